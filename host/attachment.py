@@ -57,19 +57,19 @@ class RunningAttachment(Protocol):
         """
 
     @abstractmethod
-    def wait_for_subscribers(self, count: int, timeout: float) -> None:
-        """Wait until ``count`` subscribers are connected; raise a `TidewheelError` after ``timeout`` seconds."""
+    def wait_for_subscribers(self, count: int, timeout_s: float) -> None:
+        """Wait until ``count`` subscribers are connected; raise a `TidewheelError` after ``timeout_s`` seconds."""
 
-    def wait_until(self, time: Time, timeout: float) -> None:
-        """Wait until every time before ``time`` is durable; raise TimeoutError after ``timeout`` seconds."""
+    def wait_until(self, time: Time, timeout_s: float) -> None:
+        """Wait until every time before ``time`` is durable; raise TimeoutError after ``timeout_s`` seconds."""
 
     @abstractmethod
     def statistics(self) -> Sequence[Mapping[str, int]]:
         """Return counts of what each of its parts has done, by name; none of a part that does not answer."""
 
     @abstractmethod
-    def finish(self, error: str | None, timeout: float, *, on_purpose: bool = False) -> None:
-        """End it within ``timeout`` seconds: after completion if ``error`` is None, else telling whom it concerns.
+    def finish(self, error: str | None, timeout_s: float, *, on_purpose: bool = False) -> None:
+        """End it within ``timeout_s`` seconds: after completion if ``error`` is None, else telling whom it concerns.
 
         ``on_purpose`` says that the error is none: the user has stopped the job.
         """

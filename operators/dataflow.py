@@ -130,11 +130,11 @@ class Dataflow(Described):
         self,
         topic: str,
         *,
-        timeout: float | None = 60.0,
+        timeout_s: float | None = 60.0,
         atomic: bool = True,
         where: Callable[[Any], object] | Any = None,
         slow: Slow = "block",
-        block_limit: float = BLOCK_LIMIT_S,
+        block_limit_s: float = BLOCK_LIMIT_S,
         schema: Any = None,
         name: str | None = None,
     ) -> Stream[Any]:
@@ -148,13 +148,13 @@ class Dataflow(Described):
 
         Args:
             topic: its name.
-            timeout: how long to wait for the topic to exist, in seconds; None waits forever.
+            timeout_s: how long to wait for the topic to exist, in seconds; None waits forever.
             atomic: whether to leave out epochs of which a part was published before.
             where: which records are wanted, as `tidewheel.subscribe` has it.
             slow: the consequence if this job falls behind. ``"block"`` holds back the other job, ``"drop_epochs"``
                 leaves out whole epochs, ``"disconnect"`` fails this job. A topic with exactly-once delivery keeps
                 unread messages in its log, and holds no job back.
-            block_limit: for how long it may hold the other back and take nothing, in seconds, before it fails.
+            block_limit_s: for how long it may hold the other back and take nothing, in seconds, before it fails.
             schema: what records are expected to be, a type or a `pyarrow.Schema`; something else fails this job.
             name: what errors, statistics and drawings call it.
 
@@ -166,10 +166,10 @@ class Dataflow(Described):
         >>> _ = first.input("words").publish("words for others")
         >>> _ = second.from_topic("words for others").map(str.upper).capture("upper")
         >>> with tw.run(first, engine="local") as one, tw.run(second, engine="local") as other:
-        ...     one.topic("words for others").wait_for_subscribers(1, timeout=10)
+        ...     one.topic("words for others").wait_for_subscribers(1, timeout_s=10)
         ...     with one.input("words") as words:
         ...         words.send(["tide", "wheel"])
-        ...     other.wait(timeout=10)
+        ...     other.wait(timeout_s=10)
         ...     other.captured("upper")
         [Captured(time=0, batch=['TIDE', 'WHEEL'])]
         """
@@ -178,11 +178,13 @@ class Dataflow(Described):
 
         if not isinstance(topic, str) or not topic:
             raise GraphError(f"from_topic takes the name of a topic, not {topic!r}")
-        DeliveryOptions(None if where is None else Where(where), slow, block_limit)
+        DeliveryOptions(None if where is None else Where(where), slow, block_limit_s)
         if schema is not None:
             topic_schema(schema)
-        join = partial(subscribe, topic, atomic=atomic, where=where, slow=slow, block_limit=block_limit, schema=schema)
-        source = TopicSource(topic, self._description.root.nesting.domain, join, timeout)
+        join = partial(
+            subscribe, topic, atomic=atomic, where=where, slow=slow, block_limit_s=block_limit_s, schema=schema
+        )
+        source = TopicSource(topic, self._description.root.nesting.domain, join, timeout_s)
         return self._begin(name or f"from_topic {topic}", source.build, schema)
 
     def _begin(self, name: str, build: Build, records: Any = None) -> Stream[Any]:

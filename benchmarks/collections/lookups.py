@@ -80,7 +80,7 @@ def changing(job: tw.types.Job, keys: int) -> Iterator[None]:
 def looked_up(job: tw.types.Job, keys: list[int]) -> float:
     """Return how many seconds it takes to look keys up."""
     began = perf_counter()
-    found = job.lookup("numbers", keys, timeout=DEADLINE_S)
+    found = job.lookup("numbers", keys, timeout_s=DEADLINE_S)
     seconds = perf_counter() - began
     assert len(found.values) == len(keys)
     return seconds

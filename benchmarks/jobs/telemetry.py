@@ -92,7 +92,7 @@ class Words(Work):
         """Count an epoch."""
         job.input("lines").send([" ".join(WORDS)] * 10)
         job.input("lines").advance_to(time + 1)
-        job.probe("done").wait_until(time + 1, timeout=DEADLINE_S)
+        job.probe("done").wait_until(time + 1, timeout_s=DEADLINE_S)
         return time + 1, 10 * len(WORDS)
 
 
@@ -112,7 +112,7 @@ class EmptyEpochs(Work):
         many = 500
         for epoch in range(time, time + many):
             job.input("lines").advance_to(epoch + 1)
-        job.probe("done").wait_until(time + many, timeout=DEADLINE_S)
+        job.probe("done").wait_until(time + many, timeout_s=DEADLINE_S)
         return time + many, many
 
 

@@ -78,7 +78,7 @@ def barrier(workers: int, rounds: int, link: LinkName) -> list[float]:
     """Return how many seconds each round took, on worker 0."""
     with deploy(empty_rounds(rounds), workers, link) as job:
         job.input("start").close()
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
         (captured,) = job.captured("passed")
     return differences(captured.batch)
 

@@ -82,7 +82,7 @@ def catch_up(batches: int) -> Receipt:
     """Read so many batches from the earliest on, and decode them."""
     receipt = Receipt()
     began_s = time.perf_counter()
-    with tw.subscribe(HISTORY, start="earliest", timeout=DEADLINE_S) as subscription:
+    with tw.subscribe(HISTORY, start="earliest", timeout_s=DEADLINE_S) as subscription:
         for event in subscription:
             if isinstance(event, tw.types.Batch):
                 receipt.messages += 1

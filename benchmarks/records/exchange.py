@@ -228,7 +228,7 @@ def epoch(job: tw.types.Job, records: int, epochs: "count[int]") -> float:
     """Let one epoch go through; return how many seconds there were between the first batch and the last."""
     time = next(epochs)
     job.input("go").advance_to(time + 1)
-    job.probe("done").wait_until(time + 1, timeout=DEADLINE_S)
+    job.probe("done").wait_until(time + 1, timeout_s=DEADLINE_S)
     (began,) = captured_at(job, "began", time)
     ((counted, ended),) = captured_at(job, "ended", time)
     assert counted == records, f"{counted:,} of {records:,} records have arrived"

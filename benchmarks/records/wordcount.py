@@ -186,7 +186,7 @@ def epoch(job: tw.types.Job, text: Text, epochs: "count[int]") -> float:
     began = perf_counter()
     job.input("folders").send([str(text.files)])
     job.input("folders").advance_to(time + 1)
-    job.probe("done").wait_until(time + 1, timeout=DEADLINE_S)
+    job.probe("done").wait_until(time + 1, timeout_s=DEADLINE_S)
     took = perf_counter() - began
     totals = [total for captured in job.captured("totals") if captured.time == time for total in captured.batch]
     assert sum(words for words, _ in totals) == text.words, totals

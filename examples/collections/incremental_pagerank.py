@@ -29,5 +29,5 @@ if __name__ == "__main__":
         for epoch, changes in enumerate([added([(1, 2), (2, 1), (3, 1)]), removed([(3, 1)]), added([(3, 2)])]):
             links.send(changes)
             links.advance_to(epoch + 1)
-            found = job.lookup("ranks", [1, 2, 3], time=epoch, timeout=60)
+            found = job.lookup("ranks", [1, 2, 3], time=epoch, timeout_s=60)
             print(f"epoch {epoch}:", *((page, *found[page]) for page in found.counts))

@@ -50,7 +50,7 @@ def main() -> None:
         ).capture("totals")
         with tw.run(flow, workers=chosen.workers, engine=chosen.engine) as job:
             began = time.perf_counter()
-            job.wait(timeout=120)
+            job.wait(timeout_s=120)
             took_s = time.perf_counter() - began
             for minute, batches in by_epoch(job, "totals").items():
                 totals = sorted(total for batch in batches for total in batch)

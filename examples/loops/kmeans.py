@@ -48,7 +48,7 @@ def main() -> None:
     first: Any = tw.IterableSource([[(0, [places[:CENTRES]])]])
     clusters(flow.source("points", chunks), flow.source("first", first)).capture("clusters")
     with tw.run(flow, workers=chosen.workers, engine=chosen.engine) as job:
-        job.wait(timeout=60)
+        job.wait(timeout_s=60)
         (batches,) = by_epoch(job, "clusters").values()
     sizes: dict[int, int] = {}
     found: dict[int, Points] = {}

@@ -50,7 +50,7 @@ def main() -> None:
     changes = flow.source("changes", tw.IterableSource([list(enumerate(epochs))]))
     distances(changes, start=(0, 0)).capture("distances")
     with tw.run(flow, workers=chosen.workers, engine=chosen.engine) as job:
-        job.wait(timeout=120)
+        job.wait(timeout_s=120)
         minutes: dict[Place, int | None] = {}
         for epoch, batches in by_epoch(job, "distances").items():
             before, minutes = minutes, minutes | dict(move for batch in batches for move in batch)

@@ -15,8 +15,8 @@ class Crash(Exception):  # noqa: N818 - it names what happens
 
 def store(topic: str, database: sqlite3.Connection, crashes_after: int) -> None:
     """Store what comes until the topic ends, but for a crash after so many epochs."""
-    with tw.subscribe(topic, timeout=60, name="billing", ack="manual", start="earliest") as bills:
-        for count, epoch in enumerate(bills.epochs(timeout=60), start=1):
+    with tw.subscribe(topic, timeout_s=60, name="billing", ack="manual", start="earliest") as bills:
+        for count, epoch in enumerate(bills.epochs(timeout_s=60), start=1):
             with database:  # the epoch and its bills, in one transaction
                 is_new = database.execute("INSERT OR IGNORE INTO epochs VALUES (?)", [epoch.time]).rowcount
                 if is_new:

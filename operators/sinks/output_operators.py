@@ -131,10 +131,10 @@ class OutputOperators(StreamBase[Record]):
         *,
         partition: Literal["worker", "merged"] = "worker",
         schema: object = None,
-        capacity: int = DEFAULT_CAPACITY_BYTES,
+        capacity_bytes: int = DEFAULT_CAPACITY_BYTES,
         delivery: Delivery = "best_effort",
         log: str | os.PathLike[str] | None = None,
-        retention: float = RETENTION_S,
+        retention_s: float = RETENTION_S,
         ends: bool = False,
         wait_for: int = 0,
         visible: Literal["epoch", "snapshot"] = "epoch",
@@ -151,13 +151,13 @@ class OutputOperators(StreamBase[Record]):
                 ``tuple[str, int]`` or a dataclass, as for ``flow.input``. A batch with a record of another kind fails
                 the job. Of schemas, metadata and which columns may have nulls do not matter; of types, subclasses are
                 as good, so a bool is an int. None says what is known of the stream, or nothing.
-            capacity: how many bytes may wait, at each partition, for one slow subscriber. A log keeps any number.
+            capacity_bytes: how many bytes may wait, at each partition, for one slow subscriber. A log keeps any number.
             delivery: ``"exactly_once"`` has every batch on disk before anybody sees it, and keeps it there until all
                 subscriptions have acknowledged it, whichever process dies meanwhile. It takes ``engine="ray"``.
             log: for exactly-once delivery, a directory on each worker's node that only this user can read. Logs in
                 ``s3://bucket/prefix``, ``gs://`` or ``az://`` outlive their nodes; credentials are of the publishers'
                 environment. A job started again with the same log goes on where it was, with any number of workers.
-            retention: for how long a durable subscription that nobody reads holds the log, in seconds.
+            retention_s: for how long a durable subscription that nobody reads holds the log, in seconds.
             ends: whether subscribers get the keys of ended substreams, as `Epoch.ended`. Each comes once, with the
                 epoch of its last records or, from run to run, a later one. With dropped epochs their ends are lost.
                 With exactly-once delivery each run needs a new log. Records go to the worker of their substream.
@@ -183,8 +183,8 @@ class OutputOperators(StreamBase[Record]):
         [(0, ['to', 'be'])]
         """
         declared = declared_schema(topic, schema, self.schema)
-        domain, kept = self.nesting.domain, topic_log(topic, delivery, log, retention)
-        publication = Publication(topic, domain, capacity, partition, declared, kept, ends, wait_for, history)
+        domain, kept = self.nesting.domain, topic_log(topic, delivery, log, retention_s)
+        publication = Publication(topic, domain, capacity_bytes, partition, declared, kept, ends, wait_for, history)
         check_positive(f"publish {topic!r}", "wait_for", wait_for, least=0)
         if ends:
             self._check_ends(publication)

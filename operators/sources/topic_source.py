@@ -84,7 +84,7 @@ class TopicSource(OperatorSource[Any]):
         while subscription is None:
             left_s = max(0.0, until_s - time.monotonic())
             try:
-                subscription = self.subscribe(timeout=min(left_s, _LOOK_S))
+                subscription = self.subscribe(timeout_s=min(left_s, _LOOK_S))
             except UnknownTopic as error:
                 if left_s == 0.0 or is_closed():
                     waited_s = self.timeout or 0.0  # in all; the last of many looks did not wait

@@ -181,11 +181,11 @@ class RunningPublication(RunningAttachment):
         """The reason why the topic cannot be found now, or publishes nothing; None if there is none."""
         return None
 
-    def wait_until(self, time: Time, timeout: float) -> None:
+    def wait_until(self, time: Time, timeout_s: float) -> None:
         """Wait until every time before ``time`` is durable at every partition: no death of a process loses it any more.
 
         Raises:
-            TimeoutError: it was not within ``timeout`` seconds.
+            TimeoutError: it was not within ``timeout_s`` seconds.
             DeliveryError: the topic has no log, so nothing of it ever is.
         """
         raise DeliveryError(
@@ -194,9 +194,9 @@ class RunningPublication(RunningAttachment):
             topic=self._topic,
         )
 
-    def _too_few(self, count: int, connected: Sequence[int], timeout: float) -> DeliveryError:
+    def _too_few(self, count: int, connected: Sequence[int], timeout_s: float) -> DeliveryError:
         return DeliveryError(
-            f"topic {self._topic!r}: waited {timeout:g} s for {count} subscribers, and there are {list(connected)} "
+            f"topic {self._topic!r}: waited {timeout_s:g} s for {count} subscribers, and there are {list(connected)} "
             "at its partitions",
             topic=self._topic,
         )

@@ -81,7 +81,7 @@ def topic_log(topic: str, delivery: object, directory: object, retention_s: obje
         raise DeliveryError(f"topic {topic!r}: log is a directory or a URL, not {short(directory)}", topic=topic)
     if isinstance(retention_s, bool) or not isinstance(retention_s, int | float) or not retention_s > 0:
         raise DeliveryError(
-            f"topic {topic!r}: retention is a number of seconds above 0, not {retention_s!r}", topic=topic
+            f"topic {topic!r}: retention_s is a number of seconds above 0, not {retention_s!r}", topic=topic
         )
     where = absolute(
         directory, "place for a log", lambda reason: DeliveryError(f"topic {topic!r}: {reason}", topic=topic)

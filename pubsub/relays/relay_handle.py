@@ -41,7 +41,7 @@ def relay(
     count: int = 1,
     parents: "RelayHandle | None" = None,
     most_children: int | None = None,
-    timeout: float = 10.0,
+    timeout_s: float = 10.0,
 ) -> "RelayHandle":
     """Start relays for a topic that is published with exactly-once delivery, between it and its subscribers.
 
@@ -61,7 +61,7 @@ def relay(
         most_children: when each relay on a node has so many children, another one is started there, below the first
             that has fewer relays below it. Until that serves, later subscribers connect to the others. By default
             no further relays are started.
-        timeout: how long to wait until the topic exists, in seconds.
+        timeout_s: how long to wait until the topic exists, in seconds.
 
     Raises:
         UnknownTopic: nobody published it in time.
@@ -77,7 +77,7 @@ def relay(
         raise DeliveryError(
             f"topic {topic!r}: parents is what tw.relay({topic!r}) has returned, with open relays, not {parents!r}"
         )
-    info = LOCAL_CATALOG.lookup(topic) or find_topic(topic, timeout)
+    info = LOCAL_CATALOG.lookup(topic) or find_topic(topic, timeout_s)
     if info.delivery != "exactly_once":
         raise DeliveryError(
             f"topic {topic!r} of job {info.job!r} is published best effort, and relays need exactly-once delivery. "

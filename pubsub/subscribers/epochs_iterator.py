@@ -17,12 +17,12 @@ class Epochs(Iterator[Epoch], AsyncIterator[Epoch]):
 
     Args:
         subscription: where they come from.
-        timeout: how long to wait for each, in seconds; None for as long as the topic lives.
+        timeout_s: how long to wait for each, in seconds; None for as long as the topic lives.
     """
 
-    def __init__(self, subscription: "Subscription", timeout: float | None) -> None:
+    def __init__(self, subscription: "Subscription", timeout_s: float | None) -> None:
         self._subscription = subscription
-        self._timeout = timeout
+        self._timeout = timeout_s
 
     def __next__(self) -> Epoch:
         topic = self._subscription

@@ -41,11 +41,11 @@ def subscribe(  # noqa: PLR0913 - what a subscriber can ask for, by name
     topic: str,
     *,
     blocking: bool = True,
-    timeout: float | None = 10.0,
+    timeout_s: float | None = 10.0,
     atomic: bool = True,
     where: Callable[[Any], object] | Any = None,
     slow: Slow = "disconnect",
-    block_limit: float = BLOCK_LIMIT_S,
+    block_limit_s: float = BLOCK_LIMIT_S,
     schema: object = None,
     name: str | None = None,
     ack: Acknowledging = "auto",
@@ -61,7 +61,7 @@ def subscribe(  # noqa: PLR0913 - what a subscriber can ask for, by name
     Args:
         topic: its name.
         blocking: whether to wait until the cluster and the topic exist.
-        timeout: how long to wait for that, in seconds; None waits for ever.
+        timeout_s: how long to wait for that, in seconds; None waits for ever.
         atomic: whether to hold back epochs of which a part was published before; without, they come in part.
         where: which records are wanted: a function of a record, a dict for a row of Arrow, or for tables an expression
             such as ``pc.field("n") > 1``. It is evaluated by the publishers and by each relay on the way, so that
@@ -71,7 +71,7 @@ def subscribe(  # noqa: PLR0913 - what a subscriber can ask for, by name
             ``"drop_epochs"`` leaves out whole epochs, the oldest first, each told as `Dropped`, and batches come once
             their epoch is complete; ``"block"`` holds back the dataflow that publishes, and so its sources. With
             exactly-once delivery the log keeps everything: nobody is cut off or held back, and no epoch left out.
-        block_limit: for how long it may do so without taking anything, in seconds, before it is cut off.
+        block_limit_s: for how long it may do so without taking anything, in seconds, before it is cut off.
         schema: what records are expected to be, said as for `Stream.publish`. A topic that is said to have something
             else is an error at once; of one of which nothing is said each batch is checked when it is looked at.
         name: of a durable subscription, for a topic published with ``delivery="exactly_once"``, as are the arguments
@@ -98,11 +98,11 @@ def subscribe(  # noqa: PLR0913 - what a subscriber can ask for, by name
     ...     [epoch.records for epoch in topic.epochs()]
     [[2, 3]]
     """
-    options = DeliveryOptions(None if where is None else Where(where), slow, block_limit)
+    options = DeliveryOptions(None if where is None else Where(where), slow, block_limit_s)
     asked = SubscriptionOptions(name, ack, start, order)
     expected = None if schema is None else topic_schema(schema)
     here = _here(topic)
-    info = here or find_topic(topic, timeout if blocking else 0.0)
+    info = here or find_topic(topic, timeout_s if blocking else 0.0)
     check_options(info, options, asked)
     expected = _to_check(info, expected)
     source = _source(info, options, asked, is_here=here is not None)
@@ -149,16 +149,16 @@ def _source(info: TopicInfo, options: DeliveryOptions, asked: SubscriptionOption
     return source
 
 
-def end_subscription(topic: str, name: str, *, timeout: float = 10.0) -> None:
+def end_subscription(topic: str, name: str, *, timeout_s: float = 10.0) -> None:
     """End a durable subscription for good: the topic's log keeps nothing for it any more.
 
     Its reader gets an error. A later subscriber by that name begins a new subscription. A subscription that is neither
-    ended nor read holds the log for the publisher's ``retention=``.
+    ended nor read holds the log for the publisher's ``retention_s=``.
 
     Args:
         topic: its name; a job has to publish it now.
         name: of the subscription, as it was given to `subscribe`.
-        timeout: how long to wait until the topic exists, in seconds.
+        timeout_s: how long to wait until the topic exists, in seconds.
 
     Raises:
         UnknownTopic: no job published it in time.
@@ -167,7 +167,7 @@ def end_subscription(topic: str, name: str, *, timeout: float = 10.0) -> None:
     """
     from tidewheel.pubsub.subscribers.pubend_calls import PubendCalls
 
-    info = LOCAL_CATALOG.lookup(topic) or find_topic(topic, timeout)
+    info = LOCAL_CATALOG.lookup(topic) or find_topic(topic, timeout_s)
     calls = PubendCalls(info, name, "", SubscriptionOptions(name))
     names = calls.end() if info.delivery == "exactly_once" else set()
     if name not in names:
@@ -178,12 +178,12 @@ def end_subscription(topic: str, name: str, *, timeout: float = 10.0) -> None:
         )
 
 
-def find_topic(topic: str, timeout: float | None) -> TopicInfo:
+def find_topic(topic: str, timeout_s: float | None) -> TopicInfo:
     """Return a topic of the cluster, which this process joins if it is not part of it.
 
     Args:
         topic: its name.
-        timeout: how long to wait until the cluster and the topic exist, in seconds; None waits for ever.
+        timeout_s: how long to wait until the cluster and the topic exist, in seconds; None waits for ever.
 
     Raises:
         UnknownTopic: no job published it in time.
@@ -194,11 +194,11 @@ def find_topic(topic: str, timeout: float | None) -> TopicInfo:
 
     from tidewheel.pubsub.catalog.catalog_actor import ask_catalog
 
-    if not isinstance(timeout, Real | None):
+    if not isinstance(timeout_s, Real | None):
         raise DeliveryError(
-            f"topic {topic!r}: timeout is a number of seconds, or None to wait for ever, not {timeout!r}"
+            f"topic {topic!r}: timeout_s is a number of seconds, or None to wait for ever, not {timeout_s!r}"
         )
-    deadline_s = math.inf if timeout is None else time.monotonic() + timeout
+    deadline_s = math.inf if timeout_s is None else time.monotonic() + timeout_s
     warned_of: list[str] = []
     while True:
         remaining_s = max(0.0, deadline_s - time.monotonic())
@@ -214,7 +214,7 @@ def find_topic(topic: str, timeout: float | None) -> TopicInfo:
                 here = [] if topic.startswith(RESERVED) else LOCAL_CATALOG.names()
                 if here:  # a typo is likelier than a cluster that is missing
                     raise _unknown(
-                        topic, timeout, here, f"in this process: {_listed(here)}", f", and {error}"
+                        topic, timeout_s, here, f"in this process: {_listed(here)}", f", and {error}"
                     ) from None
                 raise
             time.sleep(_AGAIN_S)
@@ -225,7 +225,7 @@ def find_topic(topic: str, timeout: float | None) -> TopicInfo:
             there = ask_catalog("topics", within_s=_STARTS_WITHIN_S)
             known = [*LOCAL_CATALOG.names(), *(found.name for found in there)]
             where = f"here and on the Ray cluster at {cluster()}"
-            raise _unknown(topic, timeout, known, f"{where}: {_listed(known)}", _others())
+            raise _unknown(topic, timeout_s, known, f"{where}: {_listed(known)}", _others())
         others = other_clusters()
         if others != warned_of and (warned_of := others):
             _LOG.warning(
@@ -233,9 +233,9 @@ def find_topic(topic: str, timeout: float | None) -> TopicInfo:
             )
 
 
-def _unknown(topic: str, timeout: float | None, known: Sequence[str], listed: str, more: str) -> UnknownTopic:
+def _unknown(topic: str, timeout_s: float | None, known: Sequence[str], listed: str, more: str) -> UnknownTopic:
     """Return the error of a topic that there is not, with the topics that there are, and the one of about its name."""
-    waited_s = timeout or 0.0
+    waited_s = timeout_s or 0.0
     meant = "".join(f"; did you mean {name!r}?" for name in get_close_matches(topic, known, n=1))
     text = f"no job published topic {topic!r} within {waited_s:g} s; topics that exist {listed}{meant}{more}"
     return UnknownTopic(text, topic=topic, waited_s=waited_s, topics=tuple(known))

@@ -151,14 +151,14 @@ class Subscription:
         self._give([event])
         return event
 
-    def take(self, timeout: float = 0.0) -> list[Event]:
-        """Return the events that are there, or come within ``timeout`` seconds, as soon as there are any.
+    def take(self, timeout_s: float = 0.0) -> list[Event]:
+        """Return the events that are there, or come within ``timeout_s`` seconds, as soon as there are any.
 
         After those that came before it raises what iterating raises, and PublisherLost if the job was stopped.
         `is_over` tells whether none will come, as the topic has ended, with an `End`, or this was closed.
         """
         self._settle()
-        deadline_s = time.monotonic() + timeout
+        deadline_s = time.monotonic() + timeout_s
         while self._expects_event():
             left_s = max(0.0, deadline_s - time.monotonic())
             self._reader.read(min(left_s, WAIT_S))
@@ -205,14 +205,14 @@ class Subscription:
 
     # ------------------------------------------------------------------ whole epochs
 
-    def epochs(self, timeout: float | None = None) -> Epochs:
+    def epochs(self, timeout_s: float | None = None) -> Epochs:
         """Iterate, also with ``async for``, over whole epochs, each once it is complete, none before an earlier one.
 
         Do not mix it with iterating over events: each takes what the other then does not see. An iterator may be
         abandoned and another one begun; nothing is lost between them.
 
         Args:
-            timeout: how long to wait for each epoch, in seconds; None waits as long as the topic lives. A job of this
+            timeout_s: how long to wait for each epoch, in seconds; None waits as long as the topic lives. A job of this
                 process that is run meanwhile does what it is at.
 
         Raises:
@@ -225,12 +225,12 @@ class Subscription:
         >>> with tw.run(flow, engine="local") as job, tw.subscribe("numbers by epoch") as topic:
         ...     with job.input("numbers") as numbers:
         ...         numbers.send([1, 2])
-        ...     for epoch in topic.epochs(timeout=10):
+        ...     for epoch in topic.epochs(timeout_s=10):
         ...         print(epoch.time, epoch.records)
         0 [1, 2]
         """
         self._check_open()
-        return Epochs(self, timeout)
+        return Epochs(self, timeout_s)
 
     def _give_epoch(self) -> Epoch:
         epoch = self._complete.popleft()
@@ -249,7 +249,7 @@ class Subscription:
             if self._done is not None:
                 self._done.pass_over(event)
 
-    def to_arrow(self, until: Time | None = None, timeout: float | None = None) -> Any:
+    def to_arrow(self, until: Time | None = None, timeout_s: float | None = None) -> Any:
         """Return what has come so far, all whole epochs that have not been read yet, as one ``pyarrow.Table``.
 
         Epochs may be of Arrow, or of records that are dicts; what one of them lacks that others have is null. Without
@@ -260,7 +260,7 @@ class Subscription:
 
         Args:
             until: wait until this epoch is complete; None waits only for the state that a topic begins with.
-            timeout: in seconds; None waits as long as the topic lives.
+            timeout_s: in seconds; None waits as long as the topic lives.
 
         Raises:
             TimeoutError: the epoch or state has not come in time; nothing is lost, and this may be called again.
@@ -279,7 +279,7 @@ class Subscription:
         self._check_open()
         self._settle()
         if until is not None or self.has_history:
-            self._read_while(lambda: self._expects(until), timeout)
+            self._read_while(lambda: self._expects(until), timeout_s)
         if until is None:
             self._read_so_far()
         found, state = self._complete, self._state
@@ -288,9 +288,9 @@ class Subscription:
         self._complete.clear()
         return table
 
-    def to_pandas(self, until: Time | None = None, timeout: float | None = None) -> Any:
+    def to_pandas(self, until: Time | None = None, timeout_s: float | None = None) -> Any:
         """Return what `to_arrow` returns as a ``pandas.DataFrame``; raises what that raises."""
-        return self.to_arrow(until, timeout).to_pandas()
+        return self.to_arrow(until, timeout_s).to_pandas()
 
     def plot(self, what: What, *, most: int = 600) -> Any:
         """Return a live chart of one number for each epoch, which a cell of a notebook shows.
@@ -329,18 +329,18 @@ class Subscription:
 
     # ------------------------------------------------------------------ reading
 
-    def _read_while(self, expects: Callable[[], bool], timeout: float | None) -> None:
-        for left_s in self._waits(expects, timeout):
+    def _read_while(self, expects: Callable[[], bool], timeout_s: float | None) -> None:
+        for left_s in self._waits(expects, timeout_s):
             self._reader.read(min(WAIT_S, left_s))
 
-    def _waits(self, expects: Callable[[], bool], timeout: float | None) -> Iterator[float]:
+    def _waits(self, expects: Callable[[], bool], timeout_s: float | None) -> Iterator[float]:
         """Yield how long to read, as long as something is expected; raise TimeoutError if it has not come in time."""
-        deadline_s = inf if timeout is None else time.monotonic() + timeout
+        deadline_s = inf if timeout_s is None else time.monotonic() + timeout_s
         left_s = inf
         while expects():
             if not left_s:
                 raise TimeoutError(
-                    f"topic {self.topic!r}: no epoch was complete within {timeout:g} s; what can still come is at or "
+                    f"topic {self.topic!r}: no epoch was complete within {timeout_s:g} s; what can still come is at or "
                     f"after {', '.join(map(repr, self.frontier)) or 'no time'}"
                 )
             left_s = max(0.0, deadline_s - time.monotonic())

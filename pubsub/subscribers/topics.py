@@ -216,12 +216,12 @@ class TopicWatch:
     Args:
         readers: of catalogs; they use the queue and have been started.
         sightings: the queue.
-        timeout: the iteration ends after so many seconds without a change; None for never.
+        timeout_s: the iteration ends after so many seconds without a change; None for never.
     """
 
-    def __init__(self, readers: list[CatalogReader], sightings: Sightings, timeout: float | None) -> None:
+    def __init__(self, readers: list[CatalogReader], sightings: Sightings, timeout_s: float | None) -> None:
         self._sightings = sightings
-        self._timeout = timeout
+        self._timeout = timeout_s
         self._told: deque[TopicEvent] = deque()
         # A watch that is dropped without being closed leaves no thread behind.
         self._release = weakref.finalize(self, _close, readers, sightings)
@@ -261,7 +261,7 @@ class TopicWatch:
         self.close()
 
 
-def watch_topics(timeout: float | None = None) -> TopicWatch:
+def watch_topics(timeout_s: float | None = None) -> TopicWatch:
     """Return an iterator over `TopicEvent`: one for each present topic, then one for each change, with its reason.
 
     The topics are those of `topics`: of local jobs of this process and on the Ray cluster. No change is missed. A topic
@@ -269,7 +269,7 @@ def watch_topics(timeout: float | None = None) -> TopicWatch:
     does not learn within ten seconds are retracted.
 
     Args:
-        timeout: the iteration ends after so many seconds without a change; None for never. With 0 it returns the
+        timeout_s: the iteration ends after so many seconds without a change; None for never. With 0 it returns the
             present topics.
 
     Raises:
@@ -278,7 +278,7 @@ def watch_topics(timeout: float | None = None) -> TopicWatch:
     >>> import tidewheel as tw
     >>> flow = tw.Dataflow("live")
     >>> _ = flow.input("words", str).publish("words, watched", schema=str)
-    >>> with tw.run(flow, engine="local") as job, tw.watch_topics(timeout=0) as watch:
+    >>> with tw.run(flow, engine="local") as job, tw.watch_topics(timeout_s=0) as watch:
     ...     [(event.event, event.schema) for event in watch if event.topic == "words, watched"]
     ...     job.stop()
     [('published', 'str')]
@@ -293,10 +293,10 @@ def watch_topics(timeout: float | None = None) -> TopicWatch:
         cluster.start()
     except BaseException as error:
         if isinstance(error, NoCluster) and LOCAL_CATALOG.names():
-            return TopicWatch([local], sightings, timeout)
+            return TopicWatch([local], sightings, timeout_s)
         local.close()
         raise
-    return TopicWatch([local, cluster], sightings, timeout)
+    return TopicWatch([local, cluster], sightings, timeout_s)
 
 
 def _subscribe_here() -> Subscription:

@@ -47,11 +47,11 @@ class DriverFeed(Feed):
         """Return the frontier at a probe, as worker 0 last told it."""
         return self.link.frontier(probe, domain)
 
-    def wait(self, condition: Callable[[], bool], timeout: float | None) -> Admission:
+    def wait(self, condition: Callable[[], bool], timeout_s: float | None) -> Admission:
         """Wait until ``condition()`` holds, or nothing is left for the workers to do."""
         if not self._job._life.has_started:
             return Admission.ROOM  # as much as there is memory: nothing runs while a job is paused
-        return self.link.wait(condition, timeout)
+        return self.link.wait(condition, timeout_s)
 
     def ticket(self, name: str, handle: int, position: InputPosition) -> tuple[Any, ...]:
         """Return what a handle is pickled as."""

@@ -163,12 +163,12 @@ class Job(ABC):
         """Return what all workers have captured."""
 
     @abstractmethod
-    def _take_snapshot(self, snapshots: JobSnapshots, timeout: float) -> int:
+    def _take_snapshot(self, snapshots: JobSnapshots, timeout_s: float) -> int:
         """Take a snapshot, and return its number; raise SnapshotError or TimeoutError if that cannot be done."""
 
     @abstractmethod
     def _wait_for(
-        self, condition: Callable[[], bool], what: str, timeout: float | None, probe: str | None = None
+        self, condition: Callable[[], bool], what: str, timeout_s: float | None, probe: str | None = None
     ) -> None:
         """Run or wait until ``condition()``; raise TimeoutError, or JobError where it cannot come true any more.
 
@@ -292,22 +292,22 @@ class Job(ABC):
     def is_complete(self) -> bool:
         """Whether every frontier is empty: nothing can ever happen again."""
 
-    def wait(self, timeout: float | None = None, *, progress: bool | None = None) -> None:
+    def wait(self, timeout_s: float | None = None, *, progress: bool | None = None) -> None:
         """Wait until every frontier is empty: all sources have ended, all inputs are closed, all work is done.
 
         It waits for the dataflows that were added, too.
 
         Args:
-            timeout: in seconds; None waits as long as it takes.
+            timeout_s: in seconds; None waits as long as it takes.
             progress: whether to show on standard error, each second, the epoch, records, their rate, and what the job
                 waits for. None shows that from the fifth second on, in a terminal or notebook.
 
         Raises:
             JobError: an operator raised (the error names it, its worker and the time), a worker died, or the job was
                 stopped.
-            TimeoutError: it did not end within ``timeout`` seconds.
+            TimeoutError: it did not end within ``timeout_s`` seconds.
         """
-        job_block.wait(self, timeout, progress)
+        job_block.wait(self, timeout_s, progress)
 
     def captured(self, name: str) -> CapturedBatches:
         """Return what ``stream.capture(name)`` has kept so far, worker by worker, each in order of arrival.
@@ -333,7 +333,7 @@ class Job(ABC):
         known(self.plan, "capture", name, self.plan.captures)
         return self._captures.read(name)
 
-    def lookup(self, name: str, key: Any, *, time: int | None = None, timeout: float | None = 10.0) -> LookedUp:
+    def lookup(self, name: str, key: Any, *, time: int | None = None, timeout_s: float | None = 10.0) -> LookedUp:
         """Return the values that a collection has for a key, or several, at one epoch that is complete.
 
         The collection is one of which the dataflow has said ``collection.lookups(name)``. The workers that own the keys
@@ -345,14 +345,14 @@ class Job(ABC):
             key: a key, or a list of keys.
             time: the epoch; the answer waits until that is complete. None takes the newest that is complete, and waits
                 if there is none yet. Workers keep no earlier epoch than the newest, but for calls that wait for it.
-            timeout: in seconds; None waits as long as the job lives.
+            timeout_s: in seconds; None waits as long as the job lives.
 
         Raises:
             JobError: there are no look-ups of that name, a key cannot be hashed, the epoch is kept no more, or the job
                 is paused, has failed or was stopped. On the local engine also if it has nothing left to do and the
                 epoch is not complete.
             Rewound: the job has gone back to a snapshot, and the program has to send something again.
-            TimeoutError: there is no answer within ``timeout`` seconds.
+            TimeoutError: there is no answer within ``timeout_s`` seconds.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("prices")
@@ -364,7 +364,7 @@ class Job(ABC):
         ([4], LookedUp(time=None, counts={'tea': {4: 1}, 'milk': {1: 1}, 'oil': {}}))
         """
         known(self.plan, "look-up", name, self.plan.lookups)
-        return self._lookups.look_up(name, key, time, timeout)
+        return self._lookups.look_up(name, key, time, timeout_s)
 
     def input(self, name: str) -> InputHandle:
         """Return the first handle of an input of the dataflow. Raises JobError if there is none of that name."""
@@ -382,20 +382,20 @@ class Job(ABC):
         self._feed.wait_until_usable()
         return list(self._feed.inputs[known(self.plan, "input", name, self._handles.by_input)].open.values())
 
-    def snapshot(self, timeout: float = 300.0) -> int:
+    def snapshot(self, timeout_s: float = 300.0) -> int:
         """Take a snapshot now, and return its number once it is complete and durable.
 
         Raises:
             JobError: the job was run without ``snapshots=``, has failed or was stopped.
             SnapshotError: the snapshot cannot be taken or written; the message says why.
-            TimeoutError: it is not complete within ``timeout`` seconds.
+            TimeoutError: it is not complete within ``timeout_s`` seconds.
         """
         self._life.check_alive()
         if self._snapshots is None:
             raise JobError(f"job {self.name!r} keeps no snapshots: run it with snapshots=tw.Snapshots(folder)")
         if not self._life.has_started:
             raise JobError(f"job {self.name!r} is paused, and its workers take no snapshot then: call start() first")
-        return self._take_snapshot(self._snapshots, timeout)
+        return self._take_snapshot(self._snapshots, timeout_s)
 
     def __enter__(self) -> Self:
         return self
@@ -522,11 +522,11 @@ class Job(ABC):
         """Return what else may keep the job from going on."""
         return () if self._life.has_started else (PAUSED,)
 
-    def _timed_out(self, what: str, timeout: float | None, probe: str | None = None) -> TimeoutError:
+    def _timed_out(self, what: str, timeout_s: float | None, probe: str | None = None) -> TimeoutError:
         named = [probe] if probe is not None else [*self.plan.probes, *self.plan.topics, *self.plan.captures]
         hint = f"; job.explain({named[0]!r}) says what holds it back" if named else ""
         told = "; ".join(
-            (f"waited {timeout} s for {what}", *self._attachments.problems(), self._feed.inputs.describe())
+            (f"waited {timeout_s} s for {what}", *self._attachments.problems(), self._feed.inputs.describe())
         )
         return TimeoutError(f"{told}{hint}")
 

@@ -25,25 +25,25 @@ _BLOCK_WARNS_AFTER_S = 10.0
 """The seconds that the end of a block waits before it warns that it may wait for ever."""
 
 
-def wait(job: "Job", timeout: float | None, progress: bool | None) -> None:
+def wait(job: "Job", timeout_s: float | None, progress: bool | None) -> None:
     """Wait until a job is complete, and all that was added to it; see `Job.wait`."""
-    deadline = None if timeout is None else time.monotonic() + timeout
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
     warning = threading.Timer(_WARNS_AFTER_S, warn_of_open_inputs, [job])
     if job._feed.inputs.left_open:
         warning.start()
     try:
-        _wait_for_end(job, timeout, progress)
+        _wait_for_end(job, timeout_s, progress)
     finally:
         warning.cancel()
     for added in job._added:
         added.wait(None if deadline is None else max(0.0, deadline - time.monotonic()), progress=progress)
 
 
-def _wait_for_end(job: "Job", timeout: float | None, progress: bool | None) -> None:
+def _wait_for_end(job: "Job", timeout_s: float | None, progress: bool | None) -> None:
     """Wait until this dataflow is complete, those that were added apart."""
     job._captures.note_wait()
     with job._shown.shown(progress):
-        job._wait_for(lambda: job.is_complete, f"job {job.name!r} to end", timeout)
+        job._wait_for(lambda: job.is_complete, f"job {job.name!r} to end", timeout_s)
 
 
 def warn_of_open_inputs(job: "Job") -> None:

@@ -56,7 +56,7 @@ class LookUps:
         self._lock = threading.Lock()
         self._read: dict[str, tuple[Feed, int]] = {}
 
-    def look_up(self, name: str, key: Any, time: object, timeout: float | None) -> LookedUp:
+    def look_up(self, name: str, key: Any, time: object, timeout_s: float | None) -> LookedUp:
         """Return what a collection has for a key, or for a list of them; for errors see `Job.lookup`."""
         job = self._job
         if time is not None and not (isinstance(time, int) and time >= 0):
@@ -72,7 +72,7 @@ class LookUps:
                 by_worker.setdefault(worker, []).append(one)
         except TypeError as error:
             raise JobError(f"look-up {name!r}: no record can have such a key: {error}") from error
-        return LookUp(job, self, name, by_worker or {0: []}, time, timeout).run()
+        return LookUp(job, self, name, by_worker or {0: []}, time, timeout_s).run()
 
     def read_until(self, name: str, feed: Feed) -> int:
         """Return the latest epoch as of which a collection was read by a feed; 0 if it was not."""
@@ -98,7 +98,7 @@ class LookUp:
         name: that of the look-ups of a collection.
         keys: for each worker, which of the keys it owns.
         time: as of which epoch; None for the newest that is complete.
-        timeout: in seconds.
+        timeout_s: in seconds.
     """
 
     def __init__(
@@ -108,15 +108,15 @@ class LookUp:
         name: str,
         keys: Mapping[int, Sequence[Any]],
         time: int | None,
-        timeout: float | None,
+        timeout_s: float | None,
     ) -> None:
         self._job = job
         self._all = all_of_job
         self._name = name
         self._keys = keys
         self._time = time
-        self._timeout = timeout
-        self._until = None if timeout is None else clock.monotonic() + timeout
+        self._timeout = timeout_s
+        self._until = None if timeout_s is None else clock.monotonic() + timeout_s
         self._feed: Feed = job._feed
         self._gone: Feed | None = None
 

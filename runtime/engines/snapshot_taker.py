@@ -34,15 +34,15 @@ class SnapshotTaker:
         self._thread = threading.Thread(target=self._run, name=f"tidewheel-snapshots-{job.name}", daemon=True)
         self._thread.start()
 
-    def take(self, timeout: float) -> int:
+    def take(self, timeout_s: float) -> int:
         """Take one, and return its number once it is committed; see `Job.snapshot`."""
         with self._changed:
             self._is_asked = True
             number = self._snapshots.number + 1  # the next one begins in `_next`, which nobody enters now
             self._changed.notify_all()
-            is_done = self._changed.wait_for(lambda: self._is_closed or self._snapshots.outcome_of(number), timeout)
+            is_done = self._changed.wait_for(lambda: self._is_closed or self._snapshots.outcome_of(number), timeout_s)
         if not is_done:
-            raise TimeoutError(f"snapshot {number} was not complete within {timeout:g} s")
+            raise TimeoutError(f"snapshot {number} was not complete within {timeout_s:g} s")
         if not self._snapshots.outcome_of(number):
             self._job._life.check_alive()
             raise SnapshotError(

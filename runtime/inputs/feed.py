@@ -154,7 +154,7 @@ class Feed(ABC):
         """Return the frontier at a probe with times of ``domain``, as far as is known."""
 
     @abstractmethod
-    def wait(self, condition: Callable[[], bool], timeout: float | None) -> Admission:
+    def wait(self, condition: Callable[[], bool], timeout_s: float | None) -> Admission:
         """Wait until ``condition()`` holds, for so many seconds at most; None waits as long as the job lives."""
 
     @abstractmethod
@@ -175,16 +175,16 @@ class Feed(ABC):
     def wait_until_usable(self) -> None:  # noqa: B027 - only the driver on Ray has to
         """Wait while the job goes back to a snapshot; not with the lock."""
 
-    def save(self, timeout: float) -> None:
+    def save(self, timeout_s: float) -> None:
         """Wait until a snapshot has all that was sent before this call; if the job keeps none, do nothing.
 
         Raises:
             JobError: the job has failed or was stopped, or this is not its driver; see `check_saves`.
             SnapshotError: the snapshot was not taken.
-            TimeoutError: it is not complete within ``timeout`` seconds.
+            TimeoutError: it is not complete within ``timeout_s`` seconds.
         """
         if self._take_snapshot is not None:
-            self._take_snapshot(timeout)
+            self._take_snapshot(timeout_s)
 
     @property
     def keeps_snapshots(self) -> bool:

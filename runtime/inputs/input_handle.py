@@ -147,12 +147,12 @@ class InputHandle:
         return self._fed.statistics
 
     @told_of_returns
-    def send(self, batch: Batch, *, timeout: float | None = None, worker: int | None = None) -> None:
+    def send(self, batch: Batch, *, timeout_s: float | None = None, worker: int | None = None) -> None:
         """Send a batch of records at the current time; wait while too much is in flight.
 
         Args:
             batch: a list, Arrow table, record batch or NumPy array.
-            timeout: for how many seconds to wait, 0 for not at all; None waits as long as the job lives.
+            timeout_s: for how many seconds to wait, 0 for not at all; None waits as long as the job lives.
             worker: which one gets it, by number; None is the next in turn. Whoever begins in the middle, when a job is
                 started again, says it, so that each batch goes where it went before.
 
@@ -175,7 +175,7 @@ class InputHandle:
         size = size_in_bytes(batch, self._fed.sizes) + OVERHEAD_BYTES
         self._wait(
             lambda: self._feed.has_room(self._next_worker if worker is None else worker, size),
-            timeout,
+            timeout_s,
             "too much is in flight",
         )
         with self._feed.lock:
@@ -192,10 +192,10 @@ class InputHandle:
             self._fed.bytes += size - OVERHEAD_BYTES
 
     @told_of_returns
-    def advance_to(self, time: Time, *, timeout: float | None = None) -> None:
+    def advance_to(self, time: Time, *, timeout_s: float | None = None) -> None:
         """Promise to send nothing before ``time`` any more, so that earlier times can complete.
 
-        Waits while the handle is too many times ahead of the job's probes; ``timeout`` is as for `send`.
+        Waits while the handle is too many times ahead of the job's probes; ``timeout_s`` is as for `send`.
 
         Raises:
             WouldBlock: it was too far ahead all the time; it stays where it is.
@@ -205,7 +205,7 @@ class InputHandle:
         """
         if len(self._left) >= self._epochs_ahead and time != self._time:
             ahead = f"it is {len(self._left)} times ahead of the probes"
-            if self._wait(self._has_caught_up, timeout, ahead) is Admission.LET_IN:
+            if self._wait(self._has_caught_up, timeout_s, ahead) is Admission.LET_IN:
                 self._epochs_ahead *= 2  # the dataflow needs to see more times than that before it can complete one
         with self._feed.lock:
             self._check_open("advance")
@@ -280,7 +280,7 @@ class InputHandle:
             self._end(f"was closed at time {self._time!r}: close it after the last batch")
         self._feed.flush()
 
-    def wait_until_saved(self, timeout: float = 300.0) -> None:
+    def wait_until_saved(self, timeout_s: float = 300.0) -> None:
         """Wait until a snapshot has all that was sent before this call, so that its origin may forget it.
 
         A snapshot is taken for this. If the job keeps none, nothing is waited for.
@@ -288,10 +288,10 @@ class InputHandle:
         Raises:
             Rewound: the job has gone back to a snapshot: send again what comes after `position`.
             SnapshotError: the snapshot was not taken; call it again for the next one.
-            TimeoutError: it is not complete within ``timeout`` seconds.
+            TimeoutError: it is not complete within ``timeout_s`` seconds.
             JobError: the job has failed or was stopped, or this is not its driver.
         """
-        for step in (self._feed.wait_until_usable, lambda: self._feed.save(timeout)):
+        for step in (self._feed.wait_until_usable, lambda: self._feed.save(timeout_s)):
             step()
             with self._feed.lock:
                 self._raise_rewound()
@@ -342,15 +342,15 @@ class InputHandle:
                 self._left.popleft()
             return len(self._left) < self._epochs_ahead
 
-    def _wait(self, condition: Callable[[], bool], timeout: float | None, why: str) -> Admission:
+    def _wait(self, condition: Callable[[], bool], timeout_s: float | None, why: str) -> Admission:
         if condition():
             return Admission.ROOM
         started = clock.monotonic()
-        admission = self._feed.wait(condition, timeout)
+        admission = self._feed.wait(condition, timeout_s)
         self._fed.waited_s += clock.monotonic() - started
         if admission is Admission.TIMED_OUT:
             raise WouldBlock(
-                f"input {self.name!r} at time {self._time!r} would have to wait: {why}, and was for {timeout:g} s. "
+                f"input {self.name!r} at time {self._time!r} would have to wait: {why}, and was for {timeout_s:g} s. "
                 "Nothing was sent: try again later, or with a longer timeout"
             )
         return admission

@@ -108,9 +108,9 @@ class RemoteFeed(Feed):
         """Return the frontier at a probe, as worker 0 last told it."""
         return self._link.frontier(probe, domain)
 
-    def wait(self, condition: Callable[[], bool], timeout: float | None) -> Admission:
+    def wait(self, condition: Callable[[], bool], timeout_s: float | None) -> Admission:
         """Wait until ``condition()`` holds, or nothing is left for the workers to do."""
-        return self._link.wait(condition, timeout)
+        return self._link.wait(condition, timeout_s)
 
     def ticket(self, name: str, handle: int, position: InputPosition) -> tuple[Any, ...]:
         """Return what a handle is pickled as."""
@@ -245,7 +245,7 @@ class RemoteFeed(Feed):
             if not self.has_left:
                 super().begin_snapshot(number)
 
-    def save(self, timeout: float) -> None:
+    def save(self, timeout_s: float) -> None:
         """Refuse, if the job keeps snapshots."""
         self.check_saves()
 

@@ -129,11 +129,11 @@ class WorkerLoop:
         """Return what was captured so far."""
         return list(self._core.captured(name))
 
-    def report(self, timeout: float) -> WorkerReport | BusyWorker:
+    def report(self, timeout_s: float) -> WorkerReport | BusyWorker:
         """Return what the worker knows and has done between two steps; what it is busy with if that takes too long.
 
         Args:
-            timeout: in seconds.
+            timeout_s: in seconds.
         """
         asked: Future[WorkerReport] = Future()
         self._asked.append(asked)
@@ -141,7 +141,7 @@ class WorkerLoop:
         if not self._thread.is_alive():
             return self._full_report()
         try:
-            return asked.result(timeout)
+            return asked.result(timeout_s)
         except TimeoutError:
             return self._core.running()
 
@@ -178,14 +178,14 @@ class WorkerLoop:
         self._stopping = True
         self._receiver.wake()
 
-    def close(self, timeout: float) -> bool:
-        """Stop, and let go of the link; return False if the step that is under way did not end within ``timeout`` s.
+    def close(self, timeout_s: float) -> bool:
+        """Stop, and let go of the link; return False if the step that is under way did not end within ``timeout_s`` s.
 
         Then it lets go when that ends.
         """
         self._leaving = True
         self.stop()
-        self._thread.join(timeout)
+        self._thread.join(timeout_s)
         if self._thread.is_alive():
             return False
         self._core.closing.close()

@@ -63,8 +63,8 @@ _AGAIN_S = 0.1
 class Progress(Protocol):
     """A place of a job where a caller can wait for epochs to pass: a `ProbeHandle`, or a topic of the job."""
 
-    def wait_until(self, time: int, timeout: float, /) -> None:
-        """Wait until every time before ``time`` is done; raise TimeoutError after ``timeout`` seconds."""
+    def wait_until(self, time: int, timeout_s: float, /) -> None:
+        """Wait until every time before ``time`` is done; raise TimeoutError after ``timeout_s`` seconds."""
 
 
 class _Stopped(Exception):  # noqa: N818 - named for what it says
@@ -112,34 +112,34 @@ class StreamingFeed:
         threading.Thread(target=self._follow, name=f"tidewheel-feed-{input.name}", daemon=True).start()
         self._job.when_over(self._end_with_job)
 
-    def wait(self, timeout: float | None = None) -> None:
+    def wait(self, timeout_s: float | None = None) -> None:
         """Wait until the query has ended and the input is closed: all there was has been sent.
 
         Raises:
             BridgeError: the job has gone on from a snapshot that lacks what Spark has committed.
             JobError: the query or the job has failed, or the job was stopped before.
-            TimeoutError: it did not end within ``timeout`` seconds.
+            TimeoutError: it did not end within ``timeout_s`` seconds.
         """
-        if not self._has_ended.wait(timeout):
+        if not self._has_ended.wait(timeout_s):
             raise TimeoutError(
-                f"waited {timeout} s for the query that feeds input {self._input.name!r} to end; it is at micro-batch "
-                f"{self._batch_id}. One with trigger={{'availableNow': True}} ends when it has read all there is"
+                f"waited {timeout_s} s for the query that feeds input {self._input.name!r} to end; it is at "
+                f"micro-batch {self._batch_id}. One with trigger={{'availableNow': True}} ends when it has read all there is"
             )
         if self._error is not None:
             raise self._error
         if self._input_is_over.is_set() and not self._input.is_closed:
             raise JobError(f"the job was stopped before the query that feeds its input {self._input.name!r} had ended")
 
-    def stop(self, timeout: float = 10.0) -> None:
+    def stop(self, timeout_s: float = 10.0) -> None:
         """Stop the query after the micro-batch that is under way, and close the input. Idempotent.
 
-        One that is not done in ``timeout`` seconds is broken off, but for one that is just being sent. What Spark has
+        One that is not done in ``timeout_s`` seconds is broken off, but for one that is just being sent. What Spark has
         not committed comes again when a query is started with the same checkpoint.
 
         Raises:
             BridgeError, JobError: the query or the job has failed, as for `wait`.
         """
-        self._is_idle.wait(timeout)
+        self._is_idle.wait(timeout_s)
         # A query that has failed before it is stopped fails the job.
         self._is_stopping = self._is_stopping or (self._failure is None and not self._query_has_failed())
         self._stop_query()

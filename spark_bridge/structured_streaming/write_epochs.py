@@ -78,21 +78,21 @@ class EpochWriter:
         """Return counts of what was committed so far, from the start of this writer."""
         return self._groups.statistics
 
-    def wait(self, timeout: float | None = None) -> None:
+    def wait(self, timeout_s: float | None = None) -> None:
         """Wait until the topic has ended, and all of it is in the folder.
 
         Args:
-            timeout: in seconds; None waits as long as the topic lives.
+            timeout_s: in seconds; None waits as long as the topic lives.
 
         Raises:
             BridgeError: an epoch does not go with those before, the folder cannot be written to, or this was closed.
             DeliveryError: the topic has failed; what came before is written.
             TimeoutError: the topic has not ended in time.
         """
-        self._thread.join(timeout)
+        self._thread.join(timeout_s)
         if self._thread.is_alive():
             raise TimeoutError(
-                f"topic {self.topic!r} has not ended within {timeout:g} s, and is written to {self.path}"
+                f"topic {self.topic!r} has not ended within {timeout_s:g} s, and is written to {self.path}"
             )
         if self._error is not None:
             raise self._error
@@ -153,7 +153,7 @@ class EpochWriter:
         """Return the next epoch, None at the end of the topic; TimeoutError says that it is time to look around."""
         due_in_s = self._groups.due_in_s(time.monotonic())
         wait_s = _LOOK_EVERY_S if due_in_s is None else min(due_in_s, _LOOK_EVERY_S)
-        return next(self._subscription.epochs(timeout=wait_s), None)
+        return next(self._subscription.epochs(timeout_s=wait_s), None)
 
     def _acknowledge(self, batches: Sequence[Batch]) -> None:
         """Have all of them acknowledged together."""
@@ -171,7 +171,7 @@ def write_epochs(  # noqa: PLR0913 - what can be said of a folder, by name
     time: str | None = None,
     file_bytes: int = FILE_BYTES,
     max_delay_s: float = MAX_DELAY_S,
-    timeout: float | None = 10.0,
+    timeout_s: float | None = 10.0,
 ) -> EpochWriter:
     """Write each completed epoch of a topic with exactly-once delivery to a folder, which Spark reads live.
 
@@ -200,7 +200,7 @@ def write_epochs(  # noqa: PLR0913 - what can be said of a folder, by name
         time: the name of a column (64-bit integer) to add with the epoch of each row.
         file_bytes: how large the rows of a file are, in memory, when it is written at once. A larger epoch is one file.
         max_delay_s: how long a complete epoch waits for others, in seconds; with 0 each is a file of its own.
-        timeout: how long to wait until the topic exists, in seconds; None waits forever.
+        timeout_s: how long to wait until the topic exists, in seconds; None waits forever.
 
     Raises:
         BridgeError: the topic is best effort. Another writer uses the folder or its checkpoint. The checkpoint belongs
@@ -214,13 +214,13 @@ def write_epochs(  # noqa: PLR0913 - what can be said of a folder, by name
 
     _check(format, file_bytes, max_delay_s)
     place, saved = _folders(path, checkpoint)
-    _check_topic(topic, timeout)
+    _check_topic(topic, timeout_s)
     with ExitStack() as undo:
         folder = EpochFolder(WriterIdentity.new(topic, place, format, time), saved)
         undo.callback(folder.close)
         subscription = subscribe(
             topic,
-            timeout=timeout,
+            timeout_s=timeout_s,
             name=folder.identity.subscription,
             ack="manual",
             # If the subscription was ended, or given up, whoever goes on has to hear of what is no longer kept.
@@ -233,8 +233,8 @@ def write_epochs(  # noqa: PLR0913 - what can be said of a folder, by name
     return writer
 
 
-def _check_topic(topic: str, timeout: float | None) -> None:
-    info = LOCAL_CATALOG.lookup(topic) or find_topic(topic, timeout)
+def _check_topic(topic: str, timeout_s: float | None) -> None:
+    info = LOCAL_CATALOG.lookup(topic) or find_topic(topic, timeout_s)
     if info.delivery != "exactly_once":
         raise BridgeError(
             f"topic {topic!r} of job {info.job!r} is best effort, so it does not keep epochs while no writer runs: "

@@ -257,7 +257,7 @@ def results(job: tw.types.Job, seed: int) -> dict[str, list[str]]:
         for time, batch in enumerate(epochs(seed)):
             records.advance_to(time)
             records.send(batch)
-    job.wait(timeout=60)
+    job.wait(timeout_s=60)
     found = {
         name: [shown(one) for entry in job.captured(name) for one in entry.batch] for name in ("records", "counts")
     }

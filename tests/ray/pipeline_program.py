@@ -135,7 +135,7 @@ def store_all(folder: Path) -> None:
     with connected(folder) as database:
         while True:
             try:
-                with tw.subscribe(TOPIC, timeout=None, name="database", ack="manual", start="earliest") as topic:
+                with tw.subscribe(TOPIC, timeout_s=None, name="database", ack="manual", start="earliest") as topic:
                     for epoch in topic.epochs():
                         store(database, epoch)
                         topic.acknowledge(epoch)

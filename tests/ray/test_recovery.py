@@ -87,7 +87,7 @@ def test_a_job_that_goes_back_before_its_first_snapshot_keeps_its_own_output(tmp
                     handle.advance_to(time)
                     handle.send([time])
                     if time == 3 and not killer.killed:
-                        job.probe("written").wait_until(3, timeout=DEADLINE_S)
+                        job.probe("written").wait_until(3, timeout_s=DEADLINE_S)
                         killer.strike()
                 handle.close()
                 job.wait(DEADLINE_S)

@@ -92,15 +92,15 @@ def test_a_snapshot_waits_for_a_worker_that_is_busy(tmp_path: Path) -> None:
         job.input("numbers").send([1])
         assert eventually((tmp_path / "busy 0").exists, DEADLINE_S)
         with pytest.raises(TimeoutError, match="snapshot 1 was not complete"):
-            job.snapshot(timeout=0.5)
+            job.snapshot(timeout_s=0.5)
         with pytest.raises(TimeoutError, match="snapshot 2 was not complete"):
-            job.snapshot(timeout=0.2)
+            job.snapshot(timeout_s=0.2)
         (tmp_path / "go on").touch()
-        last = job.snapshot(timeout=DEADLINE_S)
+        last = job.snapshot(timeout_s=DEADLINE_S)
         assert last in (2, 3)
         job.input("numbers").close()
         job.wait(DEADLINE_S)
-        assert job.snapshot(timeout=DEADLINE_S) > last
+        assert job.snapshot(timeout_s=DEADLINE_S) > last
 
 
 def test_a_job_that_is_paused_stopped_or_beside_another_one(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_a_token_in_a_closure_fails_the_job(tmp_path: Path) -> None:
 def fails(job: tw.types.Job) -> bool:
     """Take a snapshot; the batch may come after the cut of the first ones."""
     try:
-        job.snapshot(timeout=DEADLINE_S)
+        job.snapshot(timeout_s=DEADLINE_S)
     except tw.JobError as error:
         return "operator 'hold' has a token for time 0 on worker 0 in no state" in str(error)
     return False

@@ -35,7 +35,7 @@ class Elsewhere:
 
     def follow(self, job: str, views: int) -> list[dict[str, Any]]:
         """Return the documents of the first views of a job; of all, if it has ended before."""
-        with TelemetryReader(job, timeout=DEADLINE_S) as reader:
+        with TelemetryReader(job, timeout_s=DEADLINE_S) as reader:
             return [dict(view.document) for view, _ in zip(reader, range(views), strict=False)]
 
 

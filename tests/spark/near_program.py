@@ -59,7 +59,7 @@ def readers(
     flow = tw.Dataflow("near")
     flow.source("rows", source).unary("read", build).capture("read")
     with tw.run(flow, workers=2, snapshots=snapshots) as job:
-        job.wait(timeout=120)
+        job.wait(timeout_s=120)
         seen = sorted(record for entry in job.captured("read") for record in entry.batch)
     nodes = {worker: node for worker, node, _ in seen}
     return [

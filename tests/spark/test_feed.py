@@ -178,10 +178,10 @@ def test_back_pressure_reaches_spark(spark: "SparkSession", tmp_path: Path, monk
     with tw.run(flow, config=tw.RuntimeConfig(bytes_in_flight=20_000)) as job:
         wait = job._feed.wait
 
-        def wait_and_say(condition: Any, timeout: float | None) -> Any:
+        def wait_and_say(condition: Any, timeout_s: float | None) -> Any:
             if not condition():
                 waits.set()
-            return wait(condition, timeout)
+            return wait(condition, timeout_s)
 
         monkeypatch.setattr(job._feed, "wait", wait_and_say)
         rows = reading(spark, tmp_path / "in")

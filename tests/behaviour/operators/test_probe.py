@@ -121,7 +121,7 @@ def test_a_wait_that_ends_too_early_can_be_taken_up_again() -> None:
     flow.operator("clock", [], 1, counting)[0].probe("clock")
     with tw.run(flow, engine="local") as job:
         with raises(TimeoutError):
-            job.probe("clock").wait_until(1_000_000, timeout=0)
+            job.probe("clock").wait_until(1_000_000, timeout_s=0)
         job.probe("clock").wait_until(50)
         assert job.probe("clock").has_reached(50)
         job.stop()
@@ -168,7 +168,7 @@ def test_who_follows_a_probe_that_nobody_moves_is_told() -> None:
         next(advances)
         with raises(tw.JobError):
             next(advances)
-        advances = job.probe("done").advances(timeout=0)
+        advances = job.probe("done").advances(timeout_s=0)
         next(advances)
         with raises(TimeoutError):
             next(advances)

@@ -144,7 +144,7 @@ def test_a_partition_that_pauses_holds_up_no_other(workers: int) -> None:
     """What is there is read at once; who waits for the paused one waits for the clock."""
     with tw.run(flow_of(Pausing(3600, 0, 0.01)), workers=workers, engine="local") as job:
         with pytest.raises(TimeoutError):
-            job.wait(timeout=0.3)
+            job.wait(timeout_s=0.3)
         found = sorted((result.time, n) for result in job.captured("results") for n in result.batch)
         assert found == [(0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 1), (2, 2)]
         job.stop()

@@ -74,7 +74,7 @@ def test_an_added_dataflow_that_fails_leaves_the_others_alone() -> None:
         with raises(tw.JobError) as failure:
             bad.wait()
         assert failure.value.operator == "map"
-        job.probe("done").wait_until(2**62, timeout=DEADLINE_S)
+        job.probe("done").wait_until(2**62, timeout_s=DEADLINE_S)
         with raises(tw.JobError):
             job.wait()
         assert results(job) == [2]
@@ -90,7 +90,7 @@ def test_leaving_the_block_raises_what_an_added_dataflow_raised() -> None:
         with deployed as job:
             feed(job.add(doubling("bad", fails_at=5)), 5)
             feed(job, 1)
-            job.probe("done").wait_until(2**62, timeout=DEADLINE_S)
+            job.probe("done").wait_until(2**62, timeout_s=DEADLINE_S)
             job.stop()
 
     with raises(tw.JobError):
@@ -223,10 +223,10 @@ def test_a_dataflow_that_ticks_does_not_keep_the_inputs_of_others_waiting() -> N
         job.add(ticking)
         later = job.input("numbers").clone()
         for epoch in range(25):
-            later.advance_to(epoch + 1, timeout=DEADLINE_S)
+            later.advance_to(epoch + 1, timeout_s=DEADLINE_S)
         later.close()
         job.input("numbers").close()
-        job.probe("done").wait_until(20, timeout=DEADLINE_S)
+        job.probe("done").wait_until(20, timeout_s=DEADLINE_S)
         job.stop()
 
 

@@ -74,16 +74,16 @@ def test_an_input_waits_and_says_how_long() -> None:
 
 
 def test_not_waiting_is_possible() -> None:
-    """`timeout=0` raises WouldBlock, and nothing was sent; later the same batch goes."""
+    """`timeout_s=0` raises WouldBlock, and nothing was sent; later the same batch goes."""
     feed = ListFeed(1, bytes_in_flight=300)
     feed.has_taken = False
     handle = feed.handle()
     handle.send([0])
     with raises(tw.errors.WouldBlock):
-        handle.send([1], timeout=0)
+        handle.send([1], timeout_s=0)
     assert (feed.last_timeout, len(feed.submitted), handle.statistics.batches) == (0, 1, 1)
     feed.has_taken = True
-    handle.send([1], timeout=0)
+    handle.send([1], timeout_s=0)
     assert [command.batch for _, command in feed.submitted] == [[0], [1]]
 
 

@@ -112,7 +112,7 @@ def test_outside_no_epoch_completes_before_the_one_that_circulates(spinning: Spi
     assert spinning.frontier("outside") == {0}
     assert spinning.outside == []
     with raises(TimeoutError):
-        spinning.job.probe("outside").wait_until(1, timeout=0)
+        spinning.job.probe("outside").wait_until(1, timeout_s=0)
 
 
 def test_inside_the_frontier_is_the_round_that_circulates(spinning: Spinning) -> None:
@@ -192,7 +192,7 @@ def test_an_input_can_tell_the_loop_to_stop() -> None:
         job.input("numbers").send(["round"])
         job.input("numbers").close()
         with pytest.raises(TimeoutError):
-            job.probe("seen").wait_until(1, timeout=0)
+            job.probe("seen").wait_until(1, timeout_s=0)
         job.input("stop").send([0])
         job.input("stop").advance_to(1)
         job.probe("seen").wait_until(1)

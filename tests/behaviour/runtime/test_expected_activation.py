@@ -94,7 +94,7 @@ def test_a_thread_that_never_comes_is_waited_for_as_long_as_one_likes(
     with tw.run(flow_of(handing_over(desk, contexts)), engine="local") as job:
         feed(job, [1])
         with raises(TimeoutError):
-            job.wait(timeout=0.05)
+            job.wait(timeout_s=0.05)
         [(token, _)] = desk.open
         desk.open.clear()
         contexts[0].activate()
@@ -141,7 +141,7 @@ def test_messages_that_are_left_unread_meanwhile_hold_sources_back(
         held = len(read)
         assert held < 100
         with pytest.raises(TimeoutError):
-            job.wait(timeout=0.3)
+            job.wait(timeout_s=0.3)
         assert len(read) == held
         [(token, _)] = desk.open
         desk.open.clear()

@@ -82,7 +82,7 @@ def test_a_queue_that_is_waited_for_is_named() -> None:
 def test_a_topic_that_is_waited_for_is_named() -> None:
     """`Dataflow.from_topic` waits for the other job."""
     flow = tw.Dataflow("reading")
-    flow.from_topic("a topic of nobody", timeout=None).probe("done")
+    flow.from_topic("a topic of nobody", timeout_s=None).probe("done")
     with tw.run(flow, engine="local") as job:
         settle(job)
         (holder,) = job.explain("done").holders

@@ -75,9 +75,9 @@ def test_a_timeout_names_the_probe_that_is_waited_for() -> None:
     """It is the one to have explained."""
     with tw.run(two_branches([]), engine="local") as job:
         with raises(TimeoutError):
-            job.probe("behind").wait_until(1, timeout=-1)
+            job.probe("behind").wait_until(1, timeout_s=-1)
         with raises(TimeoutError):
-            job.wait(timeout=-1)
+            job.wait(timeout_s=-1)
         job.stop()
 
 
@@ -172,7 +172,7 @@ def test_a_wait_that_goes_on_says_which_inputs_are_open(
     flow.input("numbers").unary("wait", build).capture("results")
     with tw.run(flow, engine="local") as job:
         with pytest.raises(TimeoutError):
-            job.wait(timeout=0.5)
+            job.wait(timeout_s=0.5)
         assert caplog.messages == [f"job {job.name!r} waits for its end, but inputs are open: close() 'numbers'"]
         job.stop()
 
@@ -227,9 +227,9 @@ def test_a_job_that_does_not_end_in_time_is_left_as_it_is() -> None:
     with tw.run(flow_of(build), engine="local") as job:
         feed(job)
         with raises(TimeoutError):
-            job.wait(timeout=0)
+            job.wait(timeout_s=0)
         assert len(rounds) < 1000
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
         assert len(rounds) >= 1000
 
 
@@ -238,7 +238,7 @@ def test_waiting_twice_is_fine() -> None:
     with tw.run(flow_of(scheduled(ignore)), engine="local") as job:
         feed(job, [1])
         job.wait()
-        job.wait(timeout=0)
+        job.wait(timeout_s=0)
         assert job.is_complete
 
 

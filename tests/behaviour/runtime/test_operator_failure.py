@@ -291,7 +291,7 @@ def failed_job() -> tuple[tw.types.Job, tw.JobError]:
     "use",
     [
         lambda job: job.wait(),
-        lambda job: job.wait(timeout=0),
+        lambda job: job.wait(timeout_s=0),
         lambda job: job.probe("done").wait_until(1),
         lambda job: job.probe("done").wait_until(0),
         lambda job: job.captured("results"),

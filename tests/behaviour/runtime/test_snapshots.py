@@ -122,12 +122,12 @@ def test_a_job_ends_though_the_next_snapshot_is_always_due(folder: Path) -> None
     with begin(folder, every_s=ALWAYS_S) as job:
         send_on(job.input("words"))
         job.input("words").close()
-        job.wait(timeout=30)
+        job.wait(timeout_s=30)
         assert counts(job) == EXPECTED
     with begin(folder, every_s=ALWAYS_S) as job:
         send_on(job.input("words"))
         job.input("words").close()
-        job.wait(timeout=30)
+        job.wait(timeout_s=30)
         assert counts(job) == EXPECTED
 
 
@@ -136,7 +136,7 @@ def test_a_job_with_nothing_left_to_do_says_so_though_a_snapshot_is_always_due(f
     with begin(folder, every_s=ALWAYS_S) as job:
         job.input("words").send(["a"])
         with raises(tw.JobError):
-            job.wait(timeout=30)
+            job.wait(timeout_s=30)
         job.stop()
 
 

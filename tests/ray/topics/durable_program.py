@@ -38,7 +38,7 @@ def append(file: IO[str], line: object) -> None:
 def found(subscription: tw.types.Subscription, order: str) -> Iterator[tuple[Any, list[Any]]]:
     """Yield what is to be acknowledged, and its line."""
     if order == "publisher":
-        for epoch in subscription.epochs(timeout=DEADLINE_S):
+        for epoch in subscription.epochs(timeout_s=DEADLINE_S):
             yield epoch, [epoch.time, sorted(epoch.records)]
         return
     for event in subscription:
@@ -54,7 +54,7 @@ def main() -> None:
         try:
             subscription = tw.subscribe(
                 topic,
-                timeout=DEADLINE_S,
+                timeout_s=DEADLINE_S,
                 name=name or None,
                 ack="manual",
                 start="earliest",

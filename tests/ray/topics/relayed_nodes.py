@@ -23,11 +23,11 @@ class Reader:
     """A subscriber on a node; an actor."""
 
     def __init__(self) -> None:
-        self._subscription = tw.subscribe(TOPIC, timeout=DEADLINE_S)
+        self._subscription = tw.subscribe(TOPIC, timeout_s=DEADLINE_S)
 
     def read(self, count: int) -> list[tuple[int, list[int]]]:
         """Return the next epochs."""
-        epochs = self._subscription.epochs(timeout=DEADLINE_S)
+        epochs = self._subscription.epochs(timeout_s=DEADLINE_S)
         return [(epoch.time, sorted(epoch.records)) for _, epoch in zip(range(count), epochs, strict=False)]
 
 

@@ -51,7 +51,7 @@ class Reader:
         self.found: list[Any] = []
 
     def subscribe(self) -> tw.types.Subscription:
-        return tw.subscribe(self._topic, name=self._name, start="earliest", timeout=DEADLINE_S, **self._options)
+        return tw.subscribe(self._topic, name=self._name, start="earliest", timeout_s=DEADLINE_S, **self._options)
 
     def read(self, subscription: tw.types.Subscription, epochs: int) -> None:
         """Read up to so many epochs in all, and acknowledge all but the last."""

@@ -46,7 +46,7 @@ def send_all(job: tw.types.Job) -> None:
         for epoch in range(EPOCHS):
             numbers.send([epoch * RECORDS + n for n in range(RECORDS)])
             numbers.advance_to(epoch + 1)
-    job.probe("sent").wait_until(EPOCHS, timeout=DEADLINE_S)
+    job.probe("sent").wait_until(EPOCHS, timeout_s=DEADLINE_S)
 
 
 def wait_for_its_stop(job: tw.types.Job) -> None:
@@ -65,7 +65,7 @@ def test_another_process_that_comes_later_gets_all_epochs(
             assert consumer.code == 0, errors
         sums = dict(json.loads(output.splitlines()[-1]))
         assert sums == {epoch: sum(epoch * RECORDS + n for n in range(RECORDS)) for epoch in range(EPOCHS)}
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
 
 
 def test_it_says_what_it_waits_for_and_the_job_can_be_left(
@@ -92,7 +92,7 @@ def test_it_says_what_it_waits_for_and_the_job_can_be_left(
             waiting.start()
             assert eventually(lambda: said() >= 2, DEADLINE_S)
             with pytest.raises(TimeoutError):
-                next(only.epochs(timeout=0.1))
+                next(only.epochs(timeout_s=0.1))
         began_s = time.monotonic()
         job.stop()
         waiting.join(DEADLINE_S)
@@ -107,12 +107,12 @@ def test_a_log_that_has_messages_awaits_nobody(topic: str, tmp_path: Path, ray_c
     with tw.run(publishing(topic, options), workers=2) as job:
         send_all(job)
         with tw.subscribe(topic, name="billing", ack="manual") as billing:
-            first = next(billing.epochs(timeout=DEADLINE_S))
+            first = next(billing.epochs(timeout_s=DEADLINE_S))
             assert (first.time, len(first.records)) == (0, RECORDS)
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
     with tw.run(publishing(topic, options), workers=2) as job:
         send_all(job)
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
 
 
 def test_a_subscriber_that_comes_and_goes_before_the_first_record_holds_up_nothing(
@@ -124,12 +124,12 @@ def test_a_subscriber_that_comes_and_goes_before_the_first_record_holds_up_nothi
     flow.input("others").probe("others")
     with tw.run(flow) as job:
         with tw.subscribe(topic):
-            job.topic(topic).wait_for_subscribers(1, timeout=DEADLINE_S)
+            job.topic(topic).wait_for_subscribers(1, timeout_s=DEADLINE_S)
         assert eventually(lambda: not any(one["subscribers"] for one in job.topic(topic).statistics()), DEADLINE_S)
         for name in ("numbers", "others"):
             with job.input(name) as numbers:
                 numbers.send([1])
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
 
 
 def test_a_log_that_only_some_partitions_have_begun_awaits_nobody(topic: str, tmp_path: Path, ray_cluster: str) -> None:
@@ -152,4 +152,4 @@ def test_a_log_that_only_some_partitions_have_begun_awaits_nobody(topic: str, tm
     with tw.run(flow(), workers=2) as job:
         with job.input("numbers") as numbers:
             numbers.send([1])
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)

@@ -45,7 +45,7 @@ def test_what_was_waited_for_is_in_the_log(tmp_path: Path) -> None:
         numbers.close()
         topic.wait_until(4, DEADLINE_S)
         with tw.subscribe("durable", start="earliest", name="reader") as subscription:
-            assert [(epoch.time, epoch.records) for epoch in subscription.epochs(timeout=DEADLINE_S)] == [
+            assert [(epoch.time, epoch.records) for epoch in subscription.epochs(timeout_s=DEADLINE_S)] == [
                 (0, [1]),
                 (3, [2]),
             ]

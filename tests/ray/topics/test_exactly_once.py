@@ -47,7 +47,7 @@ def records(epoch: int) -> list[int]:
 
 def read(subscription: tw.types.Subscription, count: int) -> list[tuple[int, list[int]]]:
     """Return the next epochs."""
-    epochs = subscription.epochs(timeout=DEADLINE_S)
+    epochs = subscription.epochs(timeout_s=DEADLINE_S)
     return [(epoch.time, sorted(epoch.records)) for _, epoch in zip(range(count), epochs, strict=False)]
 
 
@@ -74,7 +74,7 @@ def test_a_durable_subscription_goes_on_where_it_was(topic: str, tmp_path: Path)
     with publishing(topic, tmp_path) as job, job.input("numbers") as numbers:
         with tw.subscribe(topic, name="billing", ack="manual") as billing:
             send(numbers, range(5))
-            for epoch in billing.epochs(timeout=DEADLINE_S):
+            for epoch in billing.epochs(timeout_s=DEADLINE_S):
                 if epoch.time < 3:
                     billing.acknowledge(epoch)
                 if epoch.time == 4:
@@ -87,7 +87,7 @@ def test_a_durable_subscription_goes_on_where_it_was(topic: str, tmp_path: Path)
             assert read(live, 2) == expected(range(5, 7))
             numbers.close()
             assert read(billing, 9) == expected(range(5, 7))
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
 
 
 def test_total_order_is_the_same_for_everybody(topic: str, tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_total_order_is_the_same_for_everybody(topic: str, tmp_path: Path) -> No
                 seen.append(
                     [(event.partition, event.number) for event in subscription if isinstance(event, tw.types.Batch)]
                 )
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
     assert seen[0] == seen[1]
     assert [number for _, number in seen[0]] == sorted(number for _, number in seen[0])
     assert len(seen[0]) >= 20
@@ -114,10 +114,10 @@ def test_total_order_has_the_last_messages_of_a_job(topic: str, tmp_path: Path) 
         with job.input("numbers") as numbers:
             for epoch in range(4):
                 send(numbers, range(epoch, epoch + 1))
-                job.topic(topic).wait_until(epoch + 1, timeout=DEADLINE_S)
+                job.topic(topic).wait_until(epoch + 1, timeout_s=DEADLINE_S)
                 kill(publishers(topic)[0])
             send(numbers, range(4, 6))
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
         batches = [event.records for event in subscription if isinstance(event, tw.types.Batch)]
     assert sorted(record for batch in batches for record in batch) == [n for epoch in range(6) for n in records(epoch)]
 
@@ -134,7 +134,7 @@ def test_a_publisher_that_is_killed_comes_back_with_all_that_it_had(topic: str, 
             numbers.close()
             assert read(billing, 9) == expected(range(3, 6))
             assert read(unnamed, 9) == expected(range(6))
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
 
 
 def test_a_job_that_starts_again_publishes_nothing_twice(topic: str, tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_a_job_that_starts_again_publishes_nothing_twice(topic: str, tmp_path: P
                 send(numbers, range(6))
             assert read(billing, 9) == expected(range(2, 6))
             assert read(all_of_it, 9) == expected(range(6))
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
 
 
 def test_a_log_of_another_job_is_an_error_before_anything_runs(topic: str, tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_a_job_that_begins_again_may_send_an_open_epoch_differently(topic: str, 
         numbers = job.input("numbers")
         numbers.send([1])
         numbers.advance_to(1)
-        job.probe("published").wait_until(1, timeout=DEADLINE_S)
+        job.probe("published").wait_until(1, timeout_s=DEADLINE_S)
         numbers.send([2])
         with tw.subscribe(topic, start="earliest") as subscription:
             batches = (event.records for event in subscription if isinstance(event, tw.types.Batch))
@@ -191,7 +191,7 @@ def test_a_job_that_begins_again_may_send_an_open_epoch_differently(topic: str, 
             elif isinstance(event, tw.types.RolledBack):
                 assert [batch.records for batch in stands] == [[1], [2]]
                 stands = [batch for batch in stands if not event.voids(batch)]
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
     assert [batch.records for batch in stands] == [[1], [3]]
 
 
@@ -217,7 +217,7 @@ def fail(job: Any, billing: tw.types.Subscription) -> None:
     numbers.advance_to(2)
     with pytest.raises(PublisherLost, match="division"):
         read(billing, 1)
-    job.wait(timeout=DEADLINE_S)
+    job.wait(timeout_s=DEADLINE_S)
 
 
 @pytest.mark.long
@@ -228,7 +228,7 @@ def test_what_was_acknowledged_when_a_job_is_stopped_stays_so(topic: str, tmp_pa
         subscriptions = [stack.enter_context(tw.subscribe(topic, name=name, ack=ack)) for name, ack in names.items()]
         send(job.input("numbers"), range(3))
         for subscription, ack in zip(subscriptions, names.values(), strict=True):
-            for epoch in subscription.epochs(timeout=DEADLINE_S):
+            for epoch in subscription.epochs(timeout_s=DEADLINE_S):
                 if ack == "manual":
                     subscription.acknowledge(epoch)
                 if epoch.time == 2:
@@ -240,11 +240,11 @@ def test_what_was_acknowledged_when_a_job_is_stopped_stays_so(topic: str, tmp_pa
             with job.input("numbers") as numbers:
                 send(numbers, range(5))
             assert [read(subscription, 9) for subscription in subscriptions] == [expected(range(3, 5))] * 2
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
 
 
 def each_epoch(subscription: tw.types.Subscription, *, acknowledges: bool) -> Iterator[tw.types.Epoch]:
-    for epoch in subscription.epochs(timeout=DEADLINE_S):
+    for epoch in subscription.epochs(timeout_s=DEADLINE_S):
         if acknowledges:
             subscription.acknowledge(epoch)
         yield epoch
@@ -263,7 +263,7 @@ def test_a_job_gets_the_log_though_another_one_s_last_epochs_are_not_read(
         billing = tw.subscribe(topic, name="billing", ack="manual")
         with job.input("numbers") as numbers:
             send(numbers, range(3))
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
     with publishing(topic, tmp_path) as job:
         had: list[tw.types.Epoch] = []
         with pytest.raises(PublisherLost, match="another job goes on with its log"):
@@ -275,7 +275,7 @@ def test_a_job_gets_the_log_though_another_one_s_last_epochs_are_not_read(
             send(numbers, range(4))
         with tw.subscribe(topic, name="billing") as billing:
             assert read(billing, 9) == expected(range(3))
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
     assert caplog.text.count("has the topic to its end already") == 1
 
 
@@ -284,13 +284,13 @@ def test_another_dataflow_reads_it(topic: str, tmp_path: Path) -> None:
     second = tw.Dataflow("reads")
     second.from_topic(topic).publish(f"{topic} again", delivery="exactly_once", log=tmp_path, partition="merged")
     with publishing(topic, tmp_path, workers=1) as job, tw.run(second, workers=2) as other:
-        job.topic(topic).wait_for_subscribers(1, timeout=DEADLINE_S)
+        job.topic(topic).wait_for_subscribers(1, timeout_s=DEADLINE_S)
         with tw.subscribe(f"{topic} again") as again:
             with job.input("numbers") as numbers:
                 send(numbers, range(4))
             assert read(again, 9) == expected(range(4))
-        other.wait(timeout=DEADLINE_S)
-        job.wait(timeout=DEADLINE_S)
+        other.wait(timeout_s=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
 
 
 def test_the_newest_reader_has_the_name(topic: str, tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ def test_everybody_has_everything_once(
         began_s = time.monotonic()
         billing, audit, copy = [reading.result() for reading in readings]
         say = f"{say}: struck {struck}, read to the end within {time.monotonic() - began_s:.1f} s"
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
 
     expected: dict[int, list[int]] = {}
     sends = random.Random(f"{SEED} {run} sends")

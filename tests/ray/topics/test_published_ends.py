@@ -80,7 +80,7 @@ def test_each_end_comes_once(
         tw.subscribe(topic) as subscription,
     ):
         job.start()
-        epochs = subscription.epochs(timeout=DEADLINE_S)
+        epochs = subscription.epochs(timeout_s=DEADLINE_S)
         with job.input("walks") as walks:
             send(walks, 0)
             found = [next(epochs)]
@@ -104,7 +104,7 @@ def test_an_epoch_waits_for_no_end_and_late_subscribers_are_told_of_later_ones(t
         lines.send([("a", 1), ("b", 2)])
         lines.end_substream("b")
         lines.advance_to(1)
-        first = next(early.epochs(timeout=DEADLINE_S))
+        first = next(early.epochs(timeout_s=DEADLINE_S))
         assert sorted(first.records) == [("a", 1), ("b", 2)]
         assert "a" not in first.ended
         late = stack.enter_context(tw.subscribe(topic, where=lambda line: line[1] > 5))
@@ -112,8 +112,8 @@ def test_an_epoch_waits_for_no_end_and_late_subscribers_are_told_of_later_ones(t
         lines.send([("a", 3), ("c", 6)])
         lines.end_substream("a")
         lines.close()
-        later = list(late.epochs(timeout=DEADLINE_S))
-        rest = [first, *early.epochs(timeout=DEADLINE_S)]
+        later = list(late.epochs(timeout_s=DEADLINE_S))
+        rest = [first, *early.epochs(timeout_s=DEADLINE_S)]
         job.wait(DEADLINE_S)
     assert sorted(key for epoch in rest for key in epoch.ended) == ["a", "b", "c"]
     assert [record for epoch in later for record in epoch.records] == [("c", 6)]
@@ -130,7 +130,7 @@ def test_ends_are_durable_and_come_again_until_they_are_acknowledged(topic: str,
                 for epoch in range(2):
                     send(walks, epoch)
                 job.probe("published").wait_until(2, DEADLINE_S)
-                epochs = billing.epochs(timeout=DEADLINE_S)
+                epochs = billing.epochs(timeout_s=DEADLINE_S)
                 found.append(next(epochs))
                 billing.acknowledge(found[0])
                 next(epochs)  # it is given out, and not acknowledged
@@ -139,7 +139,7 @@ def test_ends_are_durable_and_come_again_until_they_are_acknowledged(topic: str,
             again = stack.enter_context(tw.subscribe(topic, name="billing"))
             for epoch in range(2, EPOCHS):
                 send(walks, epoch)
-        found += again.epochs(timeout=DEADLINE_S)
+        found += again.epochs(timeout_s=DEADLINE_S)
         job.wait(DEADLINE_S)
     assert_all_ended(found)
     assert len({epoch.time for epoch in found}) == len(found)
@@ -156,7 +156,7 @@ def test_relays_pass_ends_on(topic: str, where: Any, tmp_path: Path) -> None:
         with job.input("walks") as walks:
             for epoch in range(EPOCHS):
                 send(walks, epoch)
-        epochs = list(subscription.epochs(timeout=DEADLINE_S))
+        epochs = list(subscription.epochs(timeout_s=DEADLINE_S))
         job.wait(DEADLINE_S)
     if where is None:
         assert_all_ended(epochs)
@@ -194,7 +194,7 @@ def test_folders_of_epochs_have_the_records_alone(topic: str, tmp_path: Path) ->
                 handle.end_substream("a", "b", "never")
             writer.wait(DEADLINE_S)
         with tw.subscribe(topic, name=writer.subscription) as again:
-            assert list(again.epochs(timeout=DEADLINE_S)) == []
+            assert list(again.epochs(timeout_s=DEADLINE_S)) == []
         job.wait(DEADLINE_S)
     written = [parquet.read_table(file)["n"].to_pylist() for file in (tmp_path / "epochs").glob("*.parquet")]
     assert sorted(n for part in written for n in part) == [0, 1, 2, 10, 11, 12]

@@ -33,7 +33,7 @@ def test_a_reader_of_a_job_without_an_end(ray_cluster: str, delivery: str, tmp_p
     seen: list[tuple[int, int]] = []
 
     def read(live: tw.types.Subscription) -> None:
-        seen.extend((epoch.time, len(epoch.records)) for epoch in live.epochs(timeout=DEADLINE_S))
+        seen.extend((epoch.time, len(epoch.records)) for epoch in live.epochs(timeout_s=DEADLINE_S))
 
     with nothing_left(), ThreadPoolExecutor(1) as pool:
         job = tw.run(ticking(topic, delivery=delivery, **options), workers=2)
@@ -69,6 +69,6 @@ def test_a_publisher_that_dies_after_its_job(ray_cluster: str, tmp_path: Path) -
         job.stop()
         assert eventually(lambda: len(hosts("publisher")) == 1)
         kill_actor(publishers[0])
-        assert [epoch.records for epoch in slow.epochs(timeout=DEADLINE_S)] == [[1, 2, 3]]
+        assert [epoch.records for epoch in slow.epochs(timeout_s=DEADLINE_S)] == [[1, 2, 3]]
         slow.close()
         assert eventually(lambda: not hosts("publisher"), DEADLINE_S)

@@ -85,10 +85,10 @@ def stop_the_only_publisher(topic: str) -> None:
     with tw.run(flow, workers=1) as job:
         stop = Stopper(job.topic(topic), 0)
         numbers = job.input("numbers")
-        with tw.subscribe(topic, timeout=DEADLINE_S) as subscription:
+        with tw.subscribe(topic, timeout_s=DEADLINE_S) as subscription:
             numbers.send([1])
             numbers.advance_to(1)
-            epochs = subscription.epochs(timeout=PATIENCE_S + RESTARTED_S)
+            epochs = subscription.epochs(timeout_s=PATIENCE_S + RESTARTED_S)
             assert next(epochs).records == [1]
             stop()
             with pytest.raises(tw.errors.PublisherLost):

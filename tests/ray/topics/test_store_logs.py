@@ -35,7 +35,7 @@ def test_nothing_is_lost_or_doubled(request: pytest.FixtureRequest, bucket: str)
                 send(numbers, range(8))
             assert read(billing, 9) == expected(range(5, 8))
             assert read(all_of_it, 9) == expected(range(8))
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
 
 
 def test_a_publisher_that_another_has_replaced_ends_with_its_job(request: pytest.FixtureRequest, bucket: str) -> None:
@@ -51,11 +51,11 @@ def test_a_publisher_that_another_has_replaced_ends_with_its_job(request: pytest
         with publishing(topic, log, workers=1) as job:
             numbers = job.input("numbers")
             send(numbers, range(3))
-            job.topic(topic).wait_until(3, timeout=DEADLINE_S)
+            job.topic(topic).wait_until(3, timeout_s=DEADLINE_S)
             opened.append(open_log(place.of_partition(topic, 0), identity, b""))
             send(numbers, range(3, 6))
             numbers.close()
-            job.wait(timeout=DEADLINE_S)
+            job.wait(timeout_s=DEADLINE_S)
 
     with pytest.raises((tw.JobError, DeliveryError), match="another publisher has opened the log"):
         publish()

@@ -46,7 +46,7 @@ def read(job: tw.types.Job, reader: tw.types.Subscription, epochs: range) -> lis
         with suppress(tw.Rewound):
             send(job, epochs.stop)
         with suppress(TimeoutError):
-            epoch = next(reader.epochs(timeout=0.5))
+            epoch = next(reader.epochs(timeout_s=0.5))
             found.append(sorted(number for number, _ in epoch.records))
     return found
 

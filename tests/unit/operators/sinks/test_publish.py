@@ -207,7 +207,7 @@ def test_a_merged_topic_has_what_all_workers_have(feed: Feed, kind: Kind, worker
 def test_a_merged_topic_keeps_its_capacity(topic: str) -> None:
     """So many bytes may wait for a subscriber, and no more."""
     flow = tw.Dataflow("test")
-    flow.input("texts").publish(topic, partition="merged", capacity=1000)
+    flow.input("texts").publish(topic, partition="merged", capacity_bytes=1000)
     with tw.run(flow, workers=2, engine="local") as job, tw.subscribe(topic) as slow:
         for time in range(3):
             job.input("texts").send(["x" * 500])

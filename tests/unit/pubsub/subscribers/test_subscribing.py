@@ -69,7 +69,7 @@ def test_a_typo_on_the_local_engine_names_the_topics_of_this_process() -> None:
     flow.input("numbers").publish("readings of north")
     with tw.run(flow, engine="local") as job:
         with raises(UnknownTopic) as raised:
-            tw.subscribe("readings of nort", timeout=0)
+            tw.subscribe("readings of nort", timeout_s=0)
         job.stop()
     assert "'readings of north'" in str(raised.value)
     assert "; did you mean 'readings of north'?, and no Ray cluster runs on this machine" in str(raised.value)
@@ -107,8 +107,8 @@ def test_the_choice_among_several_clusters_is_not_waited_for(monkeypatch: pytest
 
 
 @pytest.mark.parametrize("call", [tw.relay, tw.subscribe, partial(tw.end_subscription, name="mine")])
-@pytest.mark.parametrize("timeout", ["a", [1]])
-def test_a_timeout_that_is_no_number_is_refused(call: Callable[..., object], timeout: Any) -> None:
+@pytest.mark.parametrize("timeout_s", ["a", [1]])
+def test_a_timeout_that_is_no_number_is_refused(call: Callable[..., object], timeout_s: Any) -> None:
     """By all that waits for a topic, before it looks for a cluster."""
     with raises(DeliveryError):
-        call("nowhere", timeout=timeout)
+        call("nowhere", timeout_s=timeout_s)

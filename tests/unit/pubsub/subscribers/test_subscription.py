@@ -282,7 +282,7 @@ def test_an_exception_of_a_subscriber_is_its_own() -> None:
 def test_what_cannot_be_asked_for_is_refused(asked: Any, text: str) -> None:
     """At once, before the topic is even looked for."""
     with pytest.raises(DeliveryError, match=text):
-        subscribe("subscription/nowhere", timeout=0, **asked)
+        subscribe("subscription/nowhere", timeout_s=0, **asked)
 
 
 def test_falling_behind_may_cost_epochs() -> None:

@@ -87,7 +87,7 @@ def test_what_a_topic_does_not_have_cannot_be_asked_of_it() -> None:
             1.0,
             "s3://bucket/logs is given with a user, a query",
         ),
-        ("exactly_once", "/logs", 0, "retention is a number of seconds above 0, not 0"),
+        ("exactly_once", "/logs", 0, "retention_s is a number of seconds above 0, not 0"),
         ("exactly_once", "/logs", "a week", "not 'a week'"),
     ],
     ids=["delivery", "log too much", "no log", "empty", "number", "nul", "scheme", "path", "secret", "zero", "text"],

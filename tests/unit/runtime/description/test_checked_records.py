@@ -94,7 +94,7 @@ def test_operators_that_wait_for_substreams_run_as_ever(bound: Any) -> None:
             rows.send([("a", 1), ("b", 2)])
             rows.end_substream("a")
             rows.send([("b", 3)])
-        job.wait(timeout=30)
+        job.wait(timeout_s=30)
         assert sorted(row for got in job.captured("rows") for row in got.batch) == [("a", 1), ("b", 2), ("b", 3)]
 
 
