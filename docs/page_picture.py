@@ -62,7 +62,7 @@ def main() -> None:
                 starts.send([f"{page}-{epoch}" for page in LINKS])
                 epoch += 1
                 starts.advance_to(epoch)
-                reached.take()
+                reached.poll()
 
     feeding = threading.Thread(target=feed)
     feeding.start()

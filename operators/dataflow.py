@@ -72,7 +72,8 @@ class Dataflow(Described):
             name: the input's name.
             records: the type of the records, of which ``send`` checks a sample; a row of Arrow is a dict. Or a
                 `pyarrow.Schema`, which each batch must have. None takes anything.
-            on_bad_record: ``"divert"`` returns ``(results, failures)``, where a record of another type is a `Failed`.
+            on_bad_record: ``"divert"`` returns ``(results, failures)``, where a record of another type is a
+                `FailedRecord`.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("lengths")

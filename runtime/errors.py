@@ -24,7 +24,7 @@ class SnapshotError(TidewheelError):
     """A snapshot cannot be taken, stored or read; the message says of what, and what to do."""
 
 
-class Rewound(TidewheelError):  # noqa: N818 - named for what it says
+class JobRolledBack(TidewheelError):  # noqa: N818 - named for what it says
     """A job has gone back to a snapshot, as a process of it has died: send what comes after the position again."""
 
 

@@ -35,7 +35,7 @@ def main() -> None:
 def measured(report: Report, engine: Literal["local", "ray"], keys: int, times: int) -> None:
     """Look keys of a job up: one, then many."""
     flow = tw.Dataflow("numbers")
-    flow.input("numbers").as_collection(upserts=True).lookups("numbers").changes().probe("done")
+    flow.input("numbers").as_collection(upserts=True).lookup("numbers").changes().probe("done")
     with tw.run(flow, workers=WORKERS, engine=engine) as job:
         change(job, range(keys))
         random = Random(1)

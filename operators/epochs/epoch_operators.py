@@ -214,18 +214,20 @@ class EpochOperators(StreamBase[Record]):
         *,
         key: Callable[[Record], Any] | Names | None = None,
         order: Callable[[Record], Any] | Names | None = None,
+        greatest: bool = True,
         name: str = "top_k",
     ) -> "Stream[Record]":
-        """Send the ``k`` greatest records of each epoch, greatest first, as one batch on worker 0.
+        """Send the ``k`` greatest records of each epoch, greatest first, as one batch on worker 0; or the least ones.
 
         With a key, they are the greatest of each key, and come out where keys go by `exchange`, those of one key
-        together. Of records that the order leaves equal, their content decides which are taken. NaN is never among the
-        greatest while there is something else. No worker keeps, or sends, more than it has to choose from.
+        together. Of records that the order leaves equal, their content decides which are taken. NaN is never among
+        them while there is something else. No worker keeps, or sends, more than it has to choose from.
 
         Args:
             k: how many, 1 or more.
             key: a function of a record, the name of a column or field, or a tuple of names; by default there is none.
             order: by what records are compared, as for `sort`.
+            greatest: False for the least records, least first.
             name: what errors, statistics and drawings call it.
 
         >>> import tidewheel as tw
@@ -241,7 +243,7 @@ class EpochOperators(StreamBase[Record]):
             raise GraphError(f"operator 'top_k': k is how many records are kept, 1 or more, not {k!r}")
         check_order("top_k", order, self.schema)
         keys = None if key is None else Keys.checked("top_k", key, self.schema)
-        fold = pruned_fold(TopK(k, keys, Order(order, reverse=True)).pick)
+        fold = pruned_fold(TopK(k, keys, Order(order, reverse=greatest)).pick)
         return self._in_two(name, fold, fold, GatherPact() if key is None else key, keeps_rows=True)
 
     @adds_operators()

@@ -49,7 +49,7 @@ class LoopOperators(StreamBase[Record]):
 
     @overload
     def iterate(
-        self, body: "Step[Record, Others]", name: str = "iterate", *, rounds: int, beside: "Streams" = ()
+        self, body: "Step[Record, Others]", name: str = "iterate", *, max_rounds: int, beside: "Streams" = ()
     ) -> "Stream[Record]": ...
 
     @overload
@@ -58,7 +58,7 @@ class LoopOperators(StreamBase[Record]):
         body: "Step[Record, Others]",
         name: str = "iterate",
         *,
-        rounds: int | None = None,
+        max_rounds: int | None = None,
         until: Callable[[Value], object],
         measure: Callable[[Record], Value] | Names,
         combine: Callable[[Value, Value], Value] | None = None,
@@ -71,7 +71,7 @@ class LoopOperators(StreamBase[Record]):
         body: "Body[Record, Others, Result]",
         name: str = "iterate",
         *,
-        rounds: int | None = None,
+        max_rounds: int | None = None,
         until: Callable[[Value], object] | None = None,
         measure: Callable[[Record], Value] | Names | None = None,
         combine: Callable[[Value, Value], Value] | None = None,
@@ -83,13 +83,13 @@ class LoopOperators(StreamBase[Record]):
         body: Callable[..., Any],
         name: str = "iterate",
         *,
-        rounds: int | None = None,
+        max_rounds: int | None = None,
         until: Callable[[Any], object] | None = None,
         measure: Any = None,
         combine: Callable[[Any, Any], Any] | None = None,
         beside: "Streams" = (),
     ) -> "Stream[Any]":
-        """Send this stream round a loop until nothing comes back, a test of a whole round says so, or ``rounds`` times.
+        """Send this stream round a loop until nothing comes back, a test of a round says so, or ``max_rounds`` times.
 
         With ``until`` the loop is bulk-synchronous: a round of an epoch begins when all workers have finished the round
         before it. Operators in the body then have the whole of that round. Without ``until`` and ``beside`` each record
@@ -99,13 +99,13 @@ class LoopOperators(StreamBase[Record]):
         Args:
             body: gets the stream of records that enter and that come back, with times ``(t, round)``. It returns two
                 streams of the same scope: the first goes round again, the second leaves with time ``t``. With
-                ``rounds`` or ``until`` it may return the first alone.
+                ``max_rounds`` or ``until`` it may return the first alone.
             name: the name of the loop; errors show it.
-            rounds: how often records pass the body at most. Then records that would go round once more leave as
+            max_rounds: how often records pass the body at most. Then records that would go round once more leave as
                 they are, along with those that the body lets leave. Nothing is dropped.
             until: a function of what all records that are to go round again measure together, on all workers. If it is
-                true for a round, these records leave instead, as with ``rounds``. It is called once for each round, on
-                worker 0. A loop whose measure may never get there needs ``rounds`` as well.
+                true for a round, these records leave instead, as with ``max_rounds``. It is called once for each round,
+                on worker 0. A loop whose measure may never get there needs ``max_rounds`` as well.
             measure: what a record measures: a function of a record, or the name of a column or field.
             combine: returns what two measure together, in any order, such as ``max``; by default their sum.
                 The last digits of a sum of floats depend on how records were split over workers and batches.
@@ -125,7 +125,7 @@ class LoopOperators(StreamBase[Record]):
         ...     return better.map(lambda r: (r[0], r[1], abs(r[1] - r[2])))
         >>> numbers = flow.source("numbers", tw.IterableSource([[(0, [40, 9])]]))
         >>> _ = numbers.iterate(halve).capture("halved")
-        >>> _ = numbers.iterate(lambda inner: inner.map(lambda n: n / 2), rounds=3).capture("three times")
+        >>> _ = numbers.iterate(lambda inner: inner.map(lambda n: n / 2), max_rounds=3).capture("three times")
         >>> roots = numbers.map(lambda n: (n, 1.0, 0.0))
         >>> roots = roots.iterate(newton, until=lambda change: change < 1e-9, measure=lambda r: r[2], combine=max)
         >>> _ = roots.map(lambda r: round(r[1], 3)).capture("roots")
@@ -134,7 +134,7 @@ class LoopOperators(StreamBase[Record]):
         ...     [captured.batch for name in ("halved", "three times", "roots") for captured in job.captured(name)]
         [[1], [1], [5.0, 1.125], [6.325, 3.0]]
         """
-        test = _test(f"iterate {name!r}", until, measure, combine, rounds)
+        test = _test(f"iterate {name!r}", until, measure, combine, max_rounds)
         given = [self, *check_list(name, "beside", beside)]
         return _go_round([self._made(check_stream(name, one), one.schema) for one in given], body, name, test)
 
@@ -142,7 +142,7 @@ class LoopOperators(StreamBase[Record]):
 def _test(loop: str, until: Any, measure: Any, combine: Any, rounds: int | None) -> RoundTest:
     """Return the test of a loop; raise GraphError if one of the arguments cannot be used."""
     if rounds is not None:
-        check_positive(loop, "rounds", rounds)
+        check_positive(loop, "max_rounds", rounds)
     if until is None and measure is None and combine is None:
         return RoundTest(rounds=rounds)
     if until is None or measure is None:

@@ -48,7 +48,7 @@ class OutputOperators(StreamBase[Record]):
         ...         numbers.send([1, 2])
         ...         numbers.advance_to(1)
         ...         job.probe("done").wait_until(1)
-        ...         job.probe("done").is_complete(0)
+        ...         job.probe("done").has_completed(0)
         True
         """
         self._description.register("probe", name, self._outlet.source)

@@ -210,7 +210,7 @@ class _Intake:
         waiting = EpochAssembler(subscription.domain)
         while not self._is_closed:
             # A local job that publishes runs when it is read from, and has no way to say that it would have more to do.
-            events = subscription.take(0.0 if subscription.is_local else _TAKE_S)
+            events = subscription.poll(0.0 if subscription.is_local else _TAKE_S)
             if subscription.goes_back:
                 events = list(whole(events, waiting))
             if events:
@@ -219,7 +219,7 @@ class _Intake:
                     self.events.extend(events)
                     self._bytes += sum(map(_bytes, events))
                 self._wake()
-            elif subscription.is_over:
+            elif subscription.has_ended:
                 self.events.append(End())
                 return
             elif subscription.is_local:

@@ -55,7 +55,7 @@ class RelayInfo:
         actor: its address; the catalog does not use it.
         children: the number of subscribers and relays that are connected to it.
         depth: the number of relays between it and the publishers.
-        most_children: with so many children it is full, and gets subscribers only if all others are; None for never.
+        max_children: with so many children it is full, and gets subscribers only if all others are; None for never.
     """
 
     name: str
@@ -65,12 +65,12 @@ class RelayInfo:
     actor: Any
     children: int
     depth: int = 0
-    most_children: int | None = None
+    max_children: int | None = None
 
     @property
     def is_full(self) -> bool:
         """Whether it has so many children."""
-        return self.most_children is not None and self.children >= self.most_children
+        return self.max_children is not None and self.children >= self.max_children
 
 
 class CatalogRelays:

@@ -40,7 +40,7 @@ def relay(
     *,
     count: int = 1,
     parents: "RelayHandle | None" = None,
-    most_children: int | None = None,
+    max_children: int | None = None,
     timeout_s: float = 10.0,
 ) -> "RelayHandle":
     """Start relays for a topic that is published with exactly-once delivery, between it and its subscribers.
@@ -58,7 +58,7 @@ def relay(
         parents: the relays of this topic to connect to, each to one of them in turn; by default all connect to the
             publishers. A relay whose parent is away for more than 5 s goes to the next one, in the end to the
             publishers. Subscribers connect to the relays that are furthest from the publishers.
-        most_children: when each relay on a node has so many children, another one is started there, below the first
+        max_children: when each relay on a node has so many children, another one is started there, below the first
             that has fewer relays below it. Until that serves, later subscribers connect to the others. By default
             no further relays are started.
         timeout_s: how long to wait until the topic exists, in seconds.
@@ -68,7 +68,7 @@ def relay(
         DeliveryError: the topic is one of best effort, there is no such node, an argument is wrong, the parents serve
             another topic or are closed, or the relays do not come to serve the topic.
     """
-    numbers = {"count": count} | ({} if most_children is None else {"most_children": most_children})
+    numbers = {"count": count} | ({} if max_children is None else {"max_children": max_children})
     for what, number in numbers.items():
         if isinstance(number, bool) or not isinstance(number, int) or number < 1:
             raise DeliveryError(f"topic {topic!r}: {what} is a number, at least 1, not {number!r}")
@@ -89,8 +89,8 @@ def relay(
     depth = 0 if parents is None else parents.depth + 1
     chosen = [node for node in _nodes(topic, nodes) for _ in range(count)]
     turns = [at % max(1, len(above)) for at in range(len(chosen))]
-    registries = [RelayRegistry(topic, above[turn:] + above[:turn], depth, most_children) for turn in turns]
-    return RelayHandle(topic, list(map(_started, chosen, registries)), depth, most_children)
+    registries = [RelayRegistry(topic, above[turn:] + above[:turn], depth, max_children) for turn in turns]
+    return RelayHandle(topic, list(map(_started, chosen, registries)), depth, max_children)
 
 
 def _nodes(topic: str, nodes: Sequence[str] | None) -> list[str]:
@@ -137,7 +137,7 @@ class RelayHandle:
     """
 
     def __init__(
-        self, topic: str, relays: Sequence[tuple[str, Any]], depth: int = 0, most_children: int | None = None
+        self, topic: str, relays: Sequence[tuple[str, Any]], depth: int = 0, max_children: int | None = None
     ) -> None:
         self.topic = topic
         self.depth = depth
@@ -152,8 +152,8 @@ class RelayHandle:
         except BaseException:
             self.close()
             raise
-        if most_children is not None:
-            threading.Thread(target=self._grow, args=[most_children], name="tidewheel-relays", daemon=True).start()
+        if max_children is not None:
+            threading.Thread(target=self._grow, args=[max_children], name="tidewheel-relays", daemon=True).start()
 
     def _wait(self) -> None:
         """Wait until all of them serve the topic."""
@@ -275,14 +275,14 @@ class RelayRegistry:
         above: the names of the relays that may be the parent, the first one first; without any, publishers are. Ray
             could not be sure to start an actor again whose arguments hold handles of others.
         depth: the number of relays between these relays and the publishers.
-        most_children: when a relay has so many, subscribers connect to another one if there is one; None for never.
+        max_children: when a relay has so many, subscribers connect to another one if there is one; None for never.
     """
 
-    def __init__(self, topic: str, above: Sequence[str] = (), depth: int = 0, most_children: int | None = None) -> None:
+    def __init__(self, topic: str, above: Sequence[str] = (), depth: int = 0, max_children: int | None = None) -> None:
         self._topic = topic
         self._above = list(above)
         self._depth = depth
-        self._most_children = most_children
+        self._most_children = max_children
         self._catalog: Any = None
 
     @property

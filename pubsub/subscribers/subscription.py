@@ -99,7 +99,7 @@ class Subscription:
         """Leave the topic. Called again, it does nothing.
 
         An iteration under way ends, without an `End`. Unless the topic has ended, to begin another one, or to ask for
-        a table, is a `DeliveryError` from then on, and `take` returns nothing.
+        a table, is a `DeliveryError` from then on, and `poll` returns nothing.
 
         Acknowledgements stay: with exactly-once delivery this waits, a few seconds at most, until they are noted. The
         next reader of a durable subscription receives again all that was not acknowledged.
@@ -151,11 +151,11 @@ class Subscription:
         self._give([event])
         return event
 
-    def take(self, timeout_s: float = 0.0) -> list[Event]:
+    def poll(self, timeout_s: float = 0.0) -> list[Event]:
         """Return the events that are there, or come within ``timeout_s`` seconds, as soon as there are any.
 
         After those that came before it raises what iterating raises, and PublisherLost if the job was stopped.
-        `is_over` tells whether none will come, as the topic has ended, with an `End`, or this was closed.
+        `has_ended` tells whether none will come, as the topic has ended, with an `End`, or this was closed.
         """
         self._settle()
         deadline_s = time.monotonic() + timeout_s
@@ -170,10 +170,10 @@ class Subscription:
         return events
 
     @property
-    def is_over(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether the topic has ended, or this was closed, and every event has been taken."""
-        has_ended = self._reader.is_closed or self._subscriber.is_ended
-        return has_ended and not self._reader.events and self._reader.error is None
+        is_at_its_end = self._reader.is_closed or self._subscriber.is_ended
+        return is_at_its_end and not self._reader.events and self._reader.error is None
 
     # ------------------------------------------------------------------ acknowledging
 
@@ -292,7 +292,7 @@ class Subscription:
         """Return what `to_arrow` returns as a ``pandas.DataFrame``; raises what that raises."""
         return self.to_arrow(until, timeout_s).to_pandas()
 
-    def plot(self, what: What, *, most: int = 600) -> Any:
+    def plot(self, what: What, *, max_epochs: int = 600) -> Any:
         """Return a live chart of one number for each epoch, which a cell of a notebook shows.
 
         A thread of the chart reads this subscription from now on, so nothing else does. It ends, and closes the
@@ -301,13 +301,13 @@ class Subscription:
         Args:
             what: the key of a column, or the place in a tuple, whose mean the chart shows. Or a function that receives
                 the list of an epoch's records. It returns a number, or None for no point.
-            most: the number of epochs that the chart shows, the latest ones.
+            max_epochs: the number of epochs that the chart shows, the latest ones.
 
         Raises:
             DeliveryError: this program does not run in a notebook, or the extra ``notebook`` is not installed. A value
                 that is no number ends the chart, which then says what to do.
         """
-        return live_view("plot")(self, what, most)
+        return live_view("plot")(self, what, max_epochs)
 
     def _read_so_far(self) -> None:
         """Read what is there; where more is there all the time, for a second."""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tidewheel.progress import Antichain, TimeDomain
-from tidewheel.runtime.errors import JobError, Rewound
+from tidewheel.runtime.errors import JobError, JobRolledBack
 from tidewheel.runtime.inputs.feed import Admission, Feed
 from tidewheel.runtime.inputs.feed_link import FeedAddress, FeedLink, link_ends
 from tidewheel.runtime.inputs.remote_feed import ticket
@@ -69,10 +69,10 @@ class DriverFeed(Feed):
                 life.changed.wait_for(lambda: life.has_ended or (job._link is not self.link and not life.goes_back))
 
     def check_alive(self) -> None:
-        """Raise JobError if the job has failed or was stopped, Rewound if it goes on by another feed."""
+        """Raise JobError if the job has failed or was stopped, JobRolledBack if it goes on by another feed."""
         self._job._life.check_alive()
         if self.link.is_closed:
-            raise Rewound(
+            raise JobRolledBack(
                 f"job {self._job.name!r} goes back to a snapshot, as a process has died: send again what comes "
                 "after the handle's position"
             )

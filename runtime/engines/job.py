@@ -336,7 +336,7 @@ class Job(ABC):
     def lookup(self, name: str, key: Any, *, time: int | None = None, timeout_s: float | None = 10.0) -> LookedUp:
         """Return the values that a collection has for a key, or several, at one epoch that is complete.
 
-        The collection is one of which the dataflow has said ``collection.lookups(name)``. The workers that own the keys
+        The collection is one of which the dataflow has said ``collection.lookup(name)``. The workers that own the keys
         are asked. They answer between two steps, also if the dataflow is idle. On Ray any thread may ask. A later call
         never returns an earlier epoch, unless ``time`` says so or the job has gone back to a snapshot.
 
@@ -351,13 +351,13 @@ class Job(ABC):
             JobError: there are no look-ups of that name, a key cannot be hashed, the epoch is kept no more, or the job
                 is paused, has failed or was stopped. On the local engine also if it has nothing left to do and the
                 epoch is not complete.
-            Rewound: the job has gone back to a snapshot, and the program has to send something again.
+            JobRolledBack: the job has gone back to a snapshot, and the program has to send something again.
             TimeoutError: there is no answer within ``timeout_s`` seconds.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("prices")
         >>> changes = [(0, [("tea", 3), ("milk", 1)]), (1, [("tea", 4)])]
-        >>> prices = flow.source("prices", tw.IterableSource([changes])).as_collection(upserts=True).lookups("prices")
+        >>> prices = flow.source("prices", tw.IterableSource([changes])).as_collection(upserts=True).lookup("prices")
         >>> with tw.run(flow, engine="local") as job:
         ...     job.wait()
         ...     job.lookup("prices", "tea").values, job.lookup("prices", ["tea", "milk", "oil"])

@@ -81,7 +81,7 @@ def _family(job: "Job") -> "Iterator[Job]":
 
 
 def _check_can_complete(job: "Job") -> None:
-    """Raise JobError if only this program can bring about the end of a job, and Rewound as `Job.wait` does."""
+    """Raise JobError if only this program can bring about the end of a job, and JobRolledBack as `Job.wait` does."""
     job._feed.wait_until_usable()
     job._handles.tell_of(job._handles.missed(job._feed))
     endless = " and ".join(map(repr, job.plan.endless))

@@ -9,7 +9,7 @@ from pickle import PicklingError
 from typing import TYPE_CHECKING, Any
 
 from tidewheel.runtime.description.shards import owners_of
-from tidewheel.runtime.errors import JobError, Rewound
+from tidewheel.runtime.errors import JobError, JobRolledBack
 from tidewheel.runtime.inputs.feed import Feed
 from tidewheel.runtime.messages.questions import ENDED, Answer, Question
 from tidewheel.transport.frames import unpicklable
@@ -174,7 +174,7 @@ class LookUp:
     def _send(self, worker: int, question: Question) -> None:
         try:
             self._feed.questions.ask(worker, question)
-        except Rewound as error:
+        except JobRolledBack as error:
             raise _HasGoneBackError from error
         except (TypeError, AttributeError, PicklingError) as error:
             reason = unpicklable(question, error)

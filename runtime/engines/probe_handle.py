@@ -35,7 +35,7 @@ class ProbeHandle:
         """Tell whether every time before ``time`` is complete."""
         return not self.frontier.less_than(self._checked(time))
 
-    def is_complete(self, time: Time) -> bool:
+    def has_completed(self, time: Time) -> bool:
         """Tell whether ``time`` itself is complete."""
         return not self.frontier.less_equal(self._checked(time))
 

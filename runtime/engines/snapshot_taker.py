@@ -6,7 +6,7 @@ import threading
 from tidewheel.host.log_lines import about
 from tidewheel.runtime.engines.driver_feed import DriverFeed
 from tidewheel.runtime.engines.job import Job
-from tidewheel.runtime.errors import JobError, Rewound, SnapshotError
+from tidewheel.runtime.errors import JobError, JobRolledBack, SnapshotError
 from tidewheel.runtime.messages.written_part import WrittenPart
 from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
 
@@ -69,7 +69,10 @@ class SnapshotTaker:
         while not self._is_closed:
             try:
                 self._look()
-            except (JobError, Rewound):  # the job has ended or goes back; it closes this, and waiting threads are told
+            except (
+                JobError,
+                JobRolledBack,
+            ):  # the job has ended or goes back; it closes this, and waiting threads are told
                 return
             except SnapshotError as error:
                 self._job._fail(error)

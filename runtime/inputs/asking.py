@@ -64,7 +64,7 @@ class Asking:
 
         Raises:
             JobError: the job has failed or was stopped.
-            Rewound: the job goes back to a snapshot.
+            JobRolledBack: the job goes back to a snapshot.
             TypeError, AttributeError, PicklingError: a key cannot be pickled.
         """
         with self._carrier.lock:

@@ -12,7 +12,7 @@ import msgspec
 
 from tidewheel.batches.batches import Batch, check_batch, length, size_in_bytes
 from tidewheel.progress import Time
-from tidewheel.runtime.errors import Rewound, TokenError, WouldBlock
+from tidewheel.runtime.errors import JobRolledBack, TokenError, WouldBlock
 from tidewheel.runtime.inputs.fed_inputs import FedInput
 from tidewheel.runtime.inputs.feed import Admission, Feed
 from tidewheel.runtime.inputs.untold_threads import UntoldThreads
@@ -32,7 +32,8 @@ _AFTER_SNAPSHOT = ". The job goes on from a snapshot: send what comes after the 
 def told_of_returns(use: Callable[Concatenate[H, P], R]) -> Callable[Concatenate[H, P], R]:
     """Have a method wait while the job goes back to a snapshot; one that finds that out half-way tells it once, too.
 
-    The feed raises Rewound before the handle is at its position in the snapshot. So it reaches the program only then.
+    The feed raises JobRolledBack before the handle is at its position in the snapshot. So it reaches the program only
+    then.
     """
 
     @wraps(use)
@@ -40,7 +41,7 @@ def told_of_returns(use: Callable[Concatenate[H, P], R]) -> Callable[Concatenate
         handle._feed.wait_until_usable()
         try:
             return use(handle, *args, **options)
-        except Rewound:
+        except JobRolledBack:
             handle._feed.wait_until_usable()
             with handle._feed.lock:
                 handle._raise_rewound()
@@ -160,8 +161,8 @@ class InputHandle:
             WouldBlock: there was too much in flight all the time; nothing was sent.
             TokenError: the handle is closed, or was handed to another process; or there is no such worker.
             TypeError: ``batch`` is none of these; or, in the driver, a record is not of the input's type.
-            Rewound: the job has gone back to a snapshot: send again what comes after `position`. Each method raises it,
-                once in each thread.
+            JobRolledBack: the job has gone back to a snapshot: send again what comes after `position`. Each method
+                raises it, once in each thread.
             JobError: the job has failed or was stopped.
         """
         self._check_open("send to")
@@ -271,7 +272,7 @@ class InputHandle:
         """Promise to send nothing any more. Closing twice does nothing.
 
         Raises:
-            Rewound: the job has gone back to a snapshot, so something is to be sent again before.
+            JobRolledBack: the job has gone back to a snapshot, so something is to be sent again before.
         """
         with self._feed.lock:
             if self._ended is not None:
@@ -286,7 +287,7 @@ class InputHandle:
         A snapshot is taken for this. If the job keeps none, nothing is waited for.
 
         Raises:
-            Rewound: the job has gone back to a snapshot: send again what comes after `position`.
+            JobRolledBack: the job has gone back to a snapshot: send again what comes after `position`.
             SnapshotError: the snapshot was not taken; call it again for the next one.
             TimeoutError: it is not complete within ``timeout_s`` seconds.
             JobError: the job has failed or was stopped, or this is not its driver.
@@ -382,7 +383,7 @@ class InputHandle:
     def _raise_rewound(self) -> None:
         if self._untold.has_this:
             self._untold.tell_this()
-            raise Rewound(
+            raise JobRolledBack(
                 f"input {self.name!r}: the job has gone back to a snapshot, as a worker or feeder has died. This "
                 f"handle is at time {self._time!r} again, after {self._batches} batches: send what comes after its "
                 "position"

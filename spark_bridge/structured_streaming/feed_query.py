@@ -42,7 +42,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tidewheel.progress.errors import TidewheelError
-from tidewheel.runtime.errors import JobError, Rewound, SnapshotError
+from tidewheel.runtime.errors import JobError, JobRolledBack, SnapshotError
 from tidewheel.runtime.inputs.fed_job import FedJob
 from tidewheel.runtime.inputs.input_handle import InputHandle
 from tidewheel.spark_bridge.errors import readable
@@ -123,7 +123,8 @@ class StreamingFeed:
         if not self._has_ended.wait(timeout_s):
             raise TimeoutError(
                 f"waited {timeout_s} s for the query that feeds input {self._input.name!r} to end; it is at "
-                f"micro-batch {self._batch_id}. One with trigger={{'availableNow': True}} ends when it has read all there is"
+                f"micro-batch {self._batch_id}. One with trigger={{'availableNow': True}} ends when it has read all "
+                "there is"
             )
         if self._error is not None:
             raise self._error
@@ -188,7 +189,7 @@ class StreamingFeed:
                     self._was_sent = True
                 while not self._may_commit(batch_id):
                     self._check_going_on()
-            except Rewound as rewound:
+            except JobRolledBack as rewound:
                 _logger.info("micro-batch %d is sent again: %s", batch_id, rewound)
             else:
                 self._uncommitted = batch_id + 1
@@ -269,7 +270,7 @@ class StreamingFeed:
         try:
             self._input.close()
             self._input.wait_until_saved()
-        except (Rewound, SnapshotError, TimeoutError) as error:
+        except (JobRolledBack, SnapshotError, TimeoutError) as error:
             _logger.info("input %r is to be closed in a snapshot: %s", self._input.name, error)
             return False
         except JobError:

@@ -70,7 +70,7 @@ class EpochWriter:
         return self._groups.schema
 
     @property
-    def is_over(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether nothing more will be written: the topic has ended, this was closed, or has failed."""
         return not self._thread.is_alive()
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from tidewheel.runtime.description.secret import Secret as Secret
     from tidewheel.runtime.engines.run import run as run
     from tidewheel.runtime.errors import JobError as JobError
-    from tidewheel.runtime.errors import Rewound as Rewound
+    from tidewheel.runtime.errors import JobRolledBack as JobRolledBack
     from tidewheel.runtime.snapshots.snapshots import Snapshots as Snapshots
     from tidewheel.runtime.tokens.timestamp_token import TimestampToken as TimestampToken
     from tidewheel.runtime.tokens.token_set import TokenSet as TokenSet
@@ -70,7 +70,7 @@ _WHERE: Final = {
     "tidewheel.runtime.description.runtime_config": ("RuntimeConfig",),
     "tidewheel.runtime.description.secret": ("Secret",),
     "tidewheel.runtime.engines.run": ("run",),
-    "tidewheel.runtime.errors": ("JobError", "Rewound"),
+    "tidewheel.runtime.errors": ("JobError", "JobRolledBack"),
     "tidewheel.runtime.snapshots.snapshots": ("Snapshots",),
     "tidewheel.runtime.tokens.timestamp_token": ("TimestampToken",),
     "tidewheel.runtime.tokens.token_set": ("TokenSet",),

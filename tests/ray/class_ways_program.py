@@ -61,7 +61,7 @@ def tasks(topic: str) -> None:
     records: tw.Stream[Any] = flow.input("records", Deposit | Kind)
     records.publish(topic, wait_for=2).capture("records")
     by_kind = records.map(lambda record: (record if record is Kind.IN else Kind.OUT, record))
-    by_kind.as_collection(upserts=True).lookups("by kind")
+    by_kind.as_collection(upserts=True).lookup("by kind")
     records.filter(lambda record: type(record) is Kind).count().capture("counts")
     with tw.run(flow, workers=2) as job:
         handle = job.input("records")

@@ -15,7 +15,7 @@ STEPS, MORE_STEPS = (3, 5, 11), (2, 7)
 ROUNDS = 4
 PAGES = 8
 MOST_RETURNS = 20
-"""A handle that does not go back with its job raises `Rewound` whenever it is used."""
+"""A handle that does not go back with its job raises `JobRolledBack` whenever it is used."""
 
 
 def describe(*inputs: str, also: Callable[[dict[str, tw.Stream[Any]]], None] | None = None) -> tw.Dataflow:
@@ -50,7 +50,7 @@ def computed(numbers: tw.Stream[int]) -> dict[str, tw.Stream[Any]]:
         "sessions": sessions.results,
         "late": sessions.late,
         "firsts": numbers.deduplicate(lambda n: n % 101),
-        "ranks": pages.iterate(passed_on, "ranking", rounds=ROUNDS, beside=[links]),
+        "ranks": pages.iterate(passed_on, "ranking", max_rounds=ROUNDS, beside=[links]),
     }
 
 
@@ -142,7 +142,7 @@ def feed(job: tw.types.Job, at: Callable[[int], None] = do_nothing) -> int:
         try:
             send_all(job.input("numbers"), at)
             job.wait(DEADLINE_S)
-        except tw.Rewound:
+        except tw.JobRolledBack:
             rewound += 1
             assert rewound < MOST_RETURNS
         else:

@@ -50,7 +50,7 @@ class Feed:
                     threading.Event().wait(PAUSE_S)
                 numbers.close()
                 job.wait(DEADLINE_S)
-            except tw.Rewound:
+            except tw.JobRolledBack:
                 continue
             return
 

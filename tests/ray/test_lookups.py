@@ -25,7 +25,7 @@ PAIRS = range(12)
 
 def describe() -> tw.Dataflow:
     flow = tw.Dataflow("prices")
-    flow.input("prices").as_collection(upserts=True).lookups("prices").changes().probe("done")
+    flow.input("prices").as_collection(upserts=True).lookup("prices").changes().probe("done")
     return flow
 
 
@@ -118,7 +118,7 @@ def test_an_idle_job_answers_at_once() -> None:
 @pytest.mark.long
 def test_values_that_cannot_be_sent_fail_the_look_up_only() -> None:
     flow = tw.Dataflow("values")
-    flow.input("keys").as_collection().map(lambda key: (key, threading.Lock())).lookups("values")
+    flow.input("keys").as_collection().map(lambda key: (key, threading.Lock())).lookup("values")
     with tw.run(flow) as job:
         job.input("keys").send([1])
         job.input("keys").advance_to(1)
@@ -143,7 +143,7 @@ def test_after_a_crash_the_restored_state_answers(tmp_path: Path) -> None:
         assert job.lookup("prices", ("left", 1), time=9, timeout_s=DEADLINE_S).values == [9]
         with readers(job) as reading:
             os.kill(job.pids[0], signal.SIGKILL)
-            with pytest.raises(tw.Rewound):
+            with pytest.raises(tw.JobRolledBack):
                 job.probe("done").wait_until(20, DEADLINE_S)
             assert job.lookup("prices", ("left", 1), timeout_s=DEADLINE_S) == tw.types.LookedUp(
                 4, {("left", 1): {4: 1}}
@@ -161,7 +161,7 @@ def test_after_a_crash_the_restored_state_answers(tmp_path: Path) -> None:
 def test_a_job_that_fails_ends_the_wait() -> None:
     """The one who waits for an epoch is told what has failed."""
     flow = tw.Dataflow("numbers")
-    flow.input("numbers").as_collection().map(lambda n: (n, 1 // n)).lookups("inverse")
+    flow.input("numbers").as_collection().map(lambda n: (n, 1 // n)).lookup("inverse")
     job = tw.run(flow)
     failing = threading.Timer(0.2, lambda: job.input("numbers").send([0]))
     failing.start()

@@ -97,7 +97,7 @@ def feed(job: tw.types.Job, changes: Sequence[list[tuple[Edge, int]]], at: Calla
             if len(changes) == EPOCHS:
                 edges.close()
                 job.wait(DEADLINE_S)
-        except tw.Rewound:
+        except tw.JobRolledBack:
             rewound += 1
         else:
             return rewound

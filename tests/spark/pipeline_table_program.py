@@ -52,7 +52,7 @@ def write_rows(folder: Path, query: StreamingQuery) -> None:
         options = {"checkpoint": folder / "written", "schema": SCHEMA, "time": "epoch", "timeout_s": _FOUND_WITHIN_S}
         try:
             with write_epochs(TOPIC, folder / "rows", max_delay_s=_DELAY_S, **options) as writer:
-                while not writer.is_over:
+                while not writer.has_ended:
                     query.awaitTermination(_LOOK_EVERY_S)
                 writer.wait()
         except (tw.errors.UnknownTopic, tw.errors.PublisherLost) as error:

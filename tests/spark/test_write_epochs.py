@@ -238,7 +238,7 @@ def test_how_a_writer_ends(topic: str, tmp_path: Path) -> None:
             writer.wait(0.1)
         with pytest.raises(BridgeError, match="another write_epochs writes to"):
             write_epochs(topic, tmp_path / "epochs", **options)
-        assert eventually(lambda: writer.is_over or bool(writer._groups._parts))
+        assert eventually(lambda: writer.has_ended or bool(writer._groups._parts))
         writer.close()
         writer.close()
         with pytest.raises(BridgeError, match="was closed before the topic ended"):

@@ -13,7 +13,7 @@ import pytest
 
 import tidewheel as tw
 from tidewheel.batches.batches import Batch
-from tidewheel.operators.base.failed import Failed
+from tidewheel.operators.base.failed_record import FailedRecord
 from tidewheel.operators.joins.interval_join_operators import IntervalJoined
 from tidewheel.operators.records.routing_operators import Branches, NamedBranches
 from tidewheel.operators.sinks.write_files import WrittenEpoch
@@ -115,18 +115,15 @@ def test_records() -> None:
     assert_type(stream.map(pair).map(lambda found: found[1]), tw.Stream[int])
     assert_type(stream.flat_map(str.split), tw.Stream[str])
     assert_type(stream.filter(str.isupper), tw.Stream[str])
-    assert_type(stream.filter_map({"one": 1}.get), tw.Stream[int])
     assert_type(stream.try_map(int).results, tw.Stream[int])
-    assert_type(stream.try_map(int).failures, tw.Stream[Failed[str]])
+    assert_type(stream.try_map(int).failures, tw.Stream[FailedRecord[str]])
     assert_type(stream.map_batches(len), tw.Stream[Any])
     assert_type(stream.inspect(length), tw.Stream[str])
-    assert_type(stream.inspect_with_time(lambda word, time, worker: word.upper()), tw.Stream[str])
     assert_type(stream.inspect_batches(lambda batch, time, worker: len(batch)), tw.Stream[str])
     stream.map(half)  # type: ignore[arg-type]
     stream.flat_map(length)  # type: ignore[arg-type]
     stream.filter(half)  # type: ignore[arg-type]
     stream.map(length).filter(str.isupper)  # type: ignore[arg-type]
-    stream.filter_map(half)  # type: ignore[arg-type]
     stream.try_map(half)  # type: ignore[arg-type]
     stream.inspect(half)  # type: ignore[arg-type]
 
@@ -173,7 +170,6 @@ def test_times() -> None:
     """Another time makes no other record."""
     stream = numbers()
     assert_type(stream.delay(lambda number, time: number + time), tw.Stream[int])
-    assert_type(stream.delay_batches(lambda time: time + 1), tw.Stream[int])
     assert_type(stream.branch_when(bool), Branches[int])
     assert_type(stream.on_frontier(lambda frontier, worker: len(frontier)), tw.Stream[int])
     stream.delay(lambda number, time: len(number))  # type: ignore[arg-type]

@@ -58,7 +58,7 @@ def test_a_nan_of_a_snapshot_is_found_again(tmp_path: Path, workers: int) -> Non
         added = flow.input("records").as_collection(diff=True)
         added.distinct().changes().capture("distinct")
         added.count().changes().probe("done").capture("counts")
-        pairs = added.map(lambda record: ((record, "key"), 1)).lookups("pairs")
+        pairs = added.map(lambda record: ((record, "key"), 1)).lookup("pairs")
         pairs.reduce_min().join(pairs).changes().capture("joined")
         flow.input("rows").as_collection(upserts=True).changes().capture("rows")
         return tw.run(flow, workers=workers, engine="local", snapshots=tw.Snapshots(tmp_path))

@@ -519,10 +519,10 @@ def test_reductions_and_look_ups_share_the_arrangement_of_joins() -> None:
         return labels.join(edges, lambda _, label, end: (end, label)).concat(greatest, labels).distinct()
 
     results = {
-        "closure": edges.iterate(body).lookups("closure").reduce_max(),
+        "closure": edges.iterate(body).lookup("closure").reduce_max(),
         "counts": edges.count().semijoin(edges),
         "least": edges.reduce_min().join(edges),
-        "sums": edges.lookups("edges").reduce_sum(),
+        "sums": edges.lookup("edges").reduce_sum(),
     }
     for name, made in results.items():
         made.changes().capture(name)

@@ -63,7 +63,7 @@ def test_times_complete_here_when_they_do_there(topic: str) -> None:
         numbers.send([1])
         numbers.advance_to(3)
         other.probe("read").wait_until(3, timeout_s=DEADLINE_S)
-        assert not other.probe("read").is_complete(3)
+        assert not other.probe("read").has_completed(3)
         numbers.close()
         other.wait(timeout_s=DEADLINE_S)
 

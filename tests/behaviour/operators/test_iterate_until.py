@@ -67,7 +67,7 @@ CASES = [
         "iterate",
         lambda stream: stream.map(number_of).iterate(
             lambda inner, others: inner.join(others, lambda n: 0, lambda row: 0).map(lambda pair: pair[0] + 1),
-            rounds=2,
+            max_rounds=2,
             beside=[stream.filter(lambda row: number_of(row) % 2 == 0)],
         ),
         each_epoch(lambda numbers: [n + 2 for n in numbers for _ in range(sum(m % 2 == 0 for m in numbers) ** 2)]),
@@ -92,7 +92,7 @@ def rounds_passed(limits: dict[str, Any]) -> Passed:
         for hop in range(6):
             large = large.exchange(partial(add, hop))  # to and fro between the workers
         together = small.concat(large)
-        return together.inspect_with_time(lambda n, time, worker: passed.append(time))
+        return together.inspect_batches(lambda batch, time, worker: passed.extend([time] * len(batch)))
 
     run(
         lambda stream: stream.iterate(body, **limits),
@@ -181,7 +181,7 @@ def test_what_goes_round_beside_ends_with_the_loop() -> None:
     rounds: list[int] = []
 
     def body(numbers: tw.Stream[int], others: tw.Stream[int]) -> tuple[tw.Stream[int], tw.Stream[int]]:
-        others = others.inspect_with_time(lambda n, time, worker: rounds.append(time[1]))
+        others = others.inspect_batches(lambda batch, time, worker: rounds.extend([time[1]] * len(batch)))
         paired = numbers.join(others, lambda n: 0, lambda n: 0).map(lambda pair: pair[0] - 1)
         return paired.branch(lambda n: n > 0)
 
@@ -236,7 +236,7 @@ def test_a_stream_of_another_scope_cannot_go_round_beside() -> None:
     with flow.scope("elsewhere") as scope:
         within = flow.input("others").enter(scope)
         with raises(tw.GraphError):
-            flow.input("numbers").iterate(lambda inner, other: inner.concat(other), rounds=2, beside=[within])
+            flow.input("numbers").iterate(lambda inner, other: inner.concat(other), max_rounds=2, beside=[within])
 
 
 def test_substreams_have_to_be_put_together_before() -> None:

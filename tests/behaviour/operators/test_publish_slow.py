@@ -191,7 +191,7 @@ def test_frontiers_do_not_pile_up_while_it_is_held_back(topic: str) -> None:
                 records.advance_to(epoch)
                 job.run_round()  # type: ignore[attr-defined]
             assert statistics(topic).sequence < 10
-            assert [event.frontier for event in subscription.take() if isinstance(event, tw.types.Frontier)]
+            assert [event.frontier for event in subscription.poll() if isinstance(event, tw.types.Frontier)]
         assert [epoch.time for epoch in subscription.epochs(timeout_s=DEADLINE_S)] == []
         job.wait(timeout_s=DEADLINE_S)
 

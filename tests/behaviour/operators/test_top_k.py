@@ -52,6 +52,12 @@ CASES = [
         kinds=(ARRAYS,),
         name="array",
     ),
+    OperatorCase(
+        "top_k",
+        lambda stream: stream.top_k(2, order=number_of, greatest=False),
+        each_epoch(lambda numbers: sorted(numbers)[:2]),
+        name="least",
+    ),
 ]
 
 

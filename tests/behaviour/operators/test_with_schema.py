@@ -99,13 +99,11 @@ KEEPING: dict[str, Callable[[tw.Stream[Any]], Sequence[tw.Stream[Any]]]] = {
     "concat": lambda rows: [rows.concat(rows)],
     "deduplicate": lambda rows: [rows.deduplicate("word"), rows.deduplicate()],
     "delay": lambda rows: [rows.delay(lambda row, time: time + row["n"])],
-    "delay_batches": lambda rows: [rows.delay_batches(lambda time: time + 1)],
     "distinct": lambda rows: [rows.distinct()],
     "exchange": lambda rows: [rows.exchange("word"), rows.broadcast(), rows.rebalance()],
     "filter": lambda rows: [rows.filter(lambda row: row["n"] > 1), rows.filter(pc.field("n") > 1)],
     "inspect": lambda rows: [
         rows.inspect(look_away),
-        rows.inspect_with_time(look_away),
         rows.inspect_batches(look_away),
         rows.on_frontier(look_away),
     ],

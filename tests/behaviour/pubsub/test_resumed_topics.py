@@ -47,7 +47,7 @@ def test_the_rest_of_an_epoch_is_not_shown(tmp_path: Path, workers: int) -> None
         with tw.subscribe("rest") as events:
             left = 2
             while left:  # until the epoch is under way
-                batches = [event for event in events.take(20) if isinstance(event, tw.types.Batch)]
+                batches = [event for event in events.poll(20) if isinstance(event, tw.types.Batch)]
                 left -= sum(len(batch) for batch in batches if batch.time == 1)
         job.stop(snapshot=True)
     assert go_on("rest", tmp_path, workers) == [(2, [1, 2, 3])]

@@ -118,7 +118,7 @@ def test_one_that_is_disconnected_costs_the_others_nothing(
         for expected, one in enumerate(reads.epochs(timeout_s=DEADLINE_S)):
             assert one.time == expected
         worker.join(DEADLINE_S)
-        assert reads.is_over
+        assert reads.has_ended
         assert publisher.statistics().overflows == 1
         with raises(DeliveryError):
             times(stopped)

@@ -79,13 +79,13 @@ def test_a_task_sees_the_same(topic: str) -> None:
 
 
 def test_what_waits_for_an_epoch_that_will_not_come_is_told(topic: str) -> None:
-    """A table until an epoch would be a promise, and what `take` returns says nothing of an end: these raise."""
+    """A table until an epoch would be a promise, and what `poll` returns says nothing of an end: these raise."""
     with stopped(topic) as subscription:
         assert subscription.to_arrow(until=OPEN - 1, timeout_s=DEADLINE_S).num_rows == ROWS * OPEN
         with raises(tw.errors.PublisherLost):
             subscription.to_arrow(until=OPEN, timeout_s=DEADLINE_S)
         with raises(tw.errors.PublisherLost):
-            subscription.take()
+            subscription.poll()
 
 
 def test_a_dataflow_that_reads_the_topic_fails(topic: str) -> None:

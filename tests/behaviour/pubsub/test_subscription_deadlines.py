@@ -51,7 +51,7 @@ def seconds(call: Callable[[], object]) -> float:
 
 
 def is_over(subscription: Subscription) -> bool:
-    return subscription.is_over
+    return subscription.has_ended
 
 
 def batch(running: RunningPublication, at: int, *records: object) -> None:
@@ -70,29 +70,29 @@ def times(epochs: Iterator[Epoch], most: int) -> list[int]:
 def test_take_returns_what_is_there(running: RunningPublication, topic: str) -> None:
     """All of it at once, in order, and nothing where there is nothing, without waiting."""
     with subscribe(topic) as subscription:
-        assert len(subscription.take()) == 1  # the frontier at the beginning
-        assert seconds(subscription.take) < LONG_S / 2
-        assert subscription.take() == []
+        assert len(subscription.poll()) == 1  # the frontier at the beginning
+        assert seconds(subscription.poll) < LONG_S / 2
+        assert subscription.poll() == []
         send_epoch(running, 0, [1])
         send_epoch(running, 1, [2])
-        found = subscription.take()
+        found = subscription.poll()
         assert [event.records for event in found if isinstance(event, Batch)] == [[1], [2]]
         assert len(found) == 4
         assert not is_over(subscription)
         send_end(running, 2)
-        assert isinstance(subscription.take()[-1], End)
+        assert isinstance(subscription.poll()[-1], End)
         assert is_over(subscription)
-        assert subscription.take() == []
+        assert subscription.poll() == []
 
 
 def test_take_waits_no_longer_than_for_the_first(running: RunningPublication, topic: str) -> None:
     """It returns as soon as there is something, and with nothing when its time is over."""
     with subscribe(topic) as subscription:
-        subscription.take()
-        assert SOON_S <= seconds(lambda: subscription.take(timeout_s=SOON_S)) < LONG_S / 2
+        subscription.poll()
+        assert SOON_S <= seconds(lambda: subscription.poll(timeout_s=SOON_S)) < LONG_S / 2
         timer = threading.Timer(SOON_S, batch, [running, 0, "late"])
         timer.start()
-        [found] = subscription.take(timeout_s=LONG_S)
+        [found] = subscription.poll(timeout_s=LONG_S)
         assert isinstance(found, Batch)
         assert found.records == ["late"]
         timer.join()
@@ -103,22 +103,22 @@ def test_take_raises_after_what_came_before(running: RunningPublication, topic: 
     with subscribe(topic) as subscription:
         batch(running, 0, 1)
         running.finish("it broke", 1)
-        assert isinstance(subscription.take()[-1], Batch)
+        assert isinstance(subscription.poll()[-1], Batch)
         for _ in range(2):
             with raises(PublisherLost):
-                subscription.take()
-        assert not subscription.is_over
+                subscription.poll()
+        assert not subscription.has_ended
 
 
 def test_who_has_closed_is_over(running: RunningPublication, topic: str) -> None:
     """Once what it had read is taken; to begin to read again is an error."""
     subscription = subscribe(topic)
     batch(running, 0, 1)
-    assert len(subscription.take()) == 2
+    assert len(subscription.poll()) == 2
     batch(running, 0, 2)
     subscription.close()
-    assert subscription.is_over
-    assert subscription.take(LONG_S) == []
+    assert subscription.has_ended
+    assert subscription.poll(LONG_S) == []
     with raises(DeliveryError):
         subscription.epochs(timeout_s=LONG_S)
 
@@ -165,7 +165,7 @@ def test_a_job_that_is_busy_with_something_else(topic: str, timeout_s: float) ->
     job.steps.append(lambda: next(rounds))  # type: ignore[arg-type]
     with subscribe(topic) as subscription:
         epochs = subscription.epochs(timeout_s=timeout_s)
-        for attempt in (lambda: next(epochs), lambda: subscription.take(timeout_s)):
+        for attempt in (lambda: next(epochs), lambda: subscription.poll(timeout_s)):
             assert timeout_s <= seconds(attempt) < LONG_S / 2
         assert seconds(subscription.to_arrow) < LONG_S / 2
         assert next(rounds) > 0
@@ -193,9 +193,9 @@ def test_a_local_job_is_run_as_far_as_it_goes(topic: str) -> None:
     running = job.publish(topic)
     send_numbers(job, running, range(3))
     with subscribe(topic) as subscription:
-        found = subscription.take()
-        while not subscription.is_over:
-            found += subscription.take()
+        found = subscription.poll()
+        while not subscription.has_ended:
+            found += subscription.poll()
         assert [event.records for event in found if isinstance(event, Batch)] == [[0], [1], [10], [11], [20], [21]]
     running.finish(None, 1)
 

@@ -45,7 +45,7 @@ def test_what_has_come_comes_once(running: RunningPublication, topic: str) -> No
         send_end(running, 3)
         assert subscription.to_arrow().to_pydict() == {"n": [4, 5]}
         assert subscription.to_arrow().num_rows == 0
-        assert subscription.is_over
+        assert subscription.has_ended
 
 
 @pytest.mark.parametrize("until", [1, 5], ids=["an epoch", "one that never comes"])

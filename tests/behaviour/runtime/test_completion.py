@@ -132,12 +132,12 @@ def test_inside_the_frontier_is_the_round_that_circulates(spinning: Spinning) ->
 def test_inside_rounds_of_later_epochs_complete(spinning: Spinning) -> None:
     """(1, 2) is complete as soon as epoch 0 is past round 2: nothing of epoch 0 can come back to an earlier round."""
     probe = spinning.job.probe("inside")
-    spinning.run_until(lambda: probe.is_complete((2, 3)))
+    spinning.run_until(lambda: probe.has_completed((2, 3)))
     (round_of_epoch_0,) = (time[1] for time in spinning.frontier("inside") if time[0] == 0)
     assert round_of_epoch_0 >= 4
-    assert not probe.is_complete((1, round_of_epoch_0))
-    assert not probe.is_complete((0, round_of_epoch_0))
-    assert not probe.is_complete((3, 0))
+    assert not probe.has_completed((1, round_of_epoch_0))
+    assert not probe.has_completed((0, round_of_epoch_0))
+    assert not probe.has_completed((3, 0))
     spinning.run_rounds(2 * spinning.job.workers + 2)
     assert {(epoch, turn) for epoch in (1, 2) for turn in range(4)} <= set(spinning.inside)
     assert not any(time[0] == 3 for time in spinning.inside)

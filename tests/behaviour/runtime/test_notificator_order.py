@@ -167,7 +167,7 @@ def test_waiting_for_the_first_of_many_epochs_in_a_loop_orders_none_of_the_other
     seen: list[Any] = []
     flow = tw.Dataflow("test")
     loop = flow.input("numbers").iterate(
-        lambda inner: inner.unary("wait", build_in_order(seen, sequential=True)), rounds=3
+        lambda inner: inner.unary("wait", build_in_order(seen, sequential=True)), max_rounds=3
     )
     loop.capture("results")
     with tw.run(flow, engine="local") as job:

@@ -82,8 +82,8 @@ def test_unordered_times_complete_each_by_itself(
     with tw.run(flow, engine="local", workers=workers, config=tw.RuntimeConfig(progress=progress)) as job:
         done = job.probe("done")
         assert list(done.frontier) == [domain.minimum()]
-        job._wait_for(lambda: done.is_complete(left), "the one time", DEADLINE_S)
-        assert not done.is_complete(right)
+        job._wait_for(lambda: done.has_completed(left), "the one time", DEADLINE_S)
+        assert not done.has_completed(right)
         job.wait(DEADLINE_S)
         captured = [(batch.time, sum(batch.batch)) for batch in job.captured("sums")]
         totals = {time: sum(total for at, total in captured if at == time) for time, _ in captured}

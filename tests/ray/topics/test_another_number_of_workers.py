@@ -38,7 +38,7 @@ def feed(job: tw.types.Job, until: int, kills: dict[int, Any]) -> None:
             if until == EPOCHS * BATCHES:
                 numbers.close()
                 job.wait(DEADLINE_S)
-        except tw.Rewound:
+        except tw.JobRolledBack:
             continue
         return
 

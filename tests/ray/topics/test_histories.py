@@ -169,7 +169,7 @@ def test_the_state_outlives_workers_and_publishers(tmp_path: Path, delivery: str
                 changes.advance_to(EPOCHS)
                 job.probe("done").wait_until(EPOCHS, timeout_s=DEADLINE_S)
                 break
-            except tw.Rewound:
+            except tw.JobRolledBack:
                 rewound += 1
         readers.append(opened.enter_context(tw.subscribe(topic)))
         found = [table for reader in readers if (table := last_table(reader)) is not None]

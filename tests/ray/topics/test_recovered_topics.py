@@ -57,7 +57,7 @@ def feed(job: tw.types.Job, kills: dict[int, Any]) -> int:
                 threading.Event().wait(PAUSE_S)  # so that there are snapshots in between, in the middle of epochs
             numbers.close()
             job.wait(DEADLINE_S)
-        except tw.Rewound:
+        except tw.JobRolledBack:
             rewound += 1
         else:
             return rewound
@@ -274,7 +274,7 @@ def test_a_subscriber_may_come_back_late(tmp_path: Path, monkeypatch: pytest.Mon
         assert eventually(lambda: sum(one["records"] for one in publication.statistics()) == 2, DEADLINE_S)
         kill_actor(publication._publishers[0])
         assert eventually(lambda: numbers.position.batches == 1, DEADLINE_S)
-        with pytest.raises(tw.Rewound):
+        with pytest.raises(tw.JobRolledBack):
             numbers.send([2])
         numbers.send([2])
         numbers.close()
@@ -344,10 +344,10 @@ def test_readers_of_events_are_told_what_is_void(tmp_path: Path) -> None:
         job.snapshot()
         numbers.send([2])
         while len(batches) < 2:
-            batches += [event for event in topic.take(DEADLINE_S) if isinstance(event, tw.types.Batch)]
+            batches += [event for event in topic.poll(DEADLINE_S) if isinstance(event, tw.types.Batch)]
         os.kill(job.pids[0], signal.SIGKILL)
         assert eventually(lambda: numbers.position.batches == 1, DEADLINE_S)
-        with pytest.raises(tw.Rewound):
+        with pytest.raises(tw.JobRolledBack):
             numbers.send([2])
         numbers.send([2])
         numbers.close()

@@ -43,7 +43,7 @@ def read(job: tw.types.Job, reader: tw.types.Subscription, epochs: range) -> lis
     found: list[list[int]] = []
     deadline_s = monotonic() + DEADLINE_S
     while len(found) < len(epochs) and monotonic() < deadline_s:
-        with suppress(tw.Rewound):
+        with suppress(tw.JobRolledBack):
             send(job, epochs.stop)
         with suppress(TimeoutError):
             epoch = next(reader.epochs(timeout_s=0.5))

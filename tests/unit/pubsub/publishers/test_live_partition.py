@@ -140,8 +140,8 @@ def test_several_partitions_are_read_at_once() -> None:
         assert eventually(lambda: first.statistics().subscribers == 0)
         batches: list[Batch] = []
         while len(batches) < EPOCHS:
-            batches += [event for event in subscription.take(DEADLINE_S) if isinstance(event, Batch)]
-        assert not subscription.is_over
+            batches += [event for event in subscription.poll(DEADLINE_S) if isinstance(event, Batch)]
+        assert not subscription.has_ended
         other.send([data(3), ended(0)])
         other.finish()
         assert isinstance(list(subscription)[-1], End)

@@ -46,7 +46,7 @@ def run(describe: Callable[[Rows], object], batch: Any, config: tw.RuntimeConfig
         ("bump", lambda rows: rows.filter(bool).map(change, name="bump").map(dict).probe("end")),
         ("flat_map", lambda rows: rows.flat_map(lambda row: [change(row)]).probe("end")),
         ("inspect", lambda rows: rows.inspect(change)),
-        ("inspect_with_time", lambda rows: rows.inspect_with_time(lambda row, time, worker: change(row))),
+        ("inspect_batches", lambda rows: rows.inspect_batches(lambda batch, time, worker: change(batch[0]))),
         ("own", lambda rows: rows.unary("own", build_changing)),
         ("map", lambda rows: rows.substreams("s", key="n", last=bool).map(change).probe("end")),
     ],
