@@ -42,8 +42,8 @@ import struct
 from typing import TypeVar
 
 import msgspec
-from crc32c import crc32c
 
+from tidewheel.storage.checksum import crc32c
 from tidewheel.storage.files import Part
 
 FORMAT_VERSION = 3
@@ -231,7 +231,7 @@ def ends_checksum(payload: Part) -> int:
     To sum all of it would take as long as a tenth of its whole way from a worker to a subscriber.
     """
     flat = memoryview(payload).cast("B")
-    return int(crc32c(flat[-_END_BYTES:], crc32c(flat[:_END_BYTES], len(flat) & 0xFFFFFFFF)))
+    return crc32c(flat[-_END_BYTES:], crc32c(flat[:_END_BYTES], len(flat) & 0xFFFFFFFF))
 
 
 def payload_matches(head: RecordHead, payload: bytes) -> bool:

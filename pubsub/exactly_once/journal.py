@@ -34,12 +34,11 @@ from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from tidewheel.progress import Antichain, MutableAntichain, ProtocolError, Time, TimeDomain
 from tidewheel.pubsub.log.payload_area import LEAST_BYTES
 from tidewheel.pubsub.messages.wire import Generation, WentBack, WorkerPosition
 from tidewheel.pubsub.protocol.epochs import EpochStates, TimeChains, has_moved_back
+from tidewheel.storage.checksum import crc32c
 from tidewheel.storage.log_records import ends_checksum
 from tidewheel.transport.frames import Payload
 
@@ -52,7 +51,7 @@ def checksum_of(payload: Payload, *, is_in_memory: bool = False) -> int:
 
     Of a large payload for a log in memory, only its length and both ends count.
     """
-    return ends_checksum(payload) if is_in_memory and len(payload) >= LEAST_BYTES else int(crc32c(payload))
+    return ends_checksum(payload) if is_in_memory and len(payload) >= LEAST_BYTES else crc32c(payload)
 
 
 class LogPlace(NamedTuple):

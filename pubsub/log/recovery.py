@@ -36,11 +36,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from crc32c import crc32c
-
 from tidewheel.pubsub.log.errors import LogCorrupted, corrupted
 from tidewheel.pubsub.log.headers import LogIdentity
 from tidewheel.pubsub.log.segment import READ_BYTES, SUFFIX, Segment, SegmentReader, open_segment
+from tidewheel.storage.checksum import crc32c
 from tidewheel.storage.files import Files, write_all
 from tidewheel.storage.log_records import HEAD_BYTES, MAGIC, RecordHead
 

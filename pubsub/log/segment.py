@@ -16,11 +16,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from crc32c import crc32c
-
 from tidewheel.pubsub.log.errors import corrupted
 from tidewheel.pubsub.log.headers import LogIdentity, SegmentHeader, decode_header, header_bytes
 from tidewheel.pubsub.log.payload_area import PayloadArea
+from tidewheel.storage.checksum import crc32c
 from tidewheel.storage.log_records import (
     HEAD_BYTES,
     PREFIX_BYTES,

@@ -8,10 +8,10 @@ import re
 from typing import Any, TypeAlias
 
 import msgspec
-from crc32c import crc32c
 
 from tidewheel.runtime.messages.written_part import Blob
 from tidewheel.runtime.snapshots.errors import SnapshotError
+from tidewheel.storage.checksum import crc32c
 
 FORMAT_VERSION = 2
 """The version of the format of a folder. An entry of a higher one is refused, and nothing of its folder is removed."""

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from crc32c import crc32c
-
 from tidewheel.runtime.errors import ConfigError
 from tidewheel.runtime.messages.written_part import Blob
 from tidewheel.runtime.snapshots import heartbeat, protocol
@@ -19,6 +17,7 @@ from tidewheel.runtime.snapshots.log import Log
 from tidewheel.runtime.snapshots.names import ENTRIES, PARTS
 from tidewheel.runtime.snapshots.ownership import Ownership, damage
 from tidewheel.runtime.snapshots.this_process import is_gone, this_process
+from tidewheel.storage.checksum import crc32c
 from tidewheel.storage.folder import open_folder
 from tidewheel.storage.folder_calls import run
 from tidewheel.storage.store_url import absolute

@@ -6,7 +6,6 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from crc32c import crc32c
 
 from tests.kit.log.faulty_files import (
     FaultyFiles,
@@ -24,6 +23,7 @@ from tests.kit.log.faulty_files import (
 from tests.kit.messages import raises
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.log.errors import LogCorrupted, LogMismatch
+from tidewheel.storage.checksum import crc32c
 from tidewheel.storage.log_records import HEAD_BYTES, Entry
 
 PATTERNS = (0x01, 0x80, 0xFF)

@@ -4,13 +4,13 @@ import struct
 from pathlib import Path
 
 import pytest
-from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kit.log.faulty_files import IDENTITY
 from tidewheel.pubsub.log.errors import LogCorrupted, LogMismatch
 from tidewheel.pubsub.log.headers import SegmentHeader, decode_header, header_bytes
+from tidewheel.storage.checksum import crc32c
 from tidewheel.storage.files import Part
 from tidewheel.storage.log_records import (
     FORMAT_VERSION,
