@@ -33,7 +33,7 @@ def clusters(chunks: tw.Stream[Chunk], first: tw.Stream[Points]) -> tw.Stream[tu
 def move(centres: tw.Stream[Centres], chunks: tw.Stream[Chunk]) -> tw.Stream[Centres]:
     """Move each centre to the middle of the points nearest to it."""
     parts = chunks.join(centres, itemgetter(0), itemgetter(0)).map(lambda pair: (pair[1].places, sums(*pair)))
-    both = parts.reduce(lambda part: 0, lambda one, other: (one[0], one[1] + other[1]))
+    both = parts.aggregate(lambda part: 0, add=lambda one, other: (one[0], one[1] + other[1]))
     return both.flat_map(lambda total: middles(*total[1]))
 
 

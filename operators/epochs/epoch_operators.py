@@ -37,11 +37,31 @@ class EpochOperators(StreamBase[Record]):
     def aggregate(
         self,
         key: Callable[[Record], KeyType] | Names,
+        *,
+        add: Callable[[Record, Record], Record],
+        combine: Callable[[Record, Record], Record] | None = None,
+        name: str = ...,
+    ) -> "Stream[tuple[KeyType, Record]]": ...
+
+    @overload
+    def aggregate(
+        self,
+        key: Callable[[Record], KeyType] | Names,
+        *,
+        add: Callable[[Record, Record], Record],
+        finish: Callable[[KeyType, Record], Result],
+        combine: Callable[[Record, Record], Record] | None = None,
+        name: str = ...,
+    ) -> "Stream[Result]": ...
+
+    @overload
+    def aggregate(
+        self,
+        key: Callable[[Record], KeyType] | Names,
+        *,
         start: Start[State],
         add: Add[State, Record],
-        finish: None = None,
         combine: Callable[[State, State], State] | None = None,
-        *,
         name: str = ...,
     ) -> "Stream[tuple[KeyType, State]]": ...
 
@@ -49,11 +69,11 @@ class EpochOperators(StreamBase[Record]):
     def aggregate(
         self,
         key: Callable[[Record], KeyType] | Names,
+        *,
         start: Start[State],
         add: Add[State, Record],
         finish: Callable[[KeyType, State], Result],
         combine: Callable[[State, State], State] | None = None,
-        *,
         name: str = ...,
     ) -> "Stream[Result]": ...
 
@@ -61,11 +81,11 @@ class EpochOperators(StreamBase[Record]):
     def aggregate(
         self,
         key: Callable[[Record], Any] | Names,
-        start: Start[State],
-        add: Add[State, Record],
-        finish: Callable[[Any, State], Any] | None = None,
-        combine: Callable[[State, State], State] | None = None,
         *,
+        start: Start[State] | None = None,
+        add: Callable[[Any, Any], Any],
+        finish: Callable[[Any, Any], Any] | None = None,
+        combine: Callable[[Any, Any], Any] | None = None,
         name: str = "aggregate",
     ) -> "Stream[Any]":
         """Fold the records of each key and epoch into a state, and send one result for each.
@@ -74,11 +94,12 @@ class EpochOperators(StreamBase[Record]):
 
         Args:
             key: a function of a record, the name of a column or field, or a tuple of names.
-            start: makes the state of a key, before its first record.
-            add: returns the state with a record in it; it may change the one that it gets.
+            start: makes the state of a key, before its first record. Without it the first record is the state, and
+                ``add`` combines two states, too: it is associative and commutative, and must not change what it gets.
+            add: returns the state with a record in it; it may change the one that ``start`` has made.
             finish: makes the result of a key and its state; by default the pair of them.
             combine: returns the state of two; it may change the first. With it, states are made where the records are,
-                and only these travel to the workers that own the keys; without it all records do.
+                and only these travel to the workers that own the keys; with ``start`` alone all records do.
             name: what errors, statistics and drawings call it.
 
         >>> import tidewheel as tw
@@ -88,18 +109,20 @@ class EpochOperators(StreamBase[Record]):
         ...     return state[0] + len(word), state[1] + 1
         >>> def mean(letter, state):
         ...     return letter, state[0] / state[1]
-        >>> means = words.aggregate(lambda word: word[0], lambda: (0, 0), add, mean)
+        >>> means = words.aggregate(lambda word: word[0], start=lambda: (0, 0), add=add, finish=mean)
         >>> _ = means.capture("means")
+        >>> _ = words.aggregate(lambda word: word[0], add=max).capture("last ones")
         >>> with tw.run(flow, engine="local") as job:
         ...     job.wait()
-        ...     job.captured("means")
-        [Captured(time=0, batch=[('t', 2.5), ('b', 2.0)])]
+        ...     job.captured("means"), job.captured("last ones")
+        ([Captured(time=0, batch=[('t', 2.5), ('b', 2.0)])], [Captured(time=0, batch=[('t', 'to'), ('b', 'be')])])
         """
         fold = KeyFold.checked("aggregate", key, self.schema, start, add, finish)
-        if combine is None:
+        both = add if combine is None and start is None else combine
+        if both is None:
             return self._unary(name, build_per_epoch(fold.per_epoch()), key)
-        check_function("aggregate, for combine,", combine)
-        return self._in_two(name, fold.partially(combine), fold.combined(combine), _KEY)
+        check_function("aggregate, for combine,", both)
+        return self._in_two(name, fold.partially(both), fold.combined(both), _KEY)
 
     @overload
     def count(self, key: None = None, *, name: str = ...) -> "Stream[tuple[Record, int]]": ...
@@ -128,35 +151,6 @@ class EpochOperators(StreamBase[Record]):
         """
         keys = Keys(None) if key is None else Keys.checked("count", key, self.schema)
         return self._in_two(name, *counting_folds(keys), _KEY)
-
-    @adds_operators()
-    def reduce(
-        self,
-        key: Callable[[Record], KeyType] | Names,
-        function: Callable[[Record, Record], Record],
-        *,
-        name: str = "reduce",
-    ) -> "Stream[tuple[KeyType, Record]]":
-        """Join the records of each key and epoch into one by ``function(one, other)``: pairs (key, record).
-
-        Args:
-            key: a function of a record, the name of a column or field, or a tuple of names.
-            function: is associative and commutative; it must not change what it gets. It is first applied where the
-                records are, so that one record of each key travels.
-            name: what errors, statistics and drawings call it.
-
-        >>> import tidewheel as tw
-        >>> flow = tw.Dataflow("greatest")
-        >>> numbers = flow.source("numbers", tw.IterableSource([[(0, [3, 14, 15, 92])]]))
-        >>> _ = numbers.reduce(lambda n: n % 2, max).capture("greatest")
-        >>> with tw.run(flow, engine="local") as job:
-        ...     job.wait()
-        ...     job.captured("greatest")
-        [Captured(time=0, batch=[(1, 15), (0, 92)])]
-        """
-        check_function("reduce", function)
-        fold = KeyFold(Keys.checked("reduce", key, self.schema), None, function)
-        return self._in_two(name, fold.partially(function), fold.combined(function), _KEY)
 
     # ------------------------------------------------------------------ whole records
 

@@ -5,7 +5,7 @@ came. In a loop all rounds of an epoch come before the next epoch's; of times of
 order come as they are complete.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from reprlib import repr as short
@@ -22,9 +22,6 @@ from tidewheel.runtime.state.operator_state import Owners
 
 Kept: TypeAlias = dict[Any, Any]
 """The state of each key."""
-
-_DONE_OR_NOT = (True, False)
-"""NumPy's are equal to these."""
 
 
 class EpochStep(Protocol):
@@ -75,8 +72,8 @@ class Accumulation:
 
 
 @dataclass(frozen=True, slots=True)
-class KeyedSteps:
-    """The functions of an operator that processes the records of a key one after the other.
+class StatefulMap:
+    """Gives the records of a key, one after the other, to ``step(state, record)``, which returns (state, result).
 
     Attributes:
         keys: how keys are found.
@@ -89,12 +86,6 @@ class KeyedSteps:
     start: Callable[[], Any]
     step: Callable[..., Any]
     order: Order | None
-
-
-class StatefulMap(KeyedSteps):
-    """Gives the records of a key to ``step(state, record)``, which returns (state, result)."""
-
-    __slots__ = ()
 
     def process(self, kept: Kept, batches: list[Batch]) -> Batch:
         """Return the result of each record. A state that is None is forgotten."""
@@ -113,32 +104,6 @@ class StatefulMap(KeyedSteps):
                 kept[key] = state
             else:
                 kept.pop(key, None)
-        return results
-
-
-class StateMachine(KeyedSteps):
-    """Gives the records of a key to ``step(key, state, record)``, which returns (done, outputs)."""
-
-    __slots__ = ()
-
-    def process(self, kept: Kept, batches: list[Batch]) -> Batch:
-        """Return all outputs. The state of a key that is done is forgotten."""
-        results: list[Any] = []
-        for key, rows in _rows_by_key(self.keys, batches, self.order).items():
-            for record in rows:
-                if key not in kept:
-                    kept[key] = self.start()
-                returned = self.step(key, kept[key], record)
-                is_pair = isinstance(returned, tuple) and len(returned) == 2
-                if not (is_pair and returned[0] in _DONE_OR_NOT and isinstance(returned[1], Iterable)):
-                    raise TypeError(
-                        "step must return a pair (done, outputs) of a bool and something to iterate over, not "
-                        f"{short(returned)}{_at(key, record)}"
-                    )
-                done, outputs = returned
-                if done:
-                    del kept[key]
-                results.extend(outputs)
         return results
 
 

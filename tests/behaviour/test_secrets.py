@@ -115,7 +115,7 @@ def dataflow(problem: Callable[[], Exception] | None = None) -> tw.Dataflow:
     flow = tw.Dataflow("shop")
     orders = flow.source("orders", Numbers())
     more = flow.input("more")
-    held = orders.concat(more).map(partial(with_password, FIELD)).accumulate(int, list, keep, name="last")
+    held = orders.concat(more).map(partial(with_password, FIELD)).accumulate(int, start=list, add=keep, name="last")
     held.publish("totals")
     held.capture("kept")
     held.sink(Totals(problem), visible="epoch").probe("stored")

@@ -53,7 +53,7 @@ def sums(keys: int) -> Part:
 
     return Part(
         f"sums by {keys}",
-        lambda s: s.reduce(lambda n: n % keys, add).map(lambda pair: pair[1] % MODULUS),
+        lambda s: s.aggregate(lambda n: n % keys, add=add).map(lambda pair: pair[1] % MODULUS),
         plain,
     )
 

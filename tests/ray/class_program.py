@@ -204,7 +204,7 @@ def step(stream: Any, rng: random.Random) -> Any:
         return MAKE[key](record.n)
 
     def sets(records: Any) -> Any:
-        merged = records.accumulate(keyed, set, lambda seen, record: seen | {record})
+        merged = records.accumulate(keyed, start=set, add=lambda seen, record: seen | {record})
         return merged.flat_map(lambda pair: sorted(pair[1], key=lambda record: (str(type(record)), record.n)))
 
     def join(records: Any) -> Any:

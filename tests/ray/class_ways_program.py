@@ -157,7 +157,9 @@ def changed(version: str, folder: str) -> None:
     define(VERSIONS[version])
     account = sys.modules["__main__"].__dict__["Account"]
     flow = tw.Dataflow("accounts")
-    stream = flow.input("records").stateful_map(lambda record: record.name, lambda: None, added, name="accounts")
+    stream = flow.input("records").stateful_map(
+        lambda record: record.name, start=lambda: None, step=added, name="accounts"
+    )
     stream.capture("accounts").probe("done")
     try:
         with tw.run(flow, workers=2, snapshots=tw.Snapshots(folder, every_s=1000)) as job:

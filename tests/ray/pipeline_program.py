@@ -82,7 +82,7 @@ def is_payment(payment: Payment) -> bool:
 
 def up(payments: tw.Stream[Payment]) -> tuple[tw.Stream[Payment], tw.Stream[Payment]]:
     """Have each account pass a part of its total on to its parent, once for each round in which it is paid."""
-    totals = payments.accumulate(account_of, int, added, name="totals")
+    totals = payments.accumulate(account_of, start=int, add=added, name="totals")
     return totals.map(passed_on).filter(is_payment), totals
 
 

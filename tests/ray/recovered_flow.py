@@ -38,13 +38,13 @@ def describe(*inputs: str, also: Callable[[dict[str, tw.Stream[Any]]], None] | N
 
 def computed(numbers: tw.Stream[int]) -> dict[str, tw.Stream[Any]]:
     """Return the results of each epoch, which do not depend on the order of its numbers."""
-    sums = numbers.aggregate(lambda n: n % 7, int, lambda total, n: total + n, name="summed")
+    sums = numbers.aggregate(lambda n: n % 7, start=int, add=lambda total, n: total + n, name="summed")
     walked = numbers.map(steps).exchange(abs).iterate(lambda left: (left.map(less).filter(is_left).exchange(abs), left))
     sessions = numbers.window(tw.SessionWindows(gap=3), key=lambda n: n % 5, at=happened, finish=in_order, lateness=2)
     links = numbers.broadcast().unary("web", build_web)
     pages = links.flat_map(list).distinct().map(lambda page: (page, 1_000_000))
     return {
-        "sums": sums.stateful_map(first, int, added, name="sums"),
+        "sums": sums.stateful_map(first, start=int, step=added, name="sums"),
         "counts": numbers.count(name="counted"),
         "visits": walked.count(name="visits"),
         "sessions": sessions.results,
@@ -106,7 +106,9 @@ def build_web(context: tw.OperatorContext) -> Schedule:
 
 def passed_on(ranks: tw.Stream[Any], links: tw.Stream[Any]) -> tw.Stream[Any]:
     """Have each page pass most of its rank on, in equal parts over its links; integers have one sum in any order."""
-    return ranks.cogroup(links, first).flat_map(parts).aggregate(first, int, lambda total, part: total + part[1])
+    return (
+        ranks.cogroup(links, first).flat_map(parts).aggregate(first, start=int, add=lambda total, part: total + part[1])
+    )
 
 
 def first(pair: tuple[int, int]) -> int:

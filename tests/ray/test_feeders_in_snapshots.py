@@ -71,7 +71,7 @@ def describe() -> tw.Dataflow:
     flow = tw.Dataflow("fed")
     left, right = map(flow.input, SHARDS)
     both = left.concat(right)
-    both.stateful_map(lambda n: n % 7, int, added, name="sums").map(lambda one: one[0]).capture("sums")
+    both.stateful_map(lambda n: n % 7, start=int, step=added, name="sums").map(lambda one: one[0]).capture("sums")
     walked = both.exchange(lambda n: n).iterate(lambda left: (left.map(less).filter(is_left).exchange(abs), left))
     walked.count(name="visits").capture("visits").probe("done")
     return flow

@@ -25,7 +25,7 @@ DEADLINE_S = 60.0
 def counted(name: str) -> tw.Dataflow:
     flow = tw.Dataflow(name)
     flow.input("numbers").exchange(lambda n: n).stateful_map(
-        lambda n: n % 7, int, lambda total, n: (total + n, n)
+        lambda n: n % 7, start=int, step=lambda total, n: (total + n, n)
     ).probe("done")
     return flow
 

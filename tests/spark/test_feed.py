@@ -300,7 +300,7 @@ def added(total: int, number: int) -> tuple[int, tuple[int, int]]:
 def summing() -> tw.Dataflow:
     flow = tw.Dataflow("sums")
     numbers = flow.input("rows").map_batches(lambda batch: batch["n"].to_pylist())
-    numbers.stateful_map(lambda n: n % 3, int, added, name="sums").capture("sums").probe("done")
+    numbers.stateful_map(lambda n: n % 3, start=int, step=added, name="sums").capture("sums").probe("done")
     return flow
 
 

@@ -186,21 +186,21 @@ def join_up(total: int, word: str) -> int:
 def test_epochs() -> None:
     """Keys are what the function of the key returns; with names of columns they may be anything."""
     stream = words(numbers())
-    assert_type(stream.aggregate(length, int, join_up), tw.Stream[tuple[int, int]])
-    assert_type(stream.aggregate(length, int, join_up, lambda key, total: str(total)), tw.Stream[str])
-    assert_type(stream.aggregate("word", int, join_up), tw.Stream[tuple[Any, int]])
+    assert_type(stream.aggregate(length, start=int, add=join_up), tw.Stream[tuple[int, int]])
+    assert_type(stream.aggregate(length, start=int, add=join_up, finish=lambda key, total: str(total)), tw.Stream[str])
+    assert_type(stream.aggregate("word", start=int, add=join_up), tw.Stream[tuple[Any, int]])
     assert_type(stream.count(), tw.Stream[tuple[str, int]])
     assert_type(stream.count(length), tw.Stream[tuple[int, int]])
     assert_type(stream.count("word"), tw.Stream[tuple[Any, int]])
-    assert_type(stream.reduce(length, max), tw.Stream[tuple[int, str]])
+    assert_type(stream.aggregate(length, add=max), tw.Stream[tuple[int, str]])
     assert_type(stream.distinct(), tw.Stream[str])
     assert_type(stream.sort(length), tw.Stream[str])
     assert_type(stream.top_k(3, order=length), tw.Stream[str])
     assert_type(stream.sample(0.5), tw.Stream[str])
-    stream.aggregate(half, int, join_up)  # type: ignore[arg-type]
-    stream.aggregate(length, str, join_up)  # type: ignore[misc]
+    stream.aggregate(half, start=int, add=join_up)  # type: ignore[arg-type]
+    stream.aggregate(length, start=str, add=join_up)  # type: ignore[misc]
     stream.count(half)  # type: ignore[arg-type]
-    stream.reduce(length, join_up)  # type: ignore[arg-type]
+    stream.aggregate(length, add=join_up)  # type: ignore[arg-type]
     stream.sort(half)  # type: ignore[arg-type]
     stream.top_k(3, key=half)  # type: ignore[arg-type]
 
@@ -212,17 +212,12 @@ def test_state_by_key() -> None:
     def step(total: int, word: str) -> tuple[int, float]:
         return total + 1, 0.5
 
-    def machine(key: int, seen: list[str], word: str) -> tuple[bool, list[float]]:
-        return False, [0.5]
-
-    assert_type(stream.accumulate(length, int, join_up), tw.Stream[tuple[int, int]])
-    assert_type(stream.accumulate(length, int, join_up, lambda key, total: str(total)), tw.Stream[str])
-    assert_type(stream.stateful_map(length, int, step), tw.Stream[float])
-    assert_type(stream.state_machine(length, list[str], machine), tw.Stream[float])
+    assert_type(stream.accumulate(length, start=int, add=join_up), tw.Stream[tuple[int, int]])
+    assert_type(stream.accumulate(length, start=int, add=join_up, finish=lambda key, total: str(total)), tw.Stream[str])
+    assert_type(stream.stateful_map(length, start=int, step=step), tw.Stream[float])
     assert_type(stream.deduplicate(), tw.Stream[str])
-    stream.accumulate(half, int, join_up)  # type: ignore[arg-type]
-    stream.stateful_map(length, str, step)  # type: ignore[misc]
-    stream.state_machine(length, int, machine)  # type: ignore[misc]
+    stream.accumulate(half, start=int, add=join_up)  # type: ignore[arg-type]
+    stream.stateful_map(length, start=str, step=step)  # type: ignore[misc]
     stream.deduplicate(half)  # type: ignore[arg-type]
 
 
@@ -268,10 +263,14 @@ def test_names_leave_types_as_they_are() -> None:
     assert_type(stream.branch(small=bool, name=bool), NamedBranches[str])
     assert_type(stream.count(name="words"), tw.Stream[tuple[str, int]])
     assert_type(stream.count(length, name="by length"), tw.Stream[tuple[int, int]])
-    assert_type(stream.aggregate(length, int, join_up, name="sums"), tw.Stream[tuple[int, int]])
-    assert_type(stream.aggregate(length, int, join_up, lambda key, total: "", name="texts"), tw.Stream[str])
-    assert_type(stream.accumulate(length, int, join_up, name="sums"), tw.Stream[tuple[int, int]])
-    assert_type(stream.accumulate(length, int, join_up, lambda key, total: "", name="texts"), tw.Stream[str])
+    assert_type(stream.aggregate(length, start=int, add=join_up, name="sums"), tw.Stream[tuple[int, int]])
+    assert_type(
+        stream.aggregate(length, start=int, add=join_up, finish=lambda key, total: "", name="texts"), tw.Stream[str]
+    )
+    assert_type(stream.accumulate(length, start=int, add=join_up, name="sums"), tw.Stream[tuple[int, int]])
+    assert_type(
+        stream.accumulate(length, start=int, add=join_up, finish=lambda key, total: "", name="texts"), tw.Stream[str]
+    )
     assert_type(stream.window(minute, key=length, at=length, name="w"), tw.types.Windowed[str, list[str]])
     assert_type(stream.window(minute, key=length, at=length, finish=len, name="w"), tw.types.Windowed[str, int])
     assert_type(

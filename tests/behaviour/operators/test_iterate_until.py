@@ -25,7 +25,7 @@ from tests.kit.operators.operator_case import OperatorCase, each_epoch, number_o
 
 def settle_down(numbers: tw.Stream[int]) -> tw.Stream[int]:
     """Replace the numbers of each remainder by half of their greatest, on the worker that owns it."""
-    return numbers.reduce(lambda n: n % 3, max).map(lambda pair: pair[1] // 2)
+    return numbers.aggregate(lambda n: n % 3, add=max).map(lambda pair: pair[1] // 2)
 
 
 def until_all_are_small(numbers: list[int]) -> list[int]:

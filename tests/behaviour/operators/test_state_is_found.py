@@ -206,7 +206,7 @@ def test_records_that_come_later_are_read_from_a_queue() -> None:
 def test_a_key_that_is_no_number_is_one_key_again() -> None:
     """NaN is the same key after a restart as before."""
     flow = tw.Dataflow("test")
-    read = flow.input("numbers").accumulate(lambda _: float("nan"), int, lambda count, _: count + 1)
+    read = flow.input("numbers").accumulate(lambda _: float("nan"), start=int, add=lambda count, _: count + 1)
     read.map(lambda pair: pair[1]).capture("results")
     group = SnapshotGroup(flow, 2, Random(0))
     for time in range(4):

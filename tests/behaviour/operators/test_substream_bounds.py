@@ -139,7 +139,7 @@ def test_what_is_open_at_the_end_does_not_keep_keys_from_being_used_again(
     flow = tw.Dataflow("again")
     walks = flow.input("walks").substreams("walks", lambda walk: walk[0])
     states = walks.unary("pass", seen_by([]), bound=bound).stateful_map(
-        lambda walk: walk[0], int, lambda number, walk: (number + 1, walk), scope="substream"
+        lambda walk: walk[0], start=int, step=lambda number, walk: (number + 1, walk), scope="substream"
     )
     states.collect_substream(lambda key, found: (key, len(found))).capture("counts")
     with tw.run(flow, workers=workers, engine="local") as job:

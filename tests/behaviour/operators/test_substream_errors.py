@@ -100,7 +100,7 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
         lambda: description_of(
             looping(
                 lambda walks: walks.unary("piece", untold, bound="firm").stateful_map(
-                    rest, int, lambda n, row: (n, row), scope="substream"
+                    rest, start=int, step=lambda n, row: (n, row), scope="substream"
                 )
             )
         ).plan(),
@@ -111,7 +111,7 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
         "the first argument is the name of the substreams, not <function",
     ),
     "states of which scope": (
-        lambda: divided().stateful_map(rest, int, lambda n, row: (n, row)),
+        lambda: divided().stateful_map(rest, start=int, step=lambda n, row: (n, row)),
         'Call without_substreams\\(\\) before.* or say scope="substream"',
     ),
     "no key": (lambda: tw.Dataflow("i").input("n").substreams("rests", 3), "a key is a function of a record"),  # type: ignore[arg-type]

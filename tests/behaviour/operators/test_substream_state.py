@@ -117,9 +117,9 @@ def test_state_goes_with_its_substream(feed: Sessions, workers: int) -> None:
     divided = flow.input("numbers").substreams("sums", lambda row: row[0]).exchange(lambda row: row[1])
     summed = divided.stateful_map(
         lambda row: row[1] % 3,
-        int,
-        lambda s, row: (s + row[1], (*row, s + row[1])),
-        lambda row: row[1],
+        start=int,
+        step=lambda s, row: (s + row[1], (*row, s + row[1])),
+        order=lambda row: row[1],
         scope="substream",
     )
     summed.capture("sums")

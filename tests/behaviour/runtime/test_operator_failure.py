@@ -85,9 +85,9 @@ def fail_silently(record: object) -> Any:
             lambda stream: stream.delay(lambda record, time: fail_silently(record)),
             marks=pytest.mark.skipif(sys.version_info >= (3, 12), reason="it is lost if there are two arguments"),
         ),
-        lambda stream: stream.stateful_map(abs, int, lambda state, record: fail_silently(record)),
-        lambda stream: stream.aggregate(lambda _: 0, int, lambda total, number: fail_silently(number)),
-        lambda stream: stream.accumulate(lambda _: 0, int, lambda total, number: fail_silently(number)),
+        lambda stream: stream.stateful_map(abs, start=int, step=lambda state, record: fail_silently(record)),
+        lambda stream: stream.aggregate(lambda _: 0, start=int, add=lambda total, number: fail_silently(number)),
+        lambda stream: stream.accumulate(lambda _: 0, start=int, add=lambda total, number: fail_silently(number)),
     ],
     ids=["map", "flat_map", "filter", "inspect", "branch", "delay", "stateful_map", "aggregate", "accumulate"],
 )

@@ -31,7 +31,9 @@ def built(topic: str, folder: Path) -> tw.Dataflow:
     """Return a dataflow in which every operator between workers is before the topic."""
     flow = tw.Dataflow(topic)
     numbers = looped(flow.input("numbers").rebalance()).concat(flow.input("others").exchange(abs).distinct())
-    counted = numbers.count().accumulate(lambda pair: pair[0] % 5, lambda: 0, lambda total, pair: total + pair[1])
+    counted = numbers.count().accumulate(
+        lambda pair: pair[0] % 5, start=lambda: 0, add=lambda total, pair: total + pair[1]
+    )
     counted.rebalance().publish(topic, delivery="exactly_once", log=folder)
     return flow
 

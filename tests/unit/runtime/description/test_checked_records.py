@@ -70,7 +70,9 @@ def test_the_error_shows_both_and_what_to_do() -> None:
 )
 def test_what_changes_nothing_runs_as_ever(batch: Any) -> None:
     """Whatever the batches are, also records that cannot be pickled."""
-    [found] = run(lambda rows: rows.map(lambda row: [row]).aggregate(len, list, lambda made, row: [*made, row]), batch)
+    [found] = run(
+        lambda rows: rows.map(lambda row: [row]).aggregate(len, start=list, add=lambda made, row: [*made, row]), batch
+    )
     assert found is batch or found == batch
 
 

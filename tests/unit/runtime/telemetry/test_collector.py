@@ -41,7 +41,7 @@ def counting() -> tw.Dataflow:
     flow = tw.Dataflow("counting")
     words = flow.input("lines").flat_map(str.split, name="split").map(str.lower, name="lower")
     counts = words.exchange(hash, name="spread").stateful_map(
-        lambda word: word, int, lambda n, _: (n + 1, n), name="sum"
+        lambda word: word, start=int, step=lambda n, _: (n + 1, n), name="sum"
     )
     counts.probe("done").capture("counts")
     return flow
