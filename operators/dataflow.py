@@ -197,12 +197,12 @@ class Dataflow(Described):
     @adds_operators()
     def operator(  # noqa: PLR0913 - what can be said of an operator, one by one
         self,
-        name: str,
         inputs: Sequence[Stream[Any]],
         outputs: int,
         build: Build,
         summaries: Mapping[tuple[int, int], PathSummary | Sequence[PathSummary]] | None = None,
         *,
+        name: str,
         exchange: Sequence[Key | None] | None = None,
         notify: bool = True,
         bound: Bound | None = None,
@@ -211,7 +211,6 @@ class Dataflow(Described):
         """Add an operator of any number of ports; ``build`` returns ``schedule(*inputs, *outputs)``.
 
         Args:
-            name: the operator's name; errors show it.
             inputs: the streams it reads, all of one scope.
             outputs: how many outputs it has, in the same scope.
             build: called once on each worker with an `OperatorContext`.
@@ -219,6 +218,7 @@ class Dataflow(Described):
                 ``PathSummary.identity(stream.nesting)``; one that goes back is refused. If a pair is missing, no
                 message at that input leaves by that output, and what waits there holds nothing back behind it. None: a
                 time at any input can leave by any output unchanged.
+            name: the operator's name; errors show it.
             exchange: for each input, how records are spread over the workers.
             notify: False for an operator that never looks at a frontier.
             bound: whether it learns the ends of substreams, as for `Stream.unary`.
@@ -233,7 +233,7 @@ class Dataflow(Described):
         ...
         ...     return schedule
         >>> flow = tw.Dataflow("sorting out")
-        >>> evens, odds = flow.operator("split", [flow.input("numbers")], 2, build, notify=False)
+        >>> evens, odds = flow.operator([flow.input("numbers")], 2, build, notify=False, name="split")
         >>> _ = evens.capture("evens")
         >>> with tw.run(flow, engine="local") as job:
         ...     with job.input("numbers") as numbers:

@@ -91,10 +91,10 @@ class Stream(
     @adds_operators()
     def unary(
         self,
-        name: str,
         build: Build,
         exchange: Key | None = None,
         *,
+        name: str,
         bound: Bound | None = None,
         ordered: bool = False,
     ) -> "Stream[Any]":
@@ -104,9 +104,9 @@ class Stream(
         records by time has to keep them by ``(token.time, token.key)`` there, or read `without_substreams`.
 
         Args:
-            name: the operator's name; errors show it.
             build: called once on each worker with an `OperatorContext`; returns ``schedule(input, output)``.
             exchange: how records are spread over the workers before they reach it; None leaves them where they are.
+            name: the operator's name; errors show it.
             bound: with ``"soft"`` it finds in ``input.ended`` which substreams have ended before it. With ``"firm"`` it
                 receives each substream in one piece, after that its end, and then the next. Open substreams wait
                 meanwhile before it, and hold their epochs open. In a loop it receives one substream after the other,
@@ -121,7 +121,7 @@ class Stream(
         ...
         ...     return schedule
         >>> flow = tw.Dataflow("greatest")
-        >>> _ = flow.input("numbers").unary("greatest", build).capture("greatest")
+        >>> _ = flow.input("numbers").unary(build, name="greatest").capture("greatest")
         >>> with tw.run(flow, engine="local") as job:
         ...     with job.input("numbers") as numbers:
         ...         numbers.send([3, 1])
@@ -136,10 +136,10 @@ class Stream(
     def binary(
         self,
         other: "Stream[Other]",
-        name: str,
         build: Build,
         exchange: tuple[Key | None, Key | None] = (None, None),
         *,
+        name: str,
         bound: Bound | None = None,
         ordered: bool = False,
     ) -> "Stream[Any]":
@@ -147,9 +147,9 @@ class Stream(
 
         Args:
             other: the stream that it reads beside this one, of the same scope.
-            name: the operator's name; errors show it.
             build: called once on each worker with an `OperatorContext`; returns ``schedule(left, right, output)``.
             exchange: how the records of each side are spread over the workers; None leaves them where they are.
+            name: the operator's name; errors show it.
             bound: whether it learns the ends of substreams, as for `unary`.
             ordered: and in which order.
 
@@ -162,7 +162,7 @@ class Stream(
         ...
         ...     return schedule
         >>> flow = tw.Dataflow("sides")
-        >>> _ = flow.input("a").binary(flow.input("b"), "tag", build).capture("tagged")
+        >>> _ = flow.input("a").binary(flow.input("b"), build, name="tag").capture("tagged")
         >>> with tw.run(flow, engine="local") as job:
         ...     with job.input("a") as a, job.input("b") as b:
         ...         a.send([1])

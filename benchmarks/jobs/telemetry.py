@@ -104,7 +104,7 @@ class EmptyEpochs(Work):
     def flow(self) -> tw.Dataflow:
         """Describe it."""
         flow = tw.Dataflow("empty")
-        flow.input("lines").exchange(hash).unary("next", pass_on).probe("done")
+        flow.input("lines").exchange(hash).unary(pass_on, name="next").probe("done")
         return flow
 
     def turn(self, job: tw.types.Job, time: int) -> tuple[int, int]:

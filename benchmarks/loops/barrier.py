@@ -93,7 +93,7 @@ def empty_rounds(rounds: int) -> tw.Dataflow:
     start = flow.input("start")
     with flow.scope("loop") as loop:
         feedback = loop.feedback()
-        barrier = start.enter(loop).concat(feedback).unary("barrier", partial(build_barrier, rounds))
+        barrier = start.enter(loop).concat(feedback).unary(partial(build_barrier, rounds), name="barrier")
         feedback.connect(barrier)
     barrier.leave().capture("passed")
     return flow

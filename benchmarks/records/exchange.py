@@ -170,10 +170,10 @@ def transfer(traffic: Traffic) -> tw.Dataflow:
     """Describe the dataflow: an epoch is sent once the input is past it."""
     flow = tw.Dataflow("exchange")
     data, began = flow.operator(
-        "produce", [flow.input("go")], 2, partial(build_produce, traffic.make, traffic.messages)
+        [flow.input("go")], 2, partial(build_produce, traffic.make, traffic.messages), name="produce"
     )
     began.capture("began")
-    data.exchange(traffic.key).unary("count", build_count).capture("ended").probe("done")
+    data.exchange(traffic.key).unary(build_count, name="count").capture("ended").probe("done")
     return flow
 
 

@@ -143,7 +143,7 @@ def deployed(
 ) -> Callable[[], float]:
     """Deploy a dataflow that counts the text once an epoch, let two go by, and return what measures the next."""
     flow = tw.Dataflow("wordcount")
-    blocks = flow.input("folders", str).broadcast().unary("read", build_read)
+    blocks = flow.input("folders", str).broadcast().unary(build_read, name="read")
     describe(blocks).probe("done").capture("totals")
     job = running.enter_context(deploy(flow, workers))
     running.callback(job.stop)

@@ -44,50 +44,50 @@ class LoopOperators(StreamBase[Record]):
 
     @overload
     def iterate(
-        self, body: "Body[Record, Others, Result]", name: str = "iterate", *, beside: "Streams" = ()
+        self, body: "Body[Record, Others, Result]", *, beside: "Streams" = (), name: str = ...
     ) -> "Stream[Result]": ...
 
     @overload
     def iterate(
-        self, body: "Step[Record, Others]", name: str = "iterate", *, max_rounds: int, beside: "Streams" = ()
+        self, body: "Step[Record, Others]", *, max_rounds: int, beside: "Streams" = (), name: str = ...
     ) -> "Stream[Record]": ...
 
     @overload
     def iterate(
         self,
         body: "Step[Record, Others]",
-        name: str = "iterate",
         *,
         max_rounds: int | None = None,
         until: Callable[[Value], object],
         measure: Callable[[Record], Value] | Names,
         combine: Callable[[Value, Value], Value] | None = None,
         beside: "Streams" = (),
+        name: str = ...,
     ) -> "Stream[Record]": ...
 
     @overload
     def iterate(
         self,
         body: "Body[Record, Others, Result]",
-        name: str = "iterate",
         *,
         max_rounds: int | None = None,
         until: Callable[[Value], object] | None = None,
         measure: Callable[[Record], Value] | Names | None = None,
         combine: Callable[[Value, Value], Value] | None = None,
         beside: "Streams" = (),
+        name: str = ...,
     ) -> "Stream[Record | Result]": ...
 
     def iterate(
         self,
         body: Callable[..., Any],
-        name: str = "iterate",
         *,
         max_rounds: int | None = None,
         until: Callable[[Any], object] | None = None,
         measure: Any = None,
         combine: Callable[[Any, Any], Any] | None = None,
         beside: "Streams" = (),
+        name: str = "iterate",
     ) -> "Stream[Any]":
         """Send this stream round a loop until nothing comes back, a test of a round says so, or ``max_rounds`` times.
 
@@ -100,7 +100,6 @@ class LoopOperators(StreamBase[Record]):
             body: gets the stream of records that enter and that come back, with times ``(t, round)``. It returns two
                 streams of the same scope: the first goes round again, the second leaves with time ``t``. With
                 ``max_rounds`` or ``until`` it may return the first alone.
-            name: the name of the loop; errors show it.
             max_rounds: how often records pass the body at most. Then records that would go round once more leave as
                 they are, along with those that the body lets leave. Nothing is dropped.
             until: a function of what all records that are to go round again measure together, on all workers. If it is
@@ -111,6 +110,7 @@ class LoopOperators(StreamBase[Record]):
                 The last digits of a sum of floats depend on how records were split over workers and batches.
             beside: streams of the scope of this one. The body gets each of them as one more argument, with all of its
                 records of an epoch in every round. This makes the loop bulk-synchronous, too.
+            name: the name of the loop; errors show it.
 
         Raises:
             GraphError: the body returns something else, or an argument cannot be used.

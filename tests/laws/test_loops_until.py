@@ -159,13 +159,13 @@ def test_nested_loops_are_tested_each_by_itself(
     def within(numbers: tw.Stream[int]) -> tw.Stream[int]:
         test = inner_test
         return body_of(outer)(numbers).iterate(
-            body_of(inner), "inner", until=test.until, measure=test.measure, combine=test.combine, max_rounds=4
+            body_of(inner), name="inner", until=test.until, measure=test.measure, combine=test.combine, max_rounds=4
         )
 
     results = run(
         lambda stream: stream.iterate(
             within,
-            "outer",
+            name="outer",
             until=outer_test.until,
             measure=outer_test.measure,
             combine=outer_test.combine,

@@ -41,7 +41,7 @@ def computed(numbers: tw.Stream[int]) -> dict[str, tw.Stream[Any]]:
     sums = numbers.aggregate(lambda n: n % 7, start=int, add=lambda total, n: total + n, name="summed")
     walked = numbers.map(steps).exchange(abs).iterate(lambda left: (left.map(less).filter(is_left).exchange(abs), left))
     sessions = numbers.window(tw.SessionWindows(gap=3), key=lambda n: n % 5, at=happened, finish=in_order, lateness=2)
-    links = numbers.broadcast().unary("web", build_web)
+    links = numbers.broadcast().unary(build_web, name="web")
     pages = links.flat_map(list).distinct().map(lambda page: (page, 1_000_000))
     return {
         "sums": sums.stateful_map(first, start=int, step=added, name="sums"),
@@ -50,7 +50,7 @@ def computed(numbers: tw.Stream[int]) -> dict[str, tw.Stream[Any]]:
         "sessions": sessions.results,
         "late": sessions.late,
         "firsts": numbers.deduplicate(lambda n: n % 101),
-        "ranks": pages.iterate(passed_on, "ranking", max_rounds=ROUNDS, beside=[links]),
+        "ranks": pages.iterate(passed_on, name="ranking", max_rounds=ROUNDS, beside=[links]),
     }
 
 

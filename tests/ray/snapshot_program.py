@@ -45,7 +45,7 @@ def words_of(time: int) -> list[Word]:
 def counting() -> tw.Dataflow:
     flow = tw.Dataflow("counting")
     words = flow.input("words")
-    words.unary("count", running_total, exchange=lambda word: word.text).probe("done").capture("counts")
+    words.unary(running_total, exchange=lambda word: word.text, name="count").probe("done").capture("counts")
     return flow
 
 

@@ -173,7 +173,7 @@ def test_dropping_does_not_wait_for_an_operator_that_does_not_return(caplog: pyt
         return schedule
 
     stuck = tw.Dataflow("stuck")
-    stuck.input("numbers").unary("stand", build)
+    stuck.input("numbers").unary(build, name="stand")
     with nothing_left(), started(halving("first")) as job:
         added = job.add(stuck)
         added.input("numbers").send([1])
@@ -196,7 +196,7 @@ def test_what_cannot_be_deployed_is_not_there_afterwards() -> None:
         raise ValueError("not today")
 
     refusing = tw.Dataflow("second")
-    refusing.input("numbers").unary("refuse", refuse)
+    refusing.input("numbers").unary(refuse, name="refuse")
     with nothing_left(), started(halving("first")) as job:
         with pytest.raises(tw.GraphError, match="'map' cannot be pickled"):
             job.add(locked)
@@ -223,7 +223,7 @@ def test_an_operator_that_returns_after_its_dataflow_was_dropped(tmp_path: Path)
         return schedule
 
     stuck = tw.Dataflow("stuck")
-    stuck.input("numbers").unary("stand", build)
+    stuck.input("numbers").unary(build, name="stand")
     with nothing_left(), started(halving("first")) as job:
         worker = psutil.Process(job.pids[0])
         job.add(halving("warm"))
@@ -306,7 +306,7 @@ def test_stopping_does_not_wait_for_operators_that_do_not_return() -> None:
         job = started(halving("first"))
         for number in range(3):
             stuck = tw.Dataflow(f"stuck {number}")
-            stuck.input("numbers").unary("stand", build)
+            stuck.input("numbers").unary(build, name="stand")
             job.add(stuck).input("numbers").send([1])
         since = time.monotonic()
         job.stop()

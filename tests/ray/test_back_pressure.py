@@ -21,7 +21,7 @@ MIB = 1 << 20
 
 def rounds(arrays: tw.Stream[Any]) -> tuple[tw.Stream[Any], tw.Stream[Any]]:
     """Send each array round the loop as often as its first number says, by way of the other worker each time."""
-    slow = arrays.exchange(lambda row: int(row[0])).unary("slow", build_slow)
+    slow = arrays.exchange(lambda row: int(row[0])).unary(build_slow, name="slow")
     going_on = slow.map_batches(lambda batch: batch[batch[:, 0] > 0] - np.array([1]))
     return going_on, slow.map_batches(lambda batch: batch[batch[:, 0] <= 0][:, :1])
 
@@ -55,7 +55,7 @@ def test_a_gigabyte_through_a_loop(link: LinkName) -> None:
 def test_an_input_need_not_wait() -> None:
     """While an operator is at work on what came before, `timeout_s=0` says that there is no room; later there is."""
     flow = tw.Dataflow("impatient")
-    flow.input("arrays").unary("slow", build_slow).probe("done").capture("arrays")
+    flow.input("arrays").unary(build_slow, name="slow").probe("done").capture("arrays")
     with tw.run(flow, workers=1, config=tw.RuntimeConfig(bytes_in_flight=8 * MIB)) as job:
         array = np.zeros((1, 4 * MIB // 8))
         refused = 0

@@ -31,7 +31,7 @@ def build_hoarder(context: tw.OperatorContext) -> Any:
 def test_a_leak_is_named() -> None:
     """With operator, time, workers and the way to the probe, as workers in other processes report it."""
     flow = tw.Dataflow("leaky")
-    flow.input("numbers").exchange(lambda n: n).unary("hoard", build_hoarder).map(str).probe("done")
+    flow.input("numbers").exchange(lambda n: n).unary(build_hoarder, name="hoard").map(str).probe("done")
     job = tw.run(flow, workers=2, config=tw.RuntimeConfig(progress="accumulated"))
     with job:
         numbers = job.input("numbers")

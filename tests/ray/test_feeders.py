@@ -249,7 +249,7 @@ def test_a_feeder_learns_that_the_job_has_ended(feeders: list[Any]) -> None:
 def test_a_feeder_waits_for_a_slow_dataflow(feeders: list[Any]) -> None:
     """As the driver does, within the same limit; its waiting is in the job's statistics."""
     flow = tw.Dataflow("slow")
-    flow.input("texts").unary("slow", build_slow).map(len).capture("results")
+    flow.input("texts").unary(build_slow, name="slow").map(len).capture("results")
     with tw.run(flow, workers=2, config=tw.RuntimeConfig(bytes_in_flight=100_000)) as job:
         went, has_waited = ray.get(feeders[0].wait_for_room.remote([job.input("texts")]), timeout=DEADLINE_S)
         job.wait(timeout_s=DEADLINE_S)
@@ -369,13 +369,13 @@ def test_an_operator_may_feed_another_dataflow_or_its_own() -> None:
     with tw.run(numbers_flow(), workers=1) as job:
         lower = job.add(down)
         up = tw.Dataflow("up")
-        up.input("numbers").unary("pass", passing(lower.input("numbers"))).probe("done")
+        up.input("numbers").unary(passing(lower.input("numbers")), name="pass").probe("done")
         upper = job.add(up)
         for number in range(10):
             upper.input("numbers").send([number])
         upper.input("numbers").close()
         own = tw.Dataflow("own")
-        own.input("numbers").unary("close", passing(job.input("numbers"))).probe("done")
+        own.input("numbers").unary(passing(job.input("numbers")), name="close").probe("done")
         job.add(own).input("numbers").close()
         job.wait(timeout_s=DEADLINE_S)
         assert results(lower) == Counter([(0, number) for number in range(10)])

@@ -48,7 +48,7 @@ def collatz() -> tw.Dataflow:
         )
         return stepped.filter(lambda walk: walk[1] != 1), stepped.filter(lambda walk: walk[1] == 1)
 
-    steps = flow.input("numbers").map(lambda n: (n, n, 0)).iterate(body, "walk")
+    steps = flow.input("numbers").map(lambda n: (n, n, 0)).iterate(body, name="walk")
     steps.map(lambda walk: (walk[0], walk[2])).capture("steps").publish("collatz").probe("done")
     return flow
 
@@ -150,7 +150,7 @@ def test_a_build_that_raises_fails_the_deployment() -> None:
         raise LookupError(f"no model on worker {context.worker}")
 
     flow = tw.Dataflow("building")
-    flow.input("numbers").unary("predict", build)  # type: ignore[arg-type]
+    flow.input("numbers").unary(build, name="predict")  # type: ignore[arg-type]
     with pytest.raises(tw.JobError, match=r"operator 'predict' could not be built on worker \d: LookupError: no model"):
         tw.run(flow, workers=2)
 

@@ -83,7 +83,7 @@ def test_a_job_that_is_stopped(topic: str) -> None:
     """Nothing is left of a job that was stopped while epochs were under way, not even what an operator started."""
     with nothing_left() as members:
         flow = halving(topic)
-        flow.input("more").unary("parent", build_parent)
+        flow.input("more").unary(build_parent, name="parent")
         job = tw.run(flow, workers=WORKERS)
         for epoch in range(50):
             send_epoch(job, epoch)
@@ -117,7 +117,7 @@ def test_a_build_that_raises_in_one_worker(topic: str, worker: int) -> None:
 
     with nothing_left() as members:
         flow = halving(topic)
-        flow.input("more").unary("predict", build)
+        flow.input("more").unary(build, name="predict")
         with pytest.raises(tw.JobError, match=rf"'predict' could not be built on worker {worker}: LookupError"):
             tw.run(flow, workers=WORKERS)
         members.note()

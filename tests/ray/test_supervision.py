@@ -135,9 +135,9 @@ def test_an_operator_that_takes_long_does_not_hang(tmp_path: Path) -> None:
     """A job whose operators are busy for longer than it takes to find that a process hangs goes on, and completes."""
     file = tmp_path / "now"
     flow = tw.Dataflow("patience")
-    flow.input("numbers").exchange(lambda n: n).unary("patient", lambda context: build_patient(file, context)).probe(
-        "done"
-    )
+    flow.input("numbers").exchange(lambda n: n).unary(
+        lambda context: build_patient(file, context), name="patient"
+    ).probe("done")
     with started(flow, hang_timeout_s=2) as job:
         job.input("numbers").send([0, 1, 2, 3])
         job.input("numbers").close()

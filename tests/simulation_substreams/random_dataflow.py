@@ -61,7 +61,7 @@ class RandomDataflow:
         match kind:
             case "marks":
                 before = stream.exchange(key_of) if self._random.random() < 0.5 else stream
-                return before.unary("read", _build_read).substreams(name, key_of)
+                return before.unary(_build_read, name="read").substreams(name, key_of)
         return stream.filter(bool).substreams(name, key_of, last=is_last)
 
     def _grow(self, scope: Scope, streams: Streams, size: int) -> None:
@@ -95,7 +95,6 @@ class RandomDataflow:
         self._names += 1
         name = f"operator {self._names}"
         made = self.flow.operator(
-            name,
             inputs,
             self._random.choice((0, 1, 1, 1, 2)),
             build_random(self._world, len(inputs), is_watching=is_watching),
@@ -103,6 +102,7 @@ class RandomDataflow:
             notify=self._random.random() < 0.3,
             bound=bound,
             ordered=is_watching and self._random.random() < 0.5,
+            name=name,
         )
         if is_watching:
             path = inputs[0]._outlet.scope.path

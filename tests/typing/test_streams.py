@@ -353,9 +353,9 @@ def test_operators_of_ones_own() -> None:
         return lambda *ports: None
 
     stream = numbers()
-    assert_type(stream.unary("unary", build), tw.Stream[Any])
-    assert_type(stream.binary(words(stream), "binary", build), tw.Stream[Any])
-    said: tw.Stream[str] = stream.unary("said", build)
+    assert_type(stream.unary(build, name="unary"), tw.Stream[Any])
+    assert_type(stream.binary(words(stream), build, name="binary"), tw.Stream[Any])
+    said: tw.Stream[str] = stream.unary(build, name="said")
     assert_type(said.map(length), tw.Stream[int])
 
 

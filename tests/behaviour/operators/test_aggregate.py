@@ -142,7 +142,7 @@ def test_states_of_finished_epochs_are_dropped() -> None:
     flow = tw.Dataflow("test")
     numbers = flow.source("numbers", tw.IterableSource([[(time, [time]) for time in range(50)]]))
     totals = numbers.aggregate(lambda n: n % 3, start=int, add=int.__add__, combine=int.__add__)
-    totals.unary("watch", watch_states).capture("results")
+    totals.unary(watch_states, name="watch").capture("results")
     most.clear()
     with tw.run(flow, engine="local") as job:
         for core in job._cores:  # type: ignore[attr-defined]

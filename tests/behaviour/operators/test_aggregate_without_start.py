@@ -80,7 +80,7 @@ def test_what_is_no_function_is_refused() -> None:
     """When the dataflow is described."""
     stream: tw.Stream[int] = tw.Dataflow("test").input("numbers")
     with raises(tw.GraphError):
-        stream.aggregate(lambda n: n, add=0)  # type: ignore[arg-type]
+        stream.aggregate(lambda n: n, add=0)  # type: ignore[call-overload]
 
 
 def test_a_function_that_returns_nothing_is_an_error() -> None:

@@ -24,7 +24,9 @@ def only_on_worker_zero(context: tw.OperatorContext) -> Schedule:
 
 
 CASES = [
-    OperatorCase("broadcast", lambda stream: stream.broadcast().unary("zero", only_on_worker_zero), each_epoch(list))
+    OperatorCase(
+        "broadcast", lambda stream: stream.broadcast().unary(only_on_worker_zero, name="zero"), each_epoch(list)
+    )
 ]
 
 
@@ -32,7 +34,7 @@ CASES = [
 @given(cases())
 def test_every_worker_gets_every_record_once(case: Case) -> None:
     """Whichever worker has a record, each gets it, at its time."""
-    found = bags(run(lambda stream: stream.broadcast().unary("tag", tag_with_worker), case))
+    found = bags(run(lambda stream: stream.broadcast().unary(tag_with_worker, name="tag"), case))
     wanted: dict[int, Counter[Any]] = {}
     for time, numbers in case.feed:
         for number in numbers:

@@ -36,7 +36,7 @@ CASES = [
         lambda stream: (
             stream.delay(lambda record, time: later(number_of(record), time))
             .map(number_of)
-            .unary("gather", gather, exchange=lambda _: 0)
+            .unary(gather, exchange=lambda _: 0, name="gather")
             .map_batches(lambda batch: [tuple(batch)])
         ),
         delayed_sorted,

@@ -41,13 +41,13 @@ CASES = [
     ),
     OperatorCase(
         "iterate",
-        lambda stream: stream.map(number_of).iterate(halve, "halve", max_rounds=3),
+        lambda stream: stream.map(number_of).iterate(halve, name="halve", max_rounds=3),
         each_epoch(lambda numbers: [number // 8 for number in numbers]),
         name="rounds",
     ),
     OperatorCase(
         "iterate",
-        lambda stream: stream.map(number_of).iterate(halve_while_even, "even", max_rounds=2),
+        lambda stream: stream.map(number_of).iterate(halve_while_even, name="even", max_rounds=2),
         each_epoch(lambda numbers: [without_twos(number, 2) for number in numbers]),
         name="rounds and an end",
     ),
@@ -96,7 +96,7 @@ def test_collatz_steps_with_all_epochs_in_flight(case: Case) -> None:
 
     def describe(stream: tw.Stream[Any]) -> tw.Stream[Any]:
         numbers = stream.map(case.kind.number).filter(lambda number: number > 0)
-        walks = numbers.map(lambda number: Walk(number, number, 0)).iterate(collatz, "collatz")
+        walks = numbers.map(lambda number: Walk(number, number, 0)).iterate(collatz, name="collatz")
         return walks.map(lambda walk: (walk.start, walk.steps))
 
     assert bags(run(describe, case)) == expected(case.feed, walked)
@@ -182,9 +182,9 @@ def test_a_number_of_rounds_counts_for_each_loop_by_itself() -> None:
         return numbers.map(lambda number: number + 1)
 
     def outer(numbers: tw.Stream[int]) -> tw.Stream[int]:
-        return numbers.iterate(inner, "inner", max_rounds=3).map(lambda number: number * 100)
+        return numbers.iterate(inner, name="inner", max_rounds=3).map(lambda number: number * 100)
 
-    results = run(lambda stream: stream.iterate(outer, "outer", max_rounds=2), Case([(0, [0]), (4, [1])]))
+    results = run(lambda stream: stream.iterate(outer, name="outer", max_rounds=2), Case([(0, [0]), (4, [1])]))
     assert [(result.time, result.batch) for result in results] == [(0, [30300]), (4, [40300])]
 
 
@@ -205,7 +205,7 @@ def test_rounds_are_a_number_from_one_on(rounds: Any) -> None:
     """Anything else is refused when the dataflow is described."""
     stream: tw.Stream[int] = tw.Dataflow("test").input("numbers")
     with raises(tw.GraphError):
-        stream.iterate(halve, "sums", max_rounds=rounds)
+        stream.iterate(halve, name="sums", max_rounds=rounds)
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ def test_a_wait_that_ends_too_early_can_be_taken_up_again() -> None:
         return schedule
 
     flow = tw.Dataflow("test")
-    flow.operator("clock", [], 1, counting)[0].probe("clock")
+    flow.operator([], 1, counting, name="clock")[0].probe("clock")
     with tw.run(flow, engine="local") as job:
         with raises(TimeoutError):
             job.probe("clock").wait_until(1_000_000, timeout_s=0)

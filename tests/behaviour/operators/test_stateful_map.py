@@ -48,7 +48,7 @@ def occurrences(feed: Feed) -> Bags:
     return bags(made)
 
 
-def three_of_a_kind(seen: list[int], record: Any) -> tuple[list[int] | None, list[tuple[int, ...]]]:
+def three_of_a_kind(seen: Any, record: Any) -> tuple[Any, list[tuple[int, ...]]]:
     """Gather numbers; with the third, return them as a result and begin anew."""
     seen.append(number_of(record))
     return (None, [tuple(seen)]) if len(seen) == 3 else (seen, [])

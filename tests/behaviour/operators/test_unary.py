@@ -12,7 +12,7 @@ from tidewheel.runtime.description.plan import Schedule
 CASES = [
     OperatorCase(
         "unary",
-        lambda stream: stream.map(number_of).unary("sort", gather, exchange=lambda _: "all"),
+        lambda stream: stream.map(number_of).unary(gather, exchange=lambda _: "all", name="sort"),
         each_epoch(sorted),
     )
 ]
@@ -22,7 +22,9 @@ CASES = [
 @given(cases())
 def test_an_operator_that_waits_for_the_whole_of_a_time_gets_the_whole(case: Case) -> None:
     """With all records sent to one worker, each time comes out as one sorted batch, in order of time."""
-    results = run(lambda stream: stream.map(case.kind.number).unary("sort", gather, exchange=lambda _: "all"), case)
+    results = run(
+        lambda stream: stream.map(case.kind.number).unary(gather, exchange=lambda _: "all", name="sort"), case
+    )
     assert [(result.time, result.batch) for result in results] == [
         (time, sorted(bag.elements())) for time, bag in sorted(expected(case.feed).items())
     ]
@@ -38,7 +40,9 @@ def test_counts_by_key_are_pythons(case: Case) -> None:
 
     results = run(
         lambda stream: (
-            stream.map(case.kind.number).unary("collect", gather, exchange=lambda number: number % 5).map_batches(count)
+            stream.map(case.kind.number)
+            .unary(gather, exchange=lambda number: number % 5, name="collect")
+            .map_batches(count)
         ),
         case,
     )
@@ -47,7 +51,7 @@ def test_counts_by_key_are_pythons(case: Case) -> None:
 
 def test_records_stay_on_their_worker_without_an_exchange() -> None:
     """Only an exchange moves records: each worker collects what the input gave it."""
-    results = run(lambda stream: stream.unary("sort", gather), Case([(0, [2]), (0, [1]), (0, [0])], workers=2))
+    results = run(lambda stream: stream.unary(gather, name="sort"), Case([(0, [2]), (0, [1]), (0, [0])], workers=2))
     assert [result.batch for result in results] == [[0, 2], [1]]
 
 
@@ -65,5 +69,5 @@ def test_a_state_lives_as_long_as_the_job() -> None:
         return schedule
 
     for _ in range(2):
-        results = run(lambda stream: stream.unary("distinct", build), Case([(0, [1, 2]), (1, [2, 3]), (2, [1])]))
+        results = run(lambda stream: stream.unary(build, name="distinct"), Case([(0, [1, 2]), (1, [2, 3]), (2, [1])]))
         assert [(result.time, result.batch) for result in results] == [(0, [1, 2]), (1, [3])]

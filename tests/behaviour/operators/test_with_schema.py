@@ -203,7 +203,7 @@ def test_the_schema_of_a_join_is_known(how: str, workers: int, words: tuple[list
         (lambda rows, other: rows.top_k(2, order="m"), "'top_k': there is no column 'm'"),
         (lambda rows, other: rows.stateful_map("m", start=int, step=print), "'stateful_map': there is no column 'm'"),
         (lambda rows, other: rows.deduplicate("m"), "'deduplicate': there is no column 'm'"),
-        (lambda rows, other: rows.unary("own", print, exchange="m"), "'own': there is no column 'm'"),
+        (lambda rows, other: rows.unary(print, exchange="m", name="own"), "'own': there is no column 'm'"),
     ],
 )
 def test_what_does_not_fit_a_known_schema_is_refused(describe: Any, message: str) -> None:

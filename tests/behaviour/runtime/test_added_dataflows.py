@@ -217,7 +217,7 @@ def test_a_dataflow_that_ticks_does_not_keep_the_inputs_of_others_waiting() -> N
         return schedule
 
     ticking = tw.Dataflow("ticking")
-    [ticks] = ticking.operator("tick", [], 1, build)
+    [ticks] = ticking.operator([], 1, build, name="tick")
     ticks.probe("ticks")
     with tw.run(doubling("first"), engine="local", config=tw.RuntimeConfig(epochs_ahead=10)) as job:
         job.add(ticking)
@@ -243,7 +243,7 @@ def test_operators_may_add_dataflows() -> None:
         return schedule
 
     building = tw.Dataflow("building")
-    building.input("numbers").unary("build", build)
+    building.input("numbers").unary(build, name="build")
     adding = tw.Dataflow("adding")
     adding.input("numbers").inspect(lambda n: job.add(doubling(f"added {n}"))).probe("done")
     with tw.run(adding, engine="local") as job:

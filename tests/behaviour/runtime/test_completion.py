@@ -53,13 +53,15 @@ class Spinning:
         self.inside: list[Time] = []
         self.outside: list[Time] = []
         flow = tw.Dataflow("spinning")
-        flow.input("numbers").iterate(self._body).unary("outside", noting_completed(self.outside)).probe(
+        flow.input("numbers").iterate(self._body).unary(noting_completed(self.outside), name="outside").probe(
             "outside"
         ).capture("results")
         self.job = tw.run(flow, workers=workers, engine="local")
 
     def _body(self, numbers: tw.Stream[int]) -> tuple[tw.Stream[int], tw.Stream[int]]:
-        here = numbers.exchange(lambda number: number).unary("inside", noting_completed(self.inside)).probe("inside")
+        here = (
+            numbers.exchange(lambda number: number).unary(noting_completed(self.inside), name="inside").probe("inside")
+        )
         return here.filter(self._stays).map(lambda n: n if n == SPIN else n - 1), here.filter(
             lambda n: not self._stays(n)
         )
@@ -186,7 +188,7 @@ def test_an_input_can_tell_the_loop_to_stop() -> None:
     with flow.scope("loop") as loop:
         back = loop.feedback()
         head = flow.input("numbers").enter(loop).concat(back)
-        back.connect(head.binary(flow.input("stop").enter(loop), "gate", build))
+        back.connect(head.binary(flow.input("stop").enter(loop), build, name="gate"))
         head.leave().probe("seen").capture("results")
     with tw.run(flow, engine="local") as job:
         job.input("numbers").send(["round"])

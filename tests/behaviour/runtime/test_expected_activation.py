@@ -135,7 +135,7 @@ def test_messages_that_are_left_unread_meanwhile_hold_sources_back(
                 yield 0, [number] * 100
 
     flow = tw.Dataflow("test")
-    flow.source("numbers", Watched()).unary("busy", handing_over(desk, contexts)).probe("done")
+    flow.source("numbers", Watched()).unary(handing_over(desk, contexts), name="busy").probe("done")
     with tw.run(flow, engine="local", config=tw.RuntimeConfig(bytes_in_flight=64 << 10)) as job:
         settle(job)
         held = len(read)

@@ -30,7 +30,7 @@ def test_waiting_in_vain_behind_a_leak_says_so() -> None:
     """Inputs are open, but it is not them that hold the probe back: the error is what `explain` says."""
     kept: list[tw.TimestampToken] = []
     flow = tw.Dataflow("leaky")
-    flow.input("numbers").unary("leaky", hoarding(kept)).probe("done")
+    flow.input("numbers").unary(hoarding(kept), name="leaky").probe("done")
     with tw.run(flow, engine="local") as job:
         job.input("numbers").send([1])
         job.input("numbers").advance_to(1)
@@ -45,7 +45,7 @@ def test_waiting_in_vain_behind_a_leak_says_so() -> None:
 def two_branches(kept: list[tw.TimestampToken]) -> tw.Dataflow:
     """Return a dataflow with a leak before one probe, and another that only waits for its own input."""
     flow = tw.Dataflow("branches")
-    flow.input("left").unary("leaky", hoarding(kept)).probe("leaked")
+    flow.input("left").unary(hoarding(kept), name="leaky").probe("leaked")
     flow.input("right").map(str).probe("behind")
     return flow
 
@@ -169,7 +169,7 @@ def test_a_wait_that_goes_on_says_which_inputs_are_open(
         return schedule
 
     flow = tw.Dataflow("waiting")
-    flow.input("numbers").unary("wait", build).capture("results")
+    flow.input("numbers").unary(build, name="wait").capture("results")
     with tw.run(flow, engine="local") as job:
         with pytest.raises(TimeoutError):
             job.wait(timeout_s=0.5)
@@ -196,8 +196,8 @@ def test_a_job_that_cannot_end_says_who_holds_what() -> None:
 
     flow = tw.Dataflow("test")
     numbers = flow.input("numbers")
-    numbers.unary("keeper", scheduled(keep))
-    numbers.unary("blind", scheduled(lambda input, output: None))
+    numbers.unary(scheduled(keep), name="keeper")
+    numbers.unary(scheduled(lambda input, output: None), name="blind")
     with tw.run(flow, engine="local") as job:
         feed(job, [], [1])
         with raises(tw.JobError) as caught:

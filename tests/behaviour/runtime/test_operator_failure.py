@@ -131,7 +131,7 @@ def test_the_error_of_a_token_block_has_its_time() -> None:
         return schedule
 
     flow = tw.Dataflow("test")
-    flow.input("numbers").unary("ask", build).capture("results")
+    flow.input("numbers").unary(build, name="ask").capture("results")
     assert fail_flow(flow, [], [1]).time == 1
 
 
@@ -193,7 +193,7 @@ def test_an_error_outside_any_message_has_no_time() -> None:
         return schedule
 
     flow = tw.Dataflow("test")
-    flow.input("numbers").unary("subject", build)
+    flow.input("numbers").unary(build, name="subject")
     error = fail_flow(flow)
     assert (error.operator, error.worker, error.time) == ("subject", 0, None)
     assert re.match(r"operator 'subject' failed on worker 0: .*BadRecordError: nothing came$", str(error))
@@ -209,7 +209,7 @@ def test_an_error_after_all_messages_has_no_time_of_an_earlier_call() -> None:
             raise BadRecordError("too late")
 
     flow = tw.Dataflow("test")
-    flow.input("numbers").unary("subject", scheduled(schedule)).probe("done").capture("results")
+    flow.input("numbers").unary(scheduled(schedule), name="subject").probe("done").capture("results")
     job = tw.run(flow, engine="local")
     job.input("numbers").send([1])
     job.input("numbers").advance_to(4)
@@ -245,7 +245,7 @@ def test_a_schedule_returns_nothing(returned: Any) -> None:
         return returned
 
     flow = tw.Dataflow("test")
-    flow.input("numbers").unary("subject", scheduled(schedule))
+    flow.input("numbers").unary(scheduled(schedule), name="subject")
     error = fail_flow(flow, [1])
     assert error.operator == "subject"
     assert f"TypeError: schedule returned {returned!r}: it sends with output.send(token, batch)" in str(error)
@@ -260,7 +260,7 @@ def test_a_schedule_is_no_generator() -> None:
             yield batch
 
     flow = tw.Dataflow("test")
-    flow.input("numbers").unary("subject", scheduled(schedule))
+    flow.input("numbers").unary(scheduled(schedule), name="subject")
     assert "a function with yield in it does not even run" in str(fail_flow(flow, [1]))
 
 
@@ -272,7 +272,7 @@ def test_a_schedule_is_not_async() -> None:
             output.send(lent, batch)
 
     flow = tw.Dataflow("test")
-    flow.input("numbers").unary("subject", scheduled(cast(Any, schedule)))
+    flow.input("numbers").unary(scheduled(cast(Any, schedule)), name="subject")
     error = fail_flow(flow, [1])
     assert "'subject' could not be built on worker 0: TypeError: schedule is async, and the worker" in str(error)
     assert "map_async awaits a coroutine for each record" in str(error)

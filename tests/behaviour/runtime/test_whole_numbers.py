@@ -43,7 +43,7 @@ def test_inputs_probes_and_operators_take_whole_numbers_of_numpy(number: Callabl
     flow = tw.Dataflow("times")
     numbers = flow.input("numbers", int).probe("read")
     numbers.capture("input")
-    numbers.unary("later", build).capture("later")
+    numbers.unary(build, name="later").capture("later")
     numbers.delay(lambda record, time: number(time + record)).capture("delayed")
     numbers.delay(lambda record, time: number(time + 2)).capture("delayed by two")
     with flow.scope("loop") as loop:

@@ -34,7 +34,7 @@ def counted(name: str = "counted") -> tw.Dataflow:
         return moved.filter(lambda n: n > 0), moved.filter(lambda n: n <= 0)
 
     flow = tw.Dataflow(name)
-    flow.input("numbers").iterate(body, "loop").count().probe("done").capture("counts")
+    flow.input("numbers").iterate(body, name="loop").count().probe("done").capture("counts")
     return flow
 
 

@@ -308,7 +308,7 @@ def test_it_goes_on_from_its_state() -> None:
         return made
 
     flow = tw.Dataflow("test")
-    flow.input("numbers").unary("restored", build).probe("done").capture("results")
+    flow.input("numbers").unary(build, name="restored").probe("done").capture("results")
     with tw.run(flow, engine="local") as job:
         feed(job, [], [6])
         job.wait(DEADLINE_S)

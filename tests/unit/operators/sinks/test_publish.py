@@ -95,7 +95,7 @@ def test_an_epoch_waits_for_the_slower_partition(topic: str) -> None:
 
         return schedule
 
-    flow = publish(topic, lambda stream: stream.unary("hold", build))
+    flow = publish(topic, lambda stream: stream.unary(build, name="hold"))
     with tw.run(flow, workers=2, engine="local") as job, tw.subscribe(topic) as subscription:
         send(job, "numbers", [(0, [0]), (0, [1])])
         with raises(tw.DeliveryError):

@@ -173,7 +173,7 @@ def test_a_dataflow_that_is_held_up_holds_the_queue_up() -> None:
         return schedule
 
     flow = tw.Dataflow("test")
-    flow.source("numbers", source).flat_map(lambda numbers: numbers).unary("stuck", build)
+    flow.source("numbers", source).flat_map(lambda numbers: numbers).unary(build, name="stuck")
     with tw.run(flow, engine="local", config=tw.RuntimeConfig(bytes_in_flight=64 << 10)) as job:
         while job.run_round():  # type: ignore[attr-defined]
             pass

@@ -9,7 +9,7 @@ from tests.kit.messages import raises
 from tidewheel.host.attachment import AttachmentHost
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.publications import telemetry_topic
+from tidewheel.pubsub.publications import running_telemetry_topic
 from tidewheel.pubsub.publications.running_telemetry_topic import RunningTelemetryTopic
 from tidewheel.pubsub.publications.telemetry_topic import TelemetryTopic
 from tidewheel.pubsub.subscribers.subscribing import subscribe
@@ -73,7 +73,7 @@ def test_it_is_in_no_list(heard: Heard) -> None:
 @pytest.mark.parametrize("slow", ["disconnect", "block"])
 def test_a_listener_that_hangs_is_cut_off(monkeypatch: pytest.MonkeyPatch, slow: Any) -> None:
     """Its queue is bounded, also if it asked to be waited for; others go on."""
-    monkeypatch.setattr(telemetry_topic, "_CAPACITY_BYTES", 2000)
+    monkeypatch.setattr(running_telemetry_topic, "_CAPACITY_BYTES", 2000)
     heard = Heard()
     with subscribe(NAME, slow=slow) as hangs, subscribe(NAME) as reads:
         for number in range(100):
@@ -97,8 +97,8 @@ def test_other_processes_have_a_publication_until_a_minute_has_passed(
     heard: Heard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It begins at the epoch that comes next, counts as a listener, and is gone after a while without one."""
-    monkeypatch.setattr(telemetry_topic, "node_id", lambda: "node")
-    monkeypatch.setattr(telemetry_topic, "_LOOK_S", 0.0)
+    monkeypatch.setattr(running_telemetry_topic, "node_id", lambda: "node")
+    monkeypatch.setattr(running_telemetry_topic, "_LOOK_S", 0.0)
     heard.publish(1)
     open_now(heard.topic)
     elsewhere = heard.topic._elsewhere
@@ -107,7 +107,7 @@ def test_other_processes_have_a_publication_until_a_minute_has_passed(
     assert elsewhere._running.statistics()[0]["records"] == 2
     assert (elsewhere._time, elsewhere.listeners, heard.topic.listeners) == (4, 0, 1)
     assert NAME in LOCAL_CATALOG.names()
-    monkeypatch.setattr(telemetry_topic, "_LONELY_S", 0.0)
+    monkeypatch.setattr(running_telemetry_topic, "_LONELY_S", 0.0)
     heard.publish(4)
     assert (heard.topic._elsewhere, heard.topic.listeners) == (None, 0)
     assert NAME not in LOCAL_CATALOG.names()
@@ -117,12 +117,12 @@ def test_other_processes_have_a_publication_until_a_minute_has_passed(
 
 def test_a_reader_that_comes_in_the_last_moment_is_seen(heard: Heard, monkeypatch: pytest.MonkeyPatch) -> None:
     """As nobody has read for a minute: subscribers are counted once more before the publication ends."""
-    monkeypatch.setattr(telemetry_topic, "node_id", lambda: "node")
+    monkeypatch.setattr(running_telemetry_topic, "node_id", lambda: "node")
     open_now(heard.topic)
     elsewhere = heard.topic._elsewhere
     assert elsewhere is not None
     elsewhere.listeners = 0  # as of the last look, which was just now
-    monkeypatch.setattr(telemetry_topic, "_LONELY_S", 0.0)
+    monkeypatch.setattr(running_telemetry_topic, "_LONELY_S", 0.0)
     monkeypatch.setattr(elsewhere._running, "statistics", lambda: [{"subscribers": 1}])
     heard.publish(1)
     assert heard.topic._elsewhere is elsewhere
@@ -130,7 +130,7 @@ def test_a_reader_that_comes_in_the_last_moment_is_seen(heard: Heard, monkeypatc
 
 def test_what_has_no_room_is_left_out_and_comes_whole(heard: Heard, monkeypatch: pytest.MonkeyPatch) -> None:
     """A subscriber in another process that falls behind holds nothing back."""
-    monkeypatch.setattr(telemetry_topic, "node_id", lambda: "node")
+    monkeypatch.setattr(running_telemetry_topic, "node_id", lambda: "node")
     open_now(heard.topic)
     elsewhere = heard.topic._elsewhere
     assert elsewhere is not None
@@ -147,8 +147,8 @@ def test_another_process_is_served_only_when_it_asks(heard: Heard, monkeypatch: 
         opened.append(name)
         raise OSError("no cluster")
 
-    monkeypatch.setattr(telemetry_topic, "_Elsewhere", refuse)
-    monkeypatch.setattr(telemetry_topic, "node_id", lambda: "node")
+    monkeypatch.setattr(running_telemetry_topic, "_Elsewhere", refuse)
+    monkeypatch.setattr(running_telemetry_topic, "node_id", lambda: "node")
     heard.publish(1)
     assert opened == []
     heard.topic.open()
@@ -168,7 +168,7 @@ def test_a_cluster_that_is_gone_ends_only_the_part_for_other_processes(
     def fail(*_: object, **__: object) -> None:
         raise failure
 
-    monkeypatch.setattr(telemetry_topic, "node_id", lambda: "node")
+    monkeypatch.setattr(running_telemetry_topic, "node_id", lambda: "node")
     open_now(heard.topic)
     elsewhere = heard.topic._elsewhere
     assert elsewhere is not None

@@ -12,7 +12,7 @@ from tests.waiting import eventually
 from tidewheel.display.merge_patch import patch
 from tidewheel.host.attachment import AttachmentHost
 from tidewheel.pubsub.errors import DeliveryError, NoCluster, UnknownTopic
-from tidewheel.pubsub.publications import telemetry_topic
+from tidewheel.pubsub.publications import running_telemetry_topic
 from tidewheel.pubsub.publications.running_telemetry_topic import RunningTelemetryTopic
 from tidewheel.pubsub.publications.telemetry_topic import TelemetryTopic
 from tidewheel.pubsub.subscribers.telemetry_reader import TelemetryReader
@@ -71,7 +71,7 @@ def test_a_late_reader_receives_a_whole_document(told: Told) -> None:
 def test_a_reader_that_falls_behind_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is cut off, subscribes again, and misses what came meanwhile."""
     size = len(repr(DOCUMENTS[0]))
-    monkeypatch.setattr(telemetry_topic, "_CAPACITY_BYTES", 2 * size)
+    monkeypatch.setattr(running_telemetry_topic, "_CAPACITY_BYTES", 2 * size)
     made = Told()
     with TelemetryReader(JOB) as reader:
         told_all = threading.Event()

@@ -47,7 +47,7 @@ def run(describe: Callable[[Rows], object], batch: Any, config: tw.RuntimeConfig
         ("flat_map", lambda rows: rows.flat_map(lambda row: [change(row)]).probe("end")),
         ("inspect", lambda rows: rows.inspect(change)),
         ("inspect_batches", lambda rows: rows.inspect_batches(lambda batch, time, worker: change(batch[0]))),
-        ("own", lambda rows: rows.unary("own", build_changing)),
+        ("own", lambda rows: rows.unary(build_changing, name="own")),
         ("map", lambda rows: rows.substreams("s", key="n", last=bool).map(change).probe("end")),
     ],
 )
@@ -90,7 +90,7 @@ def test_operators_that_wait_for_substreams_run_as_ever(bound: Any) -> None:
     """Ends of substreams wait among the batches."""
     flow = tw.Dataflow("ends")
     split = flow.input("rows").substreams("s", key=lambda row: row[0])
-    split.unary("own", build_firm, bound=bound).without_substreams().capture("rows")
+    split.unary(build_firm, bound=bound, name="own").without_substreams().capture("rows")
     with tw.run(flow, engine="local", config=CHECKED) as job:
         with job.input("rows") as rows:
             rows.send([("a", 1), ("b", 2)])

@@ -146,8 +146,8 @@ def test_operators_are_called_in_the_same_order_every_time() -> None:
             return build
 
         flow = tw.Dataflow("test")
-        first = flow.input("numbers").unary("first", noting("first"), exchange=lambda number: number)
-        first.map(str).unary("second", noting("second"), exchange=lambda text: text)
+        first = flow.input("numbers").unary(noting("first"), exchange=lambda number: number, name="first")
+        first.map(str).unary(noting("second"), exchange=lambda text: text, name="second")
         with tw.run(flow, workers=3, engine="local") as job:
             feed(job, [1, 2, 3], [4, 5], [6, 7, 8, 9])
             job.wait()

@@ -124,7 +124,7 @@ def test_tokens_are_held_since_they_were_seen_first() -> None:
     """A leak is known by its age; those of an input are there, too."""
     kept: list[tw.TimestampToken] = []
     flow = tw.Dataflow("hoarding")
-    flow.input("numbers").unary("hoard", hoarding(kept)).probe("done")
+    flow.input("numbers").unary(hoarding(kept), name="hoard").probe("done")
     made = Looked(flow, workers=1)
     with made.job as job:
         for epoch in range(2):

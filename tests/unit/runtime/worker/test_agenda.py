@@ -72,7 +72,7 @@ def ticking(ticks: int, seconds: float, called: list[float]) -> Any:
 
 def ticker(ticks: int, seconds: float, called: list[float]) -> tw.Dataflow:
     flow = tw.Dataflow("ticker")
-    [numbers] = flow.operator("ticker", [], 1, ticking(ticks, seconds, called))
+    [numbers] = flow.operator([], 1, ticking(ticks, seconds, called), name="ticker")
     numbers.probe("done").capture("results")
     return flow
 
@@ -127,7 +127,7 @@ def test_another_thread_may_keep_the_activator() -> None:
         return schedule
 
     flow = tw.Dataflow("outside")
-    flow.operator("outside", [], 1, build)
+    flow.operator([], 1, build, name="outside")
     with running(flow) as loop:
         for _ in range(2):
             assert called.acquire(timeout=LOOP_DEADLINE_S)

@@ -321,7 +321,7 @@ def test_a_record_that_cannot_be_pickled_names_where_it_was_going() -> None:
     """The error is not that of the link: it has the operator that was to get the record, and the time."""
     flow = tw.Dataflow("test")
     locks = flow.input("numbers").map(lambda number: (number, threading.Lock()))
-    locks.unary("subject", scheduled(ignore), exchange=lambda pair: pair[0])
+    locks.unary(scheduled(ignore), exchange=lambda pair: pair[0], name="subject")
     with running(flow, PicklingLink(), workers=2) as loop:
         command(loop, 0, "advance", 3)
         command(loop, 1, "send", 3, list(range(10)))
