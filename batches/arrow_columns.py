@@ -1,8 +1,8 @@
-"""Arrow arrays of Python values that are the same values again, or an error.
+"""Arrow arrays with exactly the given Python values, or an error.
 
-Arrow infers a type from the values. Where these are of several types, it may change some without an error: it cuts the
-time of day off a datetime beside a date, and makes bytes of texts, microseconds of whole numbers, and local times of
-times with a zone. Loaded where something is in Arrow, as it loads Arrow.
+Arrow infers one type, and silently changes some values of mixed types: it cuts the time of day off a datetime beside a
+date, and turns strings to bytes, whole numbers to microseconds, and times with a zone to local ones. Loading this
+module loads Arrow.
 """
 
 from collections.abc import Sequence
@@ -17,10 +17,10 @@ _PLAIN = frozenset({bool, bytes, date, Decimal, float, int, str, timedelta})
 
 
 def exact_array(values: Sequence[Any]) -> "pa.Array":
-    """Return values as an array of a type that has all of them as they are; tuples become lists.
+    """Return values as an array of a type that holds all of them exactly; tuples become lists.
 
     Raises:
-        TypeError: there is no such type; it shows a value that is not of the type of the others.
+        TypeError: there is no such type; the message shows a value of another type than the others.
 
     >>> exact_array([1, 2**63]).type, exact_array([1, None, 0.5]).to_pylist()
     (DataType(uint64), [1.0, None, 0.5])
@@ -54,7 +54,7 @@ def _array(values: Sequence[Any]) -> "pa.Array":
 
 
 def _are_plain(values: Sequence[Any]) -> bool:
-    """Tell whether the values are of one type, so that they need not be compared with those of the array."""
+    """Tell whether all values are of one type, so that they need no comparison with the array."""
     kinds = set(map(type, values)) - {type(None)}
     if kinds <= {datetime, time}:
         return len(kinds) <= 1 and all(value is None or value.tzinfo is None for value in values)
@@ -71,7 +71,6 @@ def _is_same(value: Any, became: Any) -> bool:
 
 
 def _moment(value: datetime) -> tuple[bool, datetime]:
-    """Return a time cut to whole microseconds, in UTC if it has a zone."""
     plain = datetime(*value.timetuple()[:6], value.microsecond)  # noqa: DTZ001 - beside whether there is a zone
     offset = value.utcoffset()
     return offset is None, plain if offset is None else plain - offset

@@ -1,4 +1,4 @@
-"""Slices of Arrow that refer to their own rows only, made without a copy."""
+"""Arrow slices that refer only to their own rows, without a copy."""
 
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,10 +10,10 @@ LARGE: Final = 32 * 1024
 
 
 def trimmed(batch: "pa.Table | pa.RecordBatch") -> Any:
-    """Return a table or record batch with the same rows, whose buffers lie within those that ``batch`` has.
+    """Return a table or record batch with the same rows, whose buffers lie within those of ``batch``.
 
-    It is None if a column needs a copy for that, or if that takes less time: it does for small slices, for columns that
-    may have nulls, and for other types than numbers of whole bytes, dates and times.
+    None if a column needs a copy, or a copy is faster: for small slices, columns that may have nulls, and other types
+    than numbers of whole bytes, dates and times.
     """
     import pyarrow as pa
 

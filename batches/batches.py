@@ -1,9 +1,9 @@
 """The batch of a message: a list, an Arrow table or record batch, or a NumPy array, handled alike.
 
-Arrow and NumPy are looked up among the modules that are loaded already: a batch of theirs cannot exist before.
+Arrow and NumPy are only looked up among loaded modules, without which there are no such batches.
 
-Pickled by itself, a slice of Arrow takes all of its table along, and one without columns forgets how many rows it has.
-So it becomes one that refers to its own rows only, or else an IPC stream.
+A pickled slice of Arrow would include all of its table, and one without columns forget its number of rows; so it
+becomes a slice of its own rows, or an IPC stream.
 """
 
 import sys
@@ -49,7 +49,7 @@ def is_numpy(batch: Batch) -> bool:
 
 
 def check_batch(batch: Batch) -> None:
-    """Raise TypeError unless ``batch`` is something that a message can carry."""
+    """Raise TypeError unless ``batch`` is of these types."""
     if not (isinstance(batch, list) or is_arrow(batch) or is_numpy(batch)):
         raise TypeError(
             f"a batch is a list, a pyarrow.Table, a pyarrow.RecordBatch or a numpy.ndarray, not "
@@ -76,7 +76,7 @@ def length(batch: Batch) -> int:
 
 
 def size_in_bytes(batch: Batch, sizes: RecordSizes) -> int:
-    """Return about how much memory a batch takes, with what its records hold; ``sizes`` knows those before it."""
+    """Return about how much memory a batch and its records take; ``sizes`` knows earlier ones."""
     if isinstance(batch, list):
         return sizes.of(batch)
     size = int(batch.nbytes)
@@ -98,13 +98,13 @@ def records(batch: Batch) -> list[Any]:
 
 
 def concatenate(batches: Sequence[Batch]) -> Batch:
-    """Join batches, at least one, into a single one: a list, a table or an array if all are, else a list of records.
+    """Join batches, at least one: to a list, table or array if all are, else a list of records.
 
-    Arrays are one where no value changes with their dtype, as integers would in an array of floats. In tables
-    string_view becomes large_string, in a single one too; else a single batch is returned as it is.
+    Arrays join if no value changes with the dtype, as integers would among floats. In tables string_view becomes
+    large_string; another single batch is returned as it is.
 
     Raises:
-        TypeError: tables differ in the names or types of their columns, or structured arrays in their fields.
+        TypeError: names or types of tables' columns, or fields of structured arrays, differ.
 
     >>> import numpy as np
     >>> concatenate([np.array([1]), np.array([0.5])]), concatenate([np.array([2]), ["two"]])
@@ -129,7 +129,6 @@ def concatenate(batches: Sequence[Batch]) -> Batch:
 
 
 def _fit_together(arrays: "Sequence[npt.NDArray[Any]]") -> bool:
-    """Tell whether arrays can be one that has all of their values as they are."""
     import numpy as np
 
     dtypes = list(dict.fromkeys(array.dtype for array in arrays))
@@ -156,12 +155,12 @@ def _keeps_values(dtype: "np.dtype[Any]", common: "np.dtype[Any]") -> bool:
 
 
 def concatenate_tables(tables: "Sequence[pa.Table]") -> "pa.Table":
-    """Return the rows of some tables, at least one, as one table.
+    """Return the rows of tables, at least one, as one table.
 
-    Where one of them may have nulls in a column, the result may; indices of dictionaries get the type that they need.
+    Columns are nullable if one of them is; dictionary indices get the type that they need.
 
     Raises:
-        TypeError: they differ in the names or types of their columns.
+        TypeError: names or types of columns differ.
     """
     import pyarrow as pa
 
@@ -193,25 +192,24 @@ def _check_alike(one: "pa.Schema", other: "pa.Schema") -> None:
 
 
 def is_schema(value: object) -> bool:
-    """Tell whether ``value`` is a schema of Arrow's."""
+    """Tell whether ``value`` is an Arrow schema."""
     pyarrow = sys.modules.get("pyarrow")
     return pyarrow is not None and isinstance(value, getattr(pyarrow, "Schema", ()))
 
 
 def shown(schema: "pa.Schema") -> str:
-    """Return the columns of a schema for people, such as ``(word: string, n: int64)``."""
+    """Return the columns of a schema in words, such as ``(word: string, n: int64)``."""
     return f"({', '.join(f'{field.name}: {field.type}' for field in schema)})"
 
 
 def type_of_values(kind: "pa.DataType") -> "pa.DataType":
-    """Return an Arrow type itself, or for a dictionary one that does not tell what type its indices have."""
+    """Return an Arrow type; for a dictionary, one without the type of its indices."""
     import pyarrow as pa
 
     return pa.dictionary(pa.int32(), kind.value_type, kind.ordered) if pa.types.is_dictionary(kind) else kind
 
 
 def _with_one_dictionary(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
-    """Return a column whose chunks share their dictionary; with larger indices if they have not room for that."""
     import pyarrow as pa
 
     try:
@@ -224,7 +222,7 @@ def _with_one_dictionary(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
 
 
 def without_views(batch: Batch) -> Batch:
-    """Return an Arrow batch in which large_string is for string_view, of which Arrow cannot take rows or sort them."""
+    """Return an Arrow batch with large_string for string_view, whose rows Arrow cannot take or sort."""
     import pyarrow as pa
 
     types = batch.schema.types
@@ -244,17 +242,17 @@ def _takeable(kind: "pa.DataType") -> "pa.DataType":
 
 
 def take_slice(batch: Batch, start: int, stop: int) -> Batch:
-    """Return records ``start`` up to, not including, ``stop``; without a copy for Arrow and NumPy."""
+    """Return records ``start`` to ``stop``, exclusive; without a copy for Arrow and NumPy."""
     return batch.slice(start, stop - start) if is_arrow(batch) else batch[start:stop]
 
 
 def copy_of(batch: Batch) -> Batch:
-    """Return a batch that does not change when the list or array that was given does; its records are not copied."""
+    """Return a batch that does not change with the given list or array; its records are not copied."""
     return batch.copy() if isinstance(batch, list) or is_numpy(batch) else batch
 
 
 def keep(batch: Batch, wanted: Sequence[object]) -> Batch:
-    """Return the records of ``batch`` for which ``wanted``, with an entry for each, is true.
+    """Return the records of ``batch`` whose entry of ``wanted`` is true.
 
     >>> keep(["a", "b", "c"], [1, 0, True])
     ['a', 'c']
@@ -276,10 +274,9 @@ def keep(batch: Batch, wanted: Sequence[object]) -> Batch:
 
 
 def scatter(batch: Batch, owners: "Sequence[int] | npt.NDArray[Any]", parts: int) -> list[Batch | None]:
-    """Split a batch: part ``i`` has, in order, the records whose owner is ``i``, of ``0 .. parts - 1``.
+    """Split a batch: part ``i`` of ``parts`` has, in order, the records with owner ``i``.
 
-    A part without records is None, and an Arrow or NumPy part with all of them is the batch itself. ``owners`` has a
-    whole number for each record.
+    A part without records is None; an Arrow or NumPy part with all of them is the batch itself.
 
     >>> scatter(["a", "b", "c"], [2, 0, 2], 3)
     [['b'], None, ['a', 'c']]
@@ -323,7 +320,7 @@ class PackedArrow:
 
 
 def pack(batch: Batch) -> Any:
-    """Return ``batch`` in the form in which it is to be pickled."""
+    """Return ``batch`` in its form for pickling."""
     if not is_arrow(batch) or (batch.num_columns and batch.get_total_buffer_size() <= batch.nbytes * _SPARE + _SMALL):
         return batch
     made = trimmed(batch)
@@ -331,7 +328,7 @@ def pack(batch: Batch) -> Any:
 
 
 def stream_of(batch: Batch) -> PackedArrow:
-    """Return a batch of Arrow as an IPC stream."""
+    """Return an Arrow batch as an IPC stream."""
     import pyarrow as pa
 
     sink = pa.BufferOutputStream()

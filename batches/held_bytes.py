@@ -1,8 +1,8 @@
-"""The memory that records hold, estimated in bounded time.
+"""The memory of records, estimated in bounded time.
 
-The estimate looks at a few of the records, and level by level at a few of the objects to which these refer. It takes
-the others to be like them. Each time it looks at others, so that a few large records among many small ones count for
-what they are on average. Methods of users' classes may take long, or raise: it calls those of the builtin classes.
+The estimate samples a few records, and level by level a few of the objects that they refer to. Each sample differs, so
+that a few large records among many small ones count on average. It calls only methods of builtin classes, since users'
+methods may take long or raise.
 """
 
 from collections import deque
@@ -38,9 +38,9 @@ _Reached: TypeAlias = dict[int, tuple[Any, float, int]]
 
 
 class RecordSizes:
-    """About how many bytes the lists of records hold that pass one place, one list after the other.
+    """About how many bytes successive lists of records hold.
 
-    Of texts and bytes it looks at each list, of other records at one in 128 of each class.
+    It samples each list of strings and bytes, and one in 128 lists of other classes.
 
     >>> sizes = RecordSizes()
     >>> sizes.of([{"image": bytes(1_000_000)} for _ in range(3)]) // 1_000_000
@@ -54,7 +54,7 @@ class RecordSizes:
         self._turn = 0
 
     def of(self, records: Sequence[Any]) -> int:
-        """Return about how many bytes a list or array of records, at least one, holds. Complexity: O(1)."""
+        """Return about how many bytes a list or array of records, at least one, holds; O(1)."""
         count, kind = len(records), type(records[0])
         try:
             each, left = self._known.get(kind, (0.0, 0))
@@ -71,13 +71,13 @@ class RecordSizes:
 
 
 def held_bytes(records: Sequence[Any], turn: int = 0) -> int:
-    """Return about how many bytes some records, at least one, hold with what they refer to.
+    """Return about how many bytes records, at least one, hold with everything they refer to; O(1).
 
-    An object counts once if several of the records that are looked at share it. Complexity: O(1).
+    An object that several sampled records share counts once.
 
     Args:
         records: a list, or an array of one dimension.
-        turn: another number has it look at others of many records.
+        turn: another number samples other records.
     """
     count = len(records)
     some = records if count == 1 else _some(records, min(_MOST_OF_A_LEVEL, 2 + count // _ONE_IN), turn)
@@ -91,13 +91,11 @@ def held_bytes(records: Sequence[Any], turn: int = 0) -> int:
 
 
 def _some(items: Any, most: int, turn: int) -> Any:
-    """Return at most so many items, evenly spread."""
     step = -(-len(items) // most)
     return items if step <= 1 else items[(turn * _MIX >> 12) % step :: step]
 
 
 def _size_if_flat(record: Any) -> int | None:
-    """Return the size of a record that has no parts, or a few that have none; None for others."""
     kind = type(record)
     if kind in _PLAIN:
         return getsizeof(record)
@@ -108,7 +106,6 @@ def _size_if_flat(record: Any) -> int | None:
 
 
 def _walk(records: Sequence[Any], weight: float, turn: int) -> float:
-    """Return how much some records hold, each of which stands for ``weight`` of them."""
     total, seen = 0.0, set[int]()
     reached: _Reached = {}
     for root, record in enumerate(records):
@@ -128,7 +125,6 @@ def _walk(records: Sequence[Any], weight: float, turn: int) -> float:
 
 
 def _reach(reached: _Reached, seen: set[int], parts: Sequence[Any], weight: float, root: int) -> None:
-    """Note objects that a record refers to, the one at ``root``; an object that two records share stands for itself."""
     for part in parts:
         key = id(part)
         if key in reached and reached[key][2] != root:
@@ -138,7 +134,6 @@ def _reach(reached: _Reached, seen: set[int], parts: Sequence[Any], weight: floa
 
 
 def _own_bytes(value: Any) -> int:
-    """Return the size of an object without what it refers to."""
     if _is_buffer(value):
         return int(value.nbytes)
     measures = (vars(base).get("__sizeof__") for base in type(value).__mro__)
@@ -147,12 +142,10 @@ def _own_bytes(value: Any) -> int:
 
 
 def _is_buffer(value: Any) -> bool:
-    """Tell whether an object, such as an array or a table, says itself how large its data are."""
     return type(getattr(type(value), "nbytes", None)) is GetSetDescriptorType
 
 
 def _parts(value: Any, turn: int) -> tuple[Sequence[Any], int]:
-    """Return some of what an object refers to, and how much there is in all."""
     base: Any = next((base for base in _CONTAINERS if issubclass(type(value), base)), None)
     if base is None and _is_buffer(value):
         has_objects = getattr(getattr(value, "dtype", None), "hasobject", False)

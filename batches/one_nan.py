@@ -1,4 +1,4 @@
-"""One object for all values that are NaN, so that what has come from another process is found again."""
+"""One object for all NaN, so that received values are found again."""
 
 from math import nan
 from operator import is_
@@ -6,9 +6,9 @@ from typing import Any
 
 
 def with_one_nan(value: Any) -> Any:
-    """Return a value in which all that are NaN, it or parts of tuples, are `math.nan`.
+    """Return a value in which every NaN, also within tuples, is `math.nan`.
 
-    A NaN is equal to itself in a tuple or dict only if it is the same object.
+    In a tuple or dict, a NaN equals only the same object.
 
     >>> (1, float("nan")) == (1, float("nan")), with_one_nan((1, float("nan"))) == with_one_nan((1, float("nan")))
     (False, True)

@@ -1,6 +1,6 @@
-"""What people watch jobs with: the live page, the terminal, the notebook and the metrics.
+"""Views of jobs for people: the live page, the terminal, the notebook and the metrics.
 
-All of them are subscribers of the topics on which jobs describe themselves.
+All of them subscribe to the topics on which jobs describe themselves.
 """
 
 from tidewheel.console.metrics.export import TelemetryExport

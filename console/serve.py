@@ -91,12 +91,12 @@ def serve(options: argparse.Namespace, show: Callable[[str], None]) -> None:
 
 
 def given_token(file: str | None, environment: MutableMapping[str, str]) -> str | None:
-    """Return the token that the file or, without one, the environment holds; None if neither is there.
+    """Return the token of the file or, without one, of the environment; None for neither.
 
-    The token is removed from the environment, so that processes started later do not inherit it.
+    It is removed from the environment, so that later processes do not inherit it.
 
     Raises:
-        GatewayError: the file cannot be read, or it holds no token.
+        GatewayError: the file cannot be read, or has no token.
     """
     token, place = environment.pop(VARIABLE, None), VARIABLE
     if file is not None:
@@ -112,7 +112,6 @@ def given_token(file: str | None, environment: MutableMapping[str, str]) -> str 
 
 @contextmanager
 def _until_terminated() -> Iterator[threading.Event]:
-    """Yield an event that SIGTERM sets; Ctrl-C still raises KeyboardInterrupt."""
     ended = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield ended

@@ -1,4 +1,4 @@
-"""Sorted updates that never change, packed into words where these have room, and the merge of two."""
+"""Immutable sorted updates, packed into words if these have room, and the merge of two."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -45,13 +45,13 @@ _VALUE, _TIMES = 1, 2
 
 
 class Batch:
-    """Sorted updates that never change; not empty.
+    """Immutable sorted updates; never empty.
 
     Args:
-        columns: keys, values, the coordinates of times, and diffs, if they are not packed.
-        words: the updates, if they are packed.
-        packing: that of the words.
-        is_part: whether it is one of very many in a run.
+        columns: keys, values, the coordinates of times, and diffs, unless they are packed.
+        words: the packed updates.
+        packing: the packing of the words.
+        is_part: whether it is one of very many batches in a run.
     """
 
     __slots__ = (
@@ -90,7 +90,6 @@ class Batch:
 
     @property
     def _is_indexed(self) -> bool:
-        """Whether it keeps an index of its keys."""
         if self._keeps_index is None:
             assert self._words is not None, "the updates are packed"
             assert self._packing is not None, "the updates are packed"
@@ -103,9 +102,9 @@ class Batch:
         return self.index()[0]
 
     def index(self) -> tuple[Integers, Integers]:
-        """Return the distinct keys, and the first row of each with the number of all rows behind them.
+        """Return the distinct keys, and the first row of each, followed by the number of all rows.
 
-        The first call takes time linear in the batch. So does each one if there are very many rows with many keys.
+        The first call is linear in the batch, and so is every call if very many rows have many keys.
         """
         if self._index is not None:
             return self._index
@@ -141,7 +140,7 @@ class Batch:
         return Updates(keys, values, tuple(times), diffs)
 
     def only_adds(self, time: FlatTime) -> bool:
-        """Tell whether all diffs are positive, and all times at or before ``time``; False if that is not known."""
+        """Tell whether all diffs are known to be positive, and all times at or before ``time``."""
         if self._packing is None:
             return False
         *_, latest = zip(*self._packing.ranges[_TIMES:-1], strict=True)
@@ -166,11 +165,9 @@ class Batch:
         return int(self._words.searchsorted(max(key - least, 0) << shift))
 
     def place(self, keys: Integers, offset: int = 0) -> "Placed | None":
-        """Return which of some keys are here, None if none is.
+        """Return the place of those of ``keys``, distinct and in order, that are here; None if none is.
 
-        Args:
-            keys: distinct and in order.
-            offset: the number of keys of the reader before them.
+        ``offset`` is the number of the reader's keys before them.
         """
         if len(self) > _MOST_PLACES * len(keys) and not self._is_indexed:
             return self._searched(keys, offset)
@@ -189,7 +186,6 @@ class Batch:
         return Placed(self, found, places, starts, all_starts.take(places + 1) - starts)
 
     def _searched(self, keys: Integers, offset: int) -> "Placed | None":
-        """Return which of some keys are here, without an index."""
         assert self._words is not None, "the updates are packed"
         assert self._packing is not None, "the updates are packed"
         least, most, shift = self._packing.least[0], self._packing.greatest[0], self._packing.shifts[0]
@@ -208,9 +204,9 @@ class Batch:
         return Placed(self, found + first + offset, None, starts[found], counts[found]) if len(found) else None
 
     def time_masks(self) -> tuple[list[FlatTime], Integers] | None:
-        """Return times, and for each key the set of these that its updates have, as bits; None if there are too many.
+        """Return times, and for each key a bit mask of the times of its updates; None for too many times.
 
-        The first call takes time linear in the batch.
+        The first call is linear in the batch.
         """
         if self._masks is None:
             self._masks = (self._made_masks(),)
@@ -233,7 +229,6 @@ class Batch:
         return list(product(*spans)), np.bitwise_or.reduceat(np.int64(1) << numbers, starts[:-1])
 
     def _repacked(self, packing: Packing, since: FlatTime) -> Integers:
-        """Return the words in another packing, with the times advanced to ``since``."""
         own = self._packing
         assert own is not None, "the updates are packed"
         assert self._words is not None, "the updates are packed"
@@ -251,11 +246,9 @@ class Placed:
     """The keys of a batch that a reader has asked for.
 
     Attributes:
-        batch: the batch.
-        found: the places of these keys among all that the reader has asked for.
+        found: their places among the reader's keys.
         places: their places among the batch's keys, None if it has no index.
-        starts: the first row of each.
-        counts: the number of its rows.
+        starts: the first row of each; ``counts`` is the number of its rows.
     """
 
     batch: Batch
@@ -266,14 +259,12 @@ class Placed:
 
 
 def _has_few_keys(words: Integers, packing: Packing) -> bool:
-    """Tell whether most keys have many rows, by a sample of them."""
     step, shift = -(-len(words) // 1000), packing.shifts[0]
     is_same = words[:-_FEW_ROWS:step] >> shift == words[_FEW_ROWS::step] >> shift
     return bool(2 * np.count_nonzero(is_same) > len(is_same))
 
 
 def _places(all_keys: Integers, keys: Integers) -> Integers:
-    """Return the place of each of some keys among all keys, any place for a key that is not there."""
     least = all_keys[0]
     span = int(all_keys[-1]) - int(least) + 1
     if len(keys) < _MANY_KEYS or span > _MOST_PLACES * len(keys):
@@ -323,7 +314,6 @@ def merged(batches: Sequence[Batch], since: FlatTime) -> Batch | None:
 
 
 def _summed(words: Integers, packing: Packing) -> Batch | None:
-    """Return a batch of the sums of words, which are sorted in place; None if nothing is left."""
     least, most = packing.ranges[-1]
     counted = counted_words(words, packing)
     if counted is None:

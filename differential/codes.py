@@ -1,14 +1,13 @@
-"""Codes of values: an int64 for each, equal where the values are, so that arrangements sort and compare integers only.
+"""Codes of values: an int64 for each, equal for equal values, so that arrangements sort and compare only integers.
 
-Whole numbers are their own codes. The codes of floats are in the order of the floats. Two whole numbers of at most 32
-bits each, the parts of a pair, make one code together. All other values are interned: a table gives each a number, and
-`Codes.sweep` frees the numbers of those that are no longer in use. Of rows, the codes of all parts are interned instead
-of the values: as many bytes, in columns until then.
+Whole numbers are their own codes. Codes of floats keep their order. A pair of whole numbers of at most 32 bits makes
+one code. Other values are interned: a table numbers them, and `Codes.sweep` frees unused numbers. Of rows, the codes of
+all parts are interned, as bytes.
 
-The kind of the codes is that of the first values. When values of another kind come, the codes become numbers of
-interned values for good, and whoever keeps codes translates them: `Codes.encode` says so first.
+The first values decide the kind of the codes. When values of another kind come, `Codes.encode` announces that all codes
+become numbers of interned values, and holders of codes translate them.
 
-In pickled codes the interned values are in parts, of which those without new values are the same objects as before.
+Pickled codes have the interned values in parts; a part without new values is the same object as before.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,10 +38,10 @@ _TOGETHER = 1 << 9
 
 
 def overflow_of(updates: Updates, keys: "Codes", values: "Codes | None") -> CountOverflowError:
-    """Return the error of updates whose counts are too large; it names the record with the largest ones.
+    """Return the error of updates whose counts are too large; it names the record with the largest.
 
     Args:
-        updates: whose counts are added up.
+        updates: the updates.
         keys: the codes of their keys.
         values: the codes of their values, None if whole records are the keys.
     """
@@ -52,11 +51,11 @@ def overflow_of(updates: Updates, keys: "Codes", values: "Codes | None") -> Coun
 
 
 class Forgotten:
-    """Stands in the place of a value that was forgotten: the class itself, of which there is no instance."""
+    """Stands for a forgotten value: the class itself, which has no instance."""
 
 
 class Interned:
-    """Some interned values with consecutive numbers, which never change."""
+    """Immutable interned values with consecutive numbers."""
 
     __slots__ = ("__weakref__", "values")
 
@@ -71,8 +70,8 @@ class Codes:
     """The codes of the values of one column, or of the records of one operator.
 
     Attributes:
-        kind: ``"int"``, ``"float"``, ``"pair"`` or ``"object"``; None before the first value. If there are rows, it is
-            the number of parts of each column, 0 for one without rows.
+        kind: ``"int"``, ``"float"``, ``"pair"`` or ``"object"``; None before the first value; for rows, the number of
+            parts of each column, 0 for one without rows.
     """
 
     __slots__ = ("_fields", "_free", "_numbers", "_parts", "_swept", "_values", "kind")
@@ -109,7 +108,7 @@ class Codes:
 
         Args:
             columns: the values.
-            translate: called before, with a function from old codes to new ones, if all codes change.
+            translate: called first, with a function from old codes to new ones, if all codes change.
 
         Raises:
             TypeError: a value cannot be hashed.
@@ -134,7 +133,7 @@ class Codes:
     def known(
         self, column: Column, translate: Callable[[Translate], None] = lambda _: None
     ) -> tuple[Integers | None, Integers]:
-        """Return the places in a column of the values that have codes, None for all places, and these codes."""
+        """Return the places of a column's values with codes, None for all, and these codes."""
         if self.kind is None or not len(column):
             return None, np.empty(0, np.int64)
         if self.kind != "object" and (isinstance(self.kind, tuple) or _kind([column]) != self.kind):
@@ -146,7 +145,7 @@ class Codes:
         return places, codes[places]
 
     def decode(self, codes: Integers) -> list[Column]:
-        """Return the values of codes: in one column, or pairs in two if they were encoded so."""
+        """Return the values of codes, in one column, or pairs in two as they were encoded."""
         if self.kind == "float":
             return [(codes ^ (codes >> 63 & _SIGN)).view(np.float64)]
         if self.kind == "pair":
@@ -160,7 +159,7 @@ class Codes:
         return [codes]
 
     def find(self, values: Sequence[Any]) -> list[int | None]:
-        """Return the code of each of some values of one column, which can be hashed; None for one that has none."""
+        """Return the code of each hashable value of one column; None for one without a code."""
         if self.kind == "object":
             return [self._numbers.get(with_one_nan(value)) for value in values_of(column_of(values))]
         if self.kind == "int":
@@ -174,7 +173,7 @@ class Codes:
         return len(self._numbers) > max(_FEWEST, 2 * self._swept)
 
     def sweep(self, used: Integers) -> None:
-        """Forget the interned values whose codes are not in ``used``. Linear in their number."""
+        """Forget interned values whose codes are not in ``used``, in time linear in their number."""
         if not self._values:
             return
         is_used = np.zeros(len(self._values), bool)
@@ -194,7 +193,6 @@ class Codes:
                     field.sweep(column)
 
     def _words(self, columns: Sequence[Column]) -> list[bytes]:
-        """Return the codes of all parts of rows, as bytes for each row."""
         parts = [part for column in columns for part in (parts_of(column) if column.dtype.names else [column])]
         self._fields = self._fields or [Codes() for _ in parts]
         words = np.empty((len(parts[0]), len(parts)), np.int64)
@@ -203,7 +201,6 @@ class Codes:
         return _as_bytes(words)
 
     def _words_of(self, codes: Integers) -> Integers:
-        """Return the codes of all parts of rows, a row for each."""
         words = b"".join(map(self._values.__getitem__, codes.tolist()))
         return np.frombuffer(words, np.int64).reshape(len(codes), len(self._fields))
 
@@ -259,7 +256,7 @@ class Codes:
 
 
 def is_hashable(value: Any) -> bool:
-    """Tell whether a value can be hashed, all through."""
+    """Tell whether a value and all its parts can be hashed."""
     try:
         hash(value)
     except TypeError:
@@ -273,7 +270,6 @@ def _as_bytes(words: Integers) -> list[bytes]:
 
 
 def _number(kind: Callable[[Any], Any], value: Any) -> Any:
-    """Return a value as a number of a kind, if that can be in a column and is equal to it; else None."""
     try:
         number = kind(value)
     except (TypeError, ValueError, OverflowError):

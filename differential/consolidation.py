@@ -10,7 +10,7 @@ from tidewheel.differential.updates import at_time, concatenate, drained, portio
 
 
 def consolidated(arrays: list[Array]) -> Iterator[Array]:
-    """Yield the sum of the updates of several arrays, which become none: each record once, none with the diff 0.
+    """Yield the summed updates of several arrays, which this consumes: each record once, none with diff 0.
 
     >>> from tidewheel.differential.records import decode, encode
     >>> (array,) = consolidated([encode(["a", "b"]), encode(["a", "b"], [1, -1])])

@@ -1,16 +1,15 @@
-"""The least or greatest value of keys, read from the ends of their rows, and the times of keys without their rows.
+"""The least or greatest value of keys, read from the ends of their rows; and the times of keys.
 
-A key may have very many values, such as a node all of whose neighbours offer it a label. Its least value is mostly
-among the first few in each batch, which is sorted. So a look-up reads a few rows of each key and batch, and reads
-more only for the keys for which these do not decide it. The times of the key's updates are a bit mask for each batch.
+A key may have very many values, such as a node whose neighbours all offer it a label. Its least value is mostly among
+the first rows of each sorted batch, so a look-up reads a few rows, and more only if these do not decide it. Bit masks
+for each batch have the times of a key's updates.
 
-If no value is ever taken away, the first row of each batch is enough.
+If no value is ever removed, the first row of each batch is enough.
 
-The rows that decide it also tell whether the end can change at later times, where other updates of the key count as
-well. It cannot if none of these has a value that comes before the end, or takes the end away. Then a reduction need not
-look at the key again at those times.
+The rows also tell whether later times, where other updates count too, can change the end. They cannot if no row has a
+value before the end, or removes the end; a reduction then skips the key at those times.
 
-The order of values has to be that of their codes: of whole numbers and floats, and not of interned values.
+Values must be in the order of their codes, as whole numbers and floats are, and interned values are not.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -41,10 +40,9 @@ class Ends:
     """The ends of some keys at a time.
 
     Attributes:
-        places: the places of the keys that have an end, in no order.
-        values: the end of each of these.
-        is_settled: for each of all keys whether it has an end that is the same at all later times, by all rows there
-            are.
+        places: the places of keys that have an end, in no order.
+        values: their ends.
+        is_settled: for each key whether its end stays the same at all later times, by all present rows.
     """
 
     places: Integers
@@ -53,14 +51,9 @@ class Ends:
 
 
 def ends_of(place: Place, placed: Sequence[Placed], keys: Integers, time: FlatTime, *, greatest: bool) -> Ends:
-    """Return the least or greatest value, with a positive count at a time, of each key that has one.
+    """Return the least or greatest value with a positive count at ``time``, for each key that has one.
 
-    Args:
-        place: returns where keys are in the batches with their values.
-        placed: what it returns of ``keys``.
-        keys: distinct, in order.
-        time: the sum of all updates at or before it counts.
-        greatest: whether to return the greatest values.
+    ``keys`` are distinct and in order; ``placed`` is ``place(keys)``.
     """
     if all(one.batch.only_adds(time) for one in placed):
         return _ends_of_added(placed, len(keys), greatest=greatest)
@@ -94,7 +87,6 @@ def ends_of(place: Place, placed: Sequence[Placed], keys: Integers, time: FlatTi
 
 
 def _ends_of_added(placed: Sequence[Placed], count: int, *, greatest: bool) -> Ends:
-    """Return the ends of ``count`` keys none of whose values is taken away: the first or last row of each decides."""
     has_end = np.zeros(count, bool)
     ends = np.full(count, -(2**63) if greatest else 2**63 - 1, np.int64)
     closer = np.maximum if greatest else np.minimum
@@ -109,12 +101,7 @@ def _ends_of_added(placed: Sequence[Placed], count: int, *, greatest: bool) -> E
 def _read(
     placed: Sequence[Placed], count: int, depth: int, most: int, *, greatest: bool
 ) -> tuple[Updates, "np.typing.NDArray[np.bool_]", Integers]:
-    """Read a few rows of each of ``count`` keys.
-
-    Returns:
-        These rows, with the places of keys as keys; then for each key whether all of its rows were read, and else a
-        bound, which values in other rows do not exceed.
-    """
+    """Read a few rows of each of ``count`` keys."""
     has_all = np.ones(count, bool)
     bounds = np.full(count, -(2**63) if greatest else 2**63 - 1, np.int64)
     closer = np.maximum if greatest else np.minimum
@@ -135,7 +122,6 @@ def _read(
 
 
 def _ends(updates: Updates, *, greatest: bool) -> tuple[Integers, Integers]:
-    """Return the places of keys that have a positive value in some rows, and the end of these."""
     groups, values, counts = summed([updates.keys, updates.values], updates.diffs)
     is_positive = counts > 0
     groups, values = groups.compress(is_positive), values.compress(is_positive)
@@ -145,10 +131,10 @@ def _ends(updates: Updates, *, greatest: bool) -> tuple[Integers, Integers]:
 
 
 def next_bounds(placed: Sequence[Placed], count: int, time: FlatTime) -> Iterator[tuple[FlatTime, Integers]]:
-    """Yield least upper bounds of ``time`` and another time at which a key has an update, with the places of such keys.
+    """Yield the least upper bounds of ``time`` and the keys' other times, each with the places of its keys.
 
-    A key has all bounds that are later than ``time``, but for those that another of its bounds comes before: they are
-    next from there. If some bounds are not ordered, all of them are yielded.
+    Of a key's bounds later than ``time``, those that come after another of its bounds are left out: they follow from
+    there. If some bounds are not ordered, all are yielded.
 
     Args:
         placed: the keys in the batches.

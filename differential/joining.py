@@ -1,8 +1,8 @@
 """The join of two collections by key, one batch of updates at a time.
 
-A join is linear in each side. So updates of one side, joined with all that the other side has had so far, are exactly
-what they add to the result, at the least upper bounds of the times. Each pair of updates meets once: when the later of
-the two arrives. That needs no order of arrival, and no frontier but for compaction.
+A join is linear in each side. So the updates of one side, joined with everything received on the other, are exactly
+what they add to the result, at least upper bounds of times. Each pair of updates meets once, when the later one
+arrives. That needs no order of arrival, and a frontier only for compaction.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +22,7 @@ from tidewheel.differential.updates import MOST_KEYS, FlatTime, concatenate
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """Some pairs of updates: the columns of key, left value and right value, and times and diffs of the products."""
+    """Joined updates: the columns of key, left value and right value, and times and diffs of the products."""
 
     columns: tuple[Column, Column, Column]
     times: tuple[Integers, ...]
@@ -30,12 +30,12 @@ class Joined:
 
 
 class Join:
-    """A reader of two arrangements, which may be one.
+    """A reader of two arrangements, which may be the same.
 
     Args:
-        depth: the number of coordinates of the times of the join; those that an arrangement lacks are 0.
-        name: of the operator; each of its sides is a reader with a name of its own.
-        sides: the left arrangement and the right one.
+        depth: the number of coordinates of times; those that an arrangement lacks are 0.
+        name: the operator's name; each of its sides is a reader with its own name.
+        sides: the left and the right arrangement.
     """
 
     def __init__(self, depth: int, name: str, sides: Sequence[SharedArrangement]) -> None:
@@ -46,24 +46,24 @@ class Join:
             side.let_go(reader, (0,) * depth)
 
     def let_go(self, left: FlatTime | None, right: FlatTime | None) -> None:
-        """Note lower bounds of what is to come at both inputs, None for nothing.
+        """Note lower bounds of the coming times of both inputs, None for none.
 
-        Each side is read by what is still to come on the other.
+        Each side is compacted by the times that come on the other.
         """
         self._sides[0].let_go(self._readers[0], right)
         self._sides[1].let_go(self._readers[1], left)
 
     def some_keys(self) -> tuple[list[Any], list[Any]]:
-        """Return a few keys of the left side and of the right side, no keys until both have some."""
+        """Return a few keys of each side, no keys until both have some."""
         if any(side.is_empty(name) for side, name in zip(self._sides, self._readers, strict=True)):
             return [], []
         left, right = (side.some_keys(name) for side, name in zip(self._sides, self._readers, strict=True))
         return left, right
 
     def receive(self, side: int, arriving: Iterable[Sequence[Number]]) -> Iterator[Joined]:
-        """Receive updates of side 0 or 1, no more once they are many; yield what they add to the result, in parts.
+        """Receive updates of side 0 or 1 until they are many; yield the additions to the result, in parts.
 
-        So whoever reads the result can do so before there is all of it, which may be far larger than the updates.
+        The result, which may be far larger than the updates, need not be in memory at once.
         """
         taken = self._taken(side, arriving)
         if self._sides[1 - side].is_empty(self._readers[1 - side]):
@@ -76,7 +76,6 @@ class Join:
                     yield joined
 
     def _taken(self, side: int, arriving: Iterable[Sequence[Number]]) -> Sequence[Batch]:
-        """Receive updates of side 0 or 1: small batches together, as that costs fewer calls, and large ones alone."""
         own, small, large, count = self._sides[side], list[Batch](), list[Batch](), 0
         for numbers in arriving:
             for batch in (batch for number in numbers for batch in own.take(self._readers[side], number)):
@@ -87,7 +86,6 @@ class Join:
         return [*large, *_together(small, own.depth)]
 
     def _joined(self, batch: Batch, keys: Integers, starts: Integers, side: int) -> Joined | None:
-        """Join some keys of a batch of one side, which begin at these rows, with the other side."""
         own, other = self._sides[side], self._sides[1 - side]
         places, codes = (None, keys) if own is other else other.find_keys(own.keys_of(keys))
         found = other.look_up(self._readers[1 - side], codes)
@@ -113,12 +111,10 @@ class Join:
             raise CountOverflowError(short((key, tuple(sides)))) from error
 
     def _deep(self, times: Sequence[Integers]) -> list[Integers]:
-        """Return times, at least one, with all coordinates of the join."""
         return [*times, *[constant(0, len(times[0]))] * (self._depth - len(times))]
 
 
 def _together(batches: list[Batch], depth: int) -> list[Batch]:
-    """Return the sum of some batches, in one batch, or in none."""
     if len(batches) <= 1:
         return batches
     batch = batch_of(concatenate([batch.updates for batch in batches], depth))
@@ -126,6 +122,5 @@ def _together(batches: list[Batch], depth: int) -> list[Batch]:
 
 
 def _upper_bounds(one: Integers, two: Integers) -> Integers:
-    """Return ``np.maximum(one, two)``, fast where it is the same everywhere."""
     least, latest = range_of(one)
     return one if least == latest and range_of(two)[1] <= latest else np.maximum(one, two)

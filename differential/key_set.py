@@ -1,4 +1,4 @@
-"""A set of keys that grows: few of them as they come, many as a mask of all numbers in their range."""
+"""A growing set of keys: few of them as arrays, many as a mask of their range."""
 
 from collections.abc import Iterator
 
@@ -27,7 +27,7 @@ class KeySet:
         self._mask = np.zeros(0, bool)
 
     def add(self, keys: Integers) -> None:
-        """Add keys, which are in order; at least one."""
+        """Add keys in order, at least one."""
         if self._least <= keys[0] and keys[-1] < self._least + len(self._mask):
             self._mask[keys - self._least] = True
             return
@@ -36,7 +36,7 @@ class KeySet:
             self._gather()
 
     def parts(self) -> Iterator[Integers]:
-        """Yield all keys, in order, about `MOST_KEYS` at once; do not add any meanwhile."""
+        """Yield all keys in order, about `MOST_KEYS` at once; the set must not change meanwhile."""
         if len(self._mask) and self._parts:
             self._gather()
         if self._parts:
@@ -54,7 +54,6 @@ class KeySet:
                 yield keys + (self._least + first)
 
     def _gather(self) -> None:
-        """Have either a mask of all keys, or one array of them."""
         mask, before = self._mask, self._least
         ends = [int(keys[place]) for keys in self._parts for place in (0, -1)]
         ends += [before, before + len(mask) - 1] if len(mask) else []

@@ -1,4 +1,4 @@
-"""The values of keys in an arrangement as of a time, for look-ups from outside."""
+"""The values of keys in an arrangement at a time, for look-ups from outside."""
 
 from collections.abc import Sequence
 from typing import Any, TypeAlias
@@ -15,9 +15,9 @@ Found: TypeAlias = list[tuple[Any, int]]
 
 
 def look_up(arrangement: SharedArrangement, reader: str, keys: Sequence[Any], time: int) -> list[Found]:
-    """Return what each key has in an arrangement of pairs as of a time, which is its ``since`` or later.
+    """Return the values of each key in an arrangement of pairs at a time, at or after its ``since``.
 
-    It is what a reader has received.
+    It reads what the reader has received.
     """
     codes = arrangement.keys.find(keys)
     sought = unique(np.array([code for code in codes if code is not None], np.int64))

@@ -1,7 +1,7 @@
-"""Rows of integers in one word each: a column takes as many bits as its range needs, the first the highest ones.
+"""Rows of integers packed into one word each: a column takes the bits of its range, the first column the highest ones.
 
-The words are in the order of the rows. They take a fraction of the memory of the columns. NumPy sorts them with vector
-instructions, and merges sorted parts several times faster than it sorts.
+Words sort like the rows. They take a fraction of the memory. NumPy sorts them with vector instructions, and merges
+sorted parts several times faster.
 """
 
 from collections.abc import Iterable, Sequence
@@ -41,10 +41,7 @@ _NARROW = 2**30
 
 
 class CountOverflowError(OverflowError):
-    """The count of a record needs more than 64 bits.
-
-    ``args`` has the record as text, or is empty if it is not known.
-    """
+    """The count of a record needs more than 64 bits; ``args`` has the record as text, if known."""
 
     def __str__(self) -> str:
         record = self.args[0] if self.args else "a record"
@@ -59,8 +56,8 @@ class Packing:
     """The places of columns in words.
 
     Attributes:
-        least: for each column the number that is 0 in the word, and ``greatest``, a number that none exceeds.
-        widths: the number of its bits, and ``shifts``, the number of bits behind it.
+        least: for each column the number that is 0 in the word; ``greatest`` is a number that none exceeds.
+        widths: the bits of each column; ``shifts`` are the bits behind it.
     """
 
     least: tuple[int, ...]
@@ -70,7 +67,7 @@ class Packing:
 
     @classmethod
     def of_ranges(cls, ranges: Iterable[tuple[int, int]]) -> Self | None:
-        """Return the packing of columns between these least and greatest numbers; None if a word has no room."""
+        """Return the packing of columns with these ranges; None if a word has no room."""
         least, greatest = zip(*ranges, strict=True)
         widths = [(most - first).bit_length() for first, most in zip(least, greatest, strict=True)]
         shifts, shift = [], sum(widths)
@@ -83,7 +80,7 @@ class Packing:
 
     @classmethod
     def of(cls, columns: Sequence[Integers]) -> Self | None:
-        """Return the packing of columns, which are not empty; None if a word has no room."""
+        """Return the packing of non-empty columns; None if a word has no room."""
         return cls.of_ranges(map(range_of, columns))
 
     @property
@@ -92,7 +89,7 @@ class Packing:
         return list(zip(self.least, self.greatest, strict=True))
 
     def is_like(self, other: Self) -> bool:
-        """Tell whether the words of another packing are the same."""
+        """Tell whether another packing makes the same words."""
         return self.least == other.least and self.widths == other.widths
 
     def words(self, columns: Iterable[Integers]) -> Integers:
@@ -111,7 +108,7 @@ class Packing:
         return np.zeros(count, np.int64) if words is None else words
 
     def column(self, words: Integers, number: int) -> Integers:
-        """Return a column of the rows that are in ``words``."""
+        """Return a column of packed rows."""
         width, shift = self.widths[number], self.shifts[number]
         if not width:
             return constant(self.least[number], len(words))
@@ -123,12 +120,12 @@ class Packing:
 
 
 def constant(value: int, count: int) -> Integers:
-    """Return a column that has the same value in each row, and takes no memory for each."""
+    """Return a constant column, whose rows share one value in memory."""
     return np.ndarray(count, np.int64, value.to_bytes(8, byteorder, signed=True), strides=(0,))
 
 
 def taken(column: Integers, places: Integers) -> Integers:
-    """Return the values of a column in these places."""
+    """Return the values of a column at some places."""
     if column.strides == (0,) and len(column):
         return constant(int(column[0]), len(places))
     found: Integers = column.take(places)
@@ -143,20 +140,20 @@ def range_of(column: Integers) -> tuple[int, int]:
 
 
 def sort_words(words: Integers) -> None:
-    """Sort words in place, also fast if they are a few sorted parts, one behind the other."""
+    """Sort words in place; fast also for a few sorted parts one after the other."""
     is_merge = len(words) > _MANY_SORTED and _LONG_RUN * np.count_nonzero(words[1:] < words[:-1]) < len(words)
     words.sort(kind="stable" if is_merge else None)
 
 
 def sum_words(words: Integers, packing: Packing) -> tuple[Integers, Integers]:
-    """Add up the diffs, the last column, of words whose other columns are equal.
+    """Add up the diffs, the last column, of words that are equal otherwise.
 
     Args:
-        words: in order, not empty; if they are many, they are overwritten.
-        packing: that of the words.
+        words: in order, not empty; many words are overwritten.
+        packing: the packing of the words.
 
     Returns:
-        A word for each sum that is not 0, with any diff in it, and the sums, of any integer type.
+        A word for each sum other than 0, with any diff in it, and the sums, of any integer type.
     """
     if len(words) <= _MANY:
         return _sums(words, packing)
@@ -193,12 +190,12 @@ def _sums(words: Integers, packing: Packing) -> tuple[Integers, Integers]:
 
 
 def sums_from(starts: Integers, diffs: Integers) -> Integers:
-    """Return the sums of diffs from each start to the next; raise CountOverflowError if one needs more than 64 bits."""
+    """Return the sum of diffs from each start to the next; raise CountOverflowError beyond 64 bits."""
     return _in_64_bits(exact_sums(starts, diffs))
 
 
 def exact_sums(starts: Integers, diffs: Integers) -> "np.typing.NDArray[Any]":
-    """Return the sums of diffs from each start to the next, as int64 or Python's whole numbers."""
+    """Return the sum of diffs from each start to the next, as int64 or Python's integers."""
     if _largest(*range_of(diffs)) * len(diffs) >= _LIMIT:
         diffs = diffs.astype(object)
     sums: np.typing.NDArray[Any] = np.add.reduceat(diffs, starts)
@@ -206,7 +203,7 @@ def exact_sums(starts: Integers, diffs: Integers) -> "np.typing.NDArray[Any]":
 
 
 def products(ones: Integers, others: Integers) -> Integers:
-    """Return the products of diffs, which are not empty; raise CountOverflowError if one needs more than 64 bits."""
+    """Return the products of non-empty diffs; raise CountOverflowError beyond 64 bits."""
     if _largest(*range_of(ones)) * _largest(*range_of(others)) < _LIMIT:
         return ones * others
     return _in_64_bits(ones.astype(object) * others)
@@ -225,7 +222,7 @@ def _in_64_bits(counts: Any) -> Integers:
 
 
 def replace_last(words: Integers, packing: Packing, column: Integers, wider: Packing) -> None:
-    """Replace the last column of words, in place; ``wider`` has room for the new one, and is the same otherwise."""
+    """Replace the last column of words in place; ``wider`` has room for it, and is the same otherwise."""
     for first in range(0, len(words), _MANY):
         some = words[first : first + _MANY]
         some >>= packing.widths[-1]
@@ -234,7 +231,7 @@ def replace_last(words: Integers, packing: Packing, column: Integers, wider: Pac
 
 
 def first_places(words: Integers, shift: int, count: int) -> Integers:
-    """Return the number of the words below each number up to ``count``, apart from their last ``shift`` bits."""
+    """Return the number of words below each number up to ``count``, without their last ``shift`` bits."""
     below = np.zeros(count + 1, np.int64)
     for first in range(0, len(words), _MANY):
         some = np.bincount(words[first : first + _MANY] >> shift)
@@ -243,9 +240,9 @@ def first_places(words: Integers, shift: int, count: int) -> Integers:
 
 
 def counted_words(words: Integers, packing: Packing) -> tuple[Integers, Integers] | None:
-    """Return what `sum_words` does of words in any order, by counting; None if that is slower, or not exact.
+    """Return `sum_words` of words in any order, by counting; None if that is slower, or not exact.
 
-    Counting takes time linear in the number of words and in that of all words that there could be.
+    Linear in the number of words and of possible words.
     """
     *_, width = packing.widths
     least, most = packing.ranges[-1]
@@ -261,7 +258,7 @@ def counted_words(words: Integers, packing: Packing) -> tuple[Integers, Integers
 
 
 def are_distinct(words: Integers, width: int) -> bool:
-    """Tell whether words in order differ from each other apart from the last ``width`` bits."""
+    """Tell whether sorted words differ from each other apart from the last ``width`` bits."""
     for first in range(0, len(words), _MANY):
         rows = words[first : first + _MANY + 1]
         if width:

@@ -1,11 +1,9 @@
-"""Updates on their way between operators: NumPy arrays with the fields ``key``, ``value`` and ``diff``.
+"""Updates between operators: NumPy arrays with the fields ``key``, ``value`` and ``diff``.
 
-A record that is a pair has its parts in ``key`` and ``value``. Any other record is in ``key`` alone, and the array has
-no field ``value``. A field holds int64, float64, or Python objects where the values are of another type or of several.
-Tuples may be rows: a structured array with a field for each part.
-``diff`` is int64: how often the record is added, or removed if negative. All updates of an array are at one time, that
-of the message that carries it. Integers of a long array are in a smaller type if that has room. `columns_of` and
-`diffs_of` return them as int64.
+A pair has its parts in ``key`` and ``value``. Any other record is in ``key`` alone, without a field ``value``. A field
+holds int64, float64, or for other or mixed types Python objects. Tuples may be rows: a structured array with a field
+for each part. ``diff`` is int64: how often the record is added, or removed if negative. All updates of an array have
+the time of its message. Long arrays may have smaller integer types, which `columns_of` and `diffs_of` widen to int64.
 """
 
 from collections.abc import Iterable, Sequence
@@ -35,7 +33,7 @@ _LONG = 1 << 12
 def column_of(values: Sequence[Any]) -> Column:
     """Return values as a column: int64 if all are ``int`` and fit, float64 if all are ``float``, else of objects.
 
-    Numbers of NumPy's become Python's, as sums of small types would overflow.
+    NumPy's numbers become Python's, as sums of small types would overflow.
 
     >>> column_of([1, 2]).dtype.name, column_of([1, 0.5]).dtype.name, column_of([True]).dtype.name
     ('int64', 'object', 'object')
@@ -57,7 +55,7 @@ def column_of(values: Sequence[Any]) -> Column:
 
 
 def values_of(column: Column) -> list[Any]:
-    """Return the values of a column as Python objects; all that are NaN are the same object, and so found again."""
+    """Return the values of a column as Python objects, with one object for all NaN."""
     if column.dtype.names:
         return list(zip(*map(values_of, parts_of(column)), strict=True))
     values: list[Any] = column.tolist()
@@ -67,9 +65,9 @@ def values_of(column: Column) -> list[Any]:
 
 
 def with_one_nan(value: Any) -> Any:
-    """Return a value in which all that are NaN are the same object, as in those that `values_of` returns.
+    """Return a value with one object for all NaN, as `values_of` returns it.
 
-    A NaN that comes from another process is another object, and not equal to this one.
+    An unpickled NaN is another object, and differs from this one.
 
     >>> (1, float("nan")) == (1, float("nan")), with_one_nan((1, float("nan"))) == with_one_nan((1, float("nan")))
     (False, True)
@@ -85,13 +83,13 @@ def _plain_float(value: float) -> float:
 
 
 def as_column(values: Any) -> Column:
-    """Return an array that a user's function has made, or one value, as a column.
+    """Return a user's array, or one value, as a column.
 
-    Whole numbers become int64 and other numbers float64; anything else becomes Python objects, and nanoseconds become
-    microseconds, as Python has no others.
+    Whole numbers become int64 and other numbers float64; anything else becomes Python objects, with microseconds for
+    nanoseconds.
 
     Raises:
-        TypeError: it has more dimensions than one.
+        TypeError: it has more than one dimension.
     """
     array = np.asarray(values)
     if array.ndim != 1:
@@ -106,13 +104,13 @@ def as_column(values: Any) -> Column:
 
 
 def array_of(columns: Sequence[Column], diffs: Integers) -> Array:
-    """Return updates of records with these columns, the key or the key and the value."""
+    """Return updates of records with these columns: the key, or the key and the value."""
     names = [*("key", "value")[: len(columns)], "diff"]
     return _structured(names, [*columns, diffs], list(map(_narrow, [*columns, diffs])))
 
 
 def row_column(columns: Sequence[Column]) -> Column:
-    """Return rows with these columns, in one column.
+    """Return rows of these columns, as one column.
 
     >>> row_column([np.array([1, 2]), np.array([0.5, 1.5])]).tolist()
     [(1, 0.5), (2, 1.5)]
@@ -135,7 +133,6 @@ def _structured(names: Sequence[str], columns: Sequence[Column], types: Sequence
 
 
 def _narrow(column: Column) -> "np.dtype[Any]":
-    """Return the type of a column in an array of updates."""
     if column.dtype.kind != "i" or len(column) < _LONG:
         return column.dtype
     least, most = column.min(), column.max()
@@ -143,7 +140,7 @@ def _narrow(column: Column) -> "np.dtype[Any]":
 
 
 def rows_of(array: Array, rows: Any) -> Array:
-    """Return the updates in a slice, in some places, or where a mask is true; several times faster than an index."""
+    """Return the updates in a slice, at places or by a mask; several times faster than an index."""
     if isinstance(rows, slice):
         return array[rows]
     found: Array = array.take(rows.nonzero()[0] if rows.dtype.kind == "b" else rows)
@@ -195,9 +192,9 @@ def _names(array: Array) -> tuple[str, ...]:
 
 
 def gathered(arrays: Sequence[Array]) -> tuple[list[Column], Integers]:
-    """Return the columns of the records of several arrays, at least one, and their diffs.
+    """Return the columns and the diffs of several arrays, at least one.
 
-    If only some of the arrays have pairs, these are Python objects in one column with the others.
+    If only some have pairs, all records become Python objects in one column.
     """
     diffs = _joined_diffs([array["diff"] for array in arrays])
     if len({array.dtype.names for array in arrays}) > 1:
@@ -222,10 +219,10 @@ def _joined(parts: Sequence[Column]) -> Column:
 
 
 def as_pairs(array: Array, operator: str) -> Array:
-    """Return ``array``, whose records must be pairs, with these in two columns.
+    """Return ``array``, whose records must be pairs, in two columns.
 
     Raises:
-        TypeError: they are not; it names the operator, a record and the remedy.
+        TypeError: they are not; the error names the operator, a record and the remedy.
     """
     pairs = in_two_columns(array)
     if is_pairs(pairs):
@@ -238,9 +235,9 @@ def as_pairs(array: Array, operator: str) -> Array:
 
 
 def in_two_columns(array: Array) -> Array:
-    """Return ``array`` with its records in two columns if all of them are pairs.
+    """Return ``array`` in two columns if all its records are pairs.
 
-    They may be in one column, such as where pairs were among other records, or are what a reduction of records returns.
+    They may be in one column beside other records, or as results of a reduction of records.
 
     >>> pairs = array_of([column_of([(1, "a"), (2, "b")])], np.ones(2, np.int64))
     >>> pairs.dtype.names, in_two_columns(pairs).dtype.names
@@ -256,7 +253,7 @@ def _is_pair(record: Any) -> bool:
 
 
 def as_keys(array: Array) -> Array:
-    """Return pairs (record, 0) of all records, which are then keys.
+    """Return pairs (record, 0) of all records, to use them as keys.
 
     >>> decode(as_keys(encode([(1, 2)])))
     [((1, 2), 0)]

@@ -1,18 +1,17 @@
 """The reduction of a collection by key, one complete time after the other.
 
-At a time ``t`` the state looks again at each key whose input has changed at ``t``, or that was put off until ``t``. It
-accumulates the key's input at the times at or before ``t``, and computes what the output there has to be. From that it
-subtracts what the output at or before ``t`` has been so far. The difference is what is sent at ``t``.
+At a time ``t`` the reducer looks at each key whose input has changed at ``t``, or that was postponed to ``t``. It
+accumulates the key's input at or before ``t``, computes the output, subtracts the previous output at or before ``t``,
+and sends the difference.
 
-A change at ``t`` can change the output at later times than ``t``, too: where it meets another change of the key for the
-first time. These are the least upper bounds of ``t`` with the other times at which the key's input has changed. So the
-key is put off until those that are later. As that happens at these times again, the key is looked at, in the end, at
-the least upper bounds of all sets of its times. Times are completed in an order in which none comes before a lesser
+A change at ``t`` can also change the output at later times, where it first meets another change of the key. These are
+the least upper bounds of ``t`` and the other times of the key's input. So the key is postponed to the later ones, and
+again from there: in the end to the least upper bounds of all sets of its times. No time is completed before a lesser
 one, so such a bound is still to come.
 
-Two things save most of this work. If one bound comes before another, the key is put off until the first, and from there
-until the next. And it is not put off if neither the input nor the output that there is can change its result at a later
-time, which `tidewheel.differential.ends` tells.
+Two things save most of this work. If one bound comes before another, the key is postponed to the first, and from there
+to the next. It is not postponed if neither its input nor its output can change the result later, as
+`tidewheel.differential.ends` tells.
 
 Source: McSherry, Murray, Isaacs and Isard, "Differential dataflow" (CIDR 2013), section 4.
 """
@@ -38,9 +37,9 @@ class Reducer:
     """A reader of an arrangement that keeps its result there.
 
     Args:
-        arrangement: that of the input.
-        name: that of the operator.
-        reduction: the function of the values of each key.
+        arrangement: the arrangement of the input.
+        name: the operator's name.
+        reduction: the function of a key's values.
     """
 
     def __init__(self, arrangement: SharedArrangement, name: str, reduction: Reduction) -> None:
@@ -51,11 +50,11 @@ class Reducer:
         self.let_go((0,) * arrangement.depth)
 
     def let_go(self, since: FlatTime | None) -> None:
-        """Note a lower bound of the times that will be completed, None if there are none."""
+        """Note a lower bound of the times to complete, None if there are none."""
         self._arrangement.let_go(self._name, since)
 
     def receive(self, time: FlatTime, numbers: Iterable[Number]) -> None:
-        """Receive updates at a time, which has to be completed."""
+        """Receive updates at a time, which must be completed later."""
         for number in numbers:
             for batch in self._arrangement.take(self._name, number):
                 self._await(time, batch.keys)
@@ -64,10 +63,10 @@ class Reducer:
         self._arrangement.awaiting.setdefault((self._name, time), KeySet()).add(keys)
 
     def complete(self, time: FlatTime) -> tuple[list[Array], list[FlatTime]]:
-        """Complete a time, all updates of which have been received.
+        """Complete a time whose updates have all been received.
 
         Returns:
-            What the output changes by at ``time``, in parts; and later times that have to be completed, too.
+            The changes of the output at ``time``, in parts; and later times to complete, too.
         """
         awaiting = self._arrangement.awaiting.pop((self._name, time), KeySet())
         later, changes = list[FlatTime](), list[Array]()
@@ -86,7 +85,6 @@ class Reducer:
     def _put_off_from(
         self, time: FlatTime, keys: Integers, placed: Sequence[Placed], result: Result
     ) -> Iterator[FlatTime]:
-        """Put keys off until the later times at which their result may change; yield these times."""
         if result.is_settled is not None and result.is_settled.any():
             keys = keys.compress(~result.is_settled)
             placed = self._arrangement.place(self._name, keys) if len(keys) else []
@@ -118,7 +116,6 @@ class Reducer:
         return replace(result, values=arrangement.encode_values(self._name, result.values))
 
     def _difference(self, time: FlatTime, keys: Integers, result: Result, had: Updates) -> Array | None:
-        """Return by what the output of ``keys`` changes at a time, where it is ``had``, and add it to the output."""
         groups, values, counts = result.groups, result.values, result.counts
         if len(had):
             groups, values = np.concatenate([groups, had.keys]), np.concatenate([values, had.values])

@@ -1,7 +1,7 @@
 """Functions of all values of a key, for all keys of one time at once.
 
-Each gets the rows (place of the key, value, count) that have accumulated, and returns the rows that the result has.
-Python runs for each key only where the function is the user's own, or where values have no order as integers.
+Each gets the accumulated rows (place of the key, value, count), and returns the rows of the result. Python runs for
+each key only for a user's function, or if values are not ordered as integers.
 """
 
 from abc import ABC, abstractmethod
@@ -23,13 +23,13 @@ Form: TypeAlias = Literal["record", "counted", "pair"]
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What has accumulated, sorted by the places of keys and then by the codes of values; no count is 0.
+    """Accumulated rows, sorted by the places of keys and then the codes of values; no count is 0.
 
     Attributes:
         keys: the codes of the distinct keys, each at its place.
-        groups: for each row the place of its key.
-        values: the code of its value, and ``counts``, how often the key has that.
-        key_codes, value_codes: what the codes stand for.
+        groups: the place of each row's key.
+        values: the code of each row's value; ``counts`` has its count.
+        key_codes, value_codes: the codes.
     """
 
     keys: Integers
@@ -46,7 +46,7 @@ class Rows:
         return self.take(self.counts > 0)
 
     def take(self, rows: Any) -> "Rows":
-        """Return the rows in these places, or where a mask is true."""
+        """Return the rows at places, or by a mask."""
         return replace(self, groups=self.groups[rows], values=self.values[rows], counts=self.counts[rows])
 
     def in_order(self) -> "Rows":
@@ -71,11 +71,11 @@ class Rows:
 
     @property
     def starts(self) -> Integers:
-        """The first row of each key that has any."""
+        """The first row of each key with rows."""
         return starts_of(self.groups)
 
     def spans(self) -> Iterable[tuple[int, int]]:
-        """Return the first row of each key that has any, and the row behind its last."""
+        """Return the first row of each key with rows, and the row after its last."""
         starts = self.starts.tolist()
         return zip(starts, [*starts[1:], len(self.groups)], strict=False)  # no second one if there is no row
 
@@ -85,7 +85,7 @@ class Result:
     """The rows of a result: places of keys, values and counts.
 
     ``values`` are codes of the input's values if the reduction keeps these, else a column. ``is_settled`` says for each
-    key whether the result of the input there is will be the same at all later times; None if that is not known of any.
+    key whether its result stays the same at all later times; None for unknown.
     """
 
     groups: Integers
@@ -98,8 +98,8 @@ class Reduction(ABC):
     """A function of the values of each key.
 
     Attributes:
-        keeps_values: whether the values of the result are some of the values that the key has.
-        form: which records the result has. Unless it is ``"pair"``, whole records are the keys.
+        keeps_values: whether the values of a result are values of the key.
+        form: the records of the result; unless it is ``"pair"``, whole records are the keys.
     """
 
     keeps_values: bool = False
@@ -111,7 +111,7 @@ class Reduction(ABC):
 
 
 class Threshold(Reduction):
-    """Each record as often as a function of the record and its count says; once if it is there, without a function."""
+    """Each record as often as a function of record and count says; without one, once."""
 
     form = "record"
 
@@ -165,7 +165,7 @@ class Extreme(Reduction):
 
 
 class TopK(Reduction):
-    """The greatest values of each key, or the least; a value counts as often as the key has it."""
+    """The greatest values of each key, or the least; a value counts as often as its count."""
 
     keeps_values = True
 
@@ -174,7 +174,7 @@ class TopK(Reduction):
         self._greatest = greatest
 
     def result(self, rows: Rows) -> Result:
-        """Return at most so many values for each key."""
+        """Return the limited number of values of each key."""
         rows = rows.positive().in_order()
         if self._greatest:
             rows = rows.take(slice(None, None, -1))
@@ -193,11 +193,7 @@ class Sum(Reduction):
         self._mean = mean
 
     def result(self, rows: Rows) -> Result:
-        """Return one row for each key that has a value.
-
-        Raises:
-            TypeError: the values of a key cannot be added up.
-        """
+        """Return one row for each key that has a value; raise TypeError if its values cannot be added."""
         values, starts = rows.value_codes.decode(rows.values)[0], rows.starts
         groups = rows.groups[starts]
         if not len(starts):
@@ -259,14 +255,13 @@ class Grouped(Reduction):
 
 
 def one_column(columns: list[Column]) -> Column:
-    """Return records in one column; pairs in two become tuples."""
+    """Return records in one column; pairs become tuples."""
     if len(columns) == 1:
         return columns[0]
     return np.fromiter(zip(*map(values_of, columns), strict=True), object, len(columns[0]))
 
 
 def _remedy(error: TypeError) -> str:
-    """Return what a user can do about values that do not go together."""
     if "NoneType" in str(error):
         return "leave out nulls before, such as with filter(pc.field('price').is_valid()), or choose other columns"
     return "give the values of a key one type before, such as with map()"
@@ -277,9 +272,9 @@ def _has_nan(value: Any) -> bool:
 
 
 def _ordered(value: Any) -> Any:
-    """Return what stands for a value in comparisons: NaN is greater than all other numbers, also within tuples.
+    """Return the sort key of a value: NaN is greater than all numbers, also within tuples.
 
-    All that are NaN are equal, so that of rows with NaN the columns behind it decide.
+    All NaN are equal, so that later columns decide between rows with NaN.
     """
     if type(value) is tuple:
         return list(map(_ordered, value))  # which cannot be compared with the pair of another value

@@ -1,7 +1,7 @@
-"""Runs: batches one behind the other, each with greater keys than the one before.
+"""Runs: batches one after the other, each with greater keys than the one before.
 
-A merge of two long runs makes a new one batch by batch, and lets go of theirs on the way. So it takes no memory of its
-own, and its columns stay in the processor's cache. A key is in one batch of a run only.
+A merge of two long runs makes a new one batch by batch, and frees theirs on the way. So it needs little memory, and its
+columns stay in the processor's cache. All rows of a key are in one batch of a run.
 """
 
 import ctypes
@@ -43,7 +43,7 @@ class Run:
         self._firsts = [batch.key_at(0) for batch in batches[1:]]
 
     def place(self, keys: Integers) -> Sequence[Placed]:
-        """Return where some keys, which are distinct and in order, are in the batches that have some of them."""
+        """Return where distinct keys in order are, in the batches that have some of them."""
         if len(self.batches) == 1:
             placed = self.batches[0].place(keys)
             return () if placed is None else (placed,)
@@ -56,7 +56,7 @@ class Run:
 
 
 def merged_runs(one: Run, other: Run, since: FlatTime) -> list[Batch]:
-    """Return the batches of the sum of two runs, with the times advanced to ``since``; the runs become empty."""
+    """Return the batches of the sum of two runs, which this empties, with times advanced to ``since``."""
     if one.count + other.count <= _MOST_AT_ONCE:
         both = merged([*one.batches, *other.batches], since)
         return [] if both is None else [both]
@@ -74,7 +74,6 @@ def merged_runs(one: Run, other: Run, since: FlatTime) -> list[Batch]:
 
 
 def _cuts(batches: Sequence[Batch]) -> list[int]:
-    """Return keys of which the next comes about `_PART` rows later."""
     keys, count = list[int](), 0
     for batch in batches:
         for first in range(0, len(batch), _PART):
@@ -86,7 +85,6 @@ def _cuts(batches: Sequence[Batch]) -> list[int]:
 
 
 def _taken(batches: list[Batch], bound: int | None) -> list[Batch]:
-    """Take the rows with keys below a bound, or all, from batches, of which the last has the least keys."""
     taken = list[Batch]()
     while batches:
         batch = batches.pop()

@@ -1,16 +1,16 @@
-"""The arrangement of one collection, for all operators of a worker that ask for it by the same key.
+"""The arrangement of one collection, shared by all operators of a worker that need it by the same key.
 
-A message tells each reader the number of new updates, at their time. Readers receive it at different moments. Until all
-have, the updates are a spine by themselves; then they are added to the main one. A reader sees the main spine, and of
-the others those whose numbers it has received. So it sees just what it would have in an arrangement of its own.
+A message tells each reader the number of new updates, at their time. Until all readers have received it, the updates
+are a spine of their own; then they are added to the main spine. A reader sees the main spine and the spines whose
+numbers it has received, just as in an arrangement of its own.
 
 Each reader promises a frontier. The main spine is compacted to the greatest lower bound of them all. A reader in a loop
-sees times with further coordinates, which are 0 and nowhere stored. Of its own times only the outer coordinates matter.
+sees times with more coordinates, which are 0 and not stored; only its outer coordinates matter.
 
-A reduction also keeps its result here, as a spine by the same keys, and the keys at which it has to look.
+A reduction also keeps its result here, as a spine by the same keys, and the keys to look at.
 
-An arrangement can be divided among another number of workers. What each has is decoded, goes to the worker that owns
-its key, and is encoded there again.
+To divide an arrangement among another number of workers, each decodes its part, sends it to the keys' owners, and these
+encode it again.
 
 Source: McSherry, Lattuada, Schwarzkopf and Roscoe, "Shared arrangements" (VLDB 2020), sections 4 and 5.
 """
@@ -45,16 +45,15 @@ class SharedArrangement:
 
     Args:
         depth: the number of coordinates of times.
-        operator: the name of the operator that has asked for it first, for errors.
-        by_record: whether whole records are the keys, and have the value 0; else records are pairs.
+        operator: the operator that first asked for it, for errors.
+        by_record: whether whole records are the keys, with value 0; else records are pairs.
 
     Attributes:
-        depth: the number of coordinates of times.
-        spines: by number.
-        keys: the codes of keys, and ``values``, those of values.
-        readers: what each reader has promised: a lower bound of the times that it will ask for, None for no times.
-        since: the least time as of which it can be read, since what was before has been compacted, maybe elsewhere.
-        awaiting: by the name of a reduction and a time the keys at which it has to look then.
+        spines: the spines, by number.
+        keys: the codes of keys; ``values`` are those of values.
+        readers: each reader's promised lower bound of the times it will ask for, None for no times.
+        since: the least readable time; earlier ones are compacted, perhaps on another worker.
+        awaiting: the keys to look at, by the name of a reduction and a time.
     """
 
     def __init__(self, depth: int, operator: str, *, by_record: bool = False) -> None:
@@ -74,10 +73,10 @@ class SharedArrangement:
         return {**self.__dict__, "readers": {}}
 
     def receive(self, worker: int, time: FlatTime, arrays: Sequence[Array]) -> Number | None:
-        """Add updates at a time; return their number for all readers, None if the sum of them is nothing.
+        """Add updates at a time; return their number for readers, None if they add up to nothing.
 
         Raises:
-            TypeError: a record is no pair where these are arranged, or cannot be hashed.
+            TypeError: a record is no pair where pairs are arranged, or cannot be hashed.
         """
         if self._by_record:
             columns, diffs = gathered(arrays)
@@ -100,7 +99,7 @@ class SharedArrangement:
         return number
 
     def take(self, reader: str, number: Number) -> list[Batch]:
-        """Have a reader receive updates; none if it has them already, or another worker has them all."""
+        """Return the updates of a number to a reader; none if it, or another worker, has them already."""
         taken = list[Batch]()
         for part in [one for one, missing in self._missing.items() if one[:2] == number and reader in missing]:
             batches = self.spines[part].batches
@@ -113,7 +112,7 @@ class SharedArrangement:
         return taken
 
     def let_go(self, reader: str, since: FlatTime | None) -> None:
-        """Note a lower bound of the times for which a reader will ask, None for no times."""
+        """Note a reader's lower bound of the times it will ask for, None for no times."""
         promised = since and since[: self.depth]
         if self.readers.get(reader, ()) == promised:
             return
@@ -125,7 +124,7 @@ class SharedArrangement:
             self.spines[reader].let_go(since)
 
     def is_empty(self, reader: str) -> bool:
-        """Tell whether a reader sees no update at all."""
+        """Tell whether a reader sees no update."""
         return not any(spine.runs for spine in self._seen(reader))
 
     def some_keys(self, reader: str) -> list[Any]:
@@ -135,15 +134,15 @@ class SharedArrangement:
         return []
 
     def look_up(self, reader: str, keys: Integers) -> Updates:
-        """Return what a reader sees of some keys, as `Spine.look_up` does."""
+        """Return the updates of some keys that a reader sees, as `Spine.look_up` does."""
         return concatenate([spine.look_up(keys) for spine in self._seen(reader)], self.depth)
 
     def place(self, reader: str, keys: Integers) -> list[Placed]:
-        """Return where a reader sees some keys, as `Spine.place` does."""
+        """Return the places of some keys that a reader sees, as `Spine.place` does."""
         return [placed for spine in self._seen(reader) for placed in spine.place(keys)]
 
     def find_keys(self, column: Column) -> tuple[Integers | None, Integers]:
-        """Return the places of those keys that may be here, None for all places, and their codes, in order.
+        """Return the places of keys that may be here, None for all, and their codes, in order.
 
         Args:
             column: distinct keys; numbers are in order.
@@ -163,13 +162,13 @@ class SharedArrangement:
         return self.values.decode(codes)[0]
 
     def result(self, reduction: str, *, keeps_values: bool) -> tuple[Spine, Codes]:
-        """Return the spine of the result of a reduction, and the codes of its values, which are the input's or not."""
+        """Return the spine of a reduction's result, and the codes of its values, which may be the input's."""
         if not keeps_values:
             self._results.setdefault(reduction, Codes())
         return self._spine(reduction), self._codes(reduction)
 
     def encode_values(self, spine: Any, column: Column) -> Integers:
-        """Return the codes of values of one spine."""
+        """Return the codes of a spine's values."""
         codes = self._codes(spine)
 
         def translate(change: Translate) -> None:
@@ -179,13 +178,13 @@ class SharedArrangement:
         return codes.encode([column], translate)
 
     def overflow_of(self, updates: Updates, spine: Any) -> CountOverflowError:
-        """Return the error of updates of one spine whose counts are too large; it names a record."""
+        """Return the error of a spine's updates whose counts are too large; it names a record."""
         return overflow_of(updates, self.keys, None if self._by_record else self._codes(spine))
 
     def divided(self, owners: Owners, workers: int, make: Callable[[], Self]) -> list[Self]:
-        """Return what each of so many workers gets, in arrangements that ``make`` makes.
+        """Return each worker's part, in arrangements that ``make`` makes.
 
-        The numbers stay: each worker has some of the updates of each.
+        Numbers stay: each worker has some of the updates of each.
         """
         shares = [make()._like(self) for _ in range(workers)]
         for spine, keys, others in self._pieces():
@@ -198,23 +197,22 @@ class SharedArrangement:
         return shares
 
     def add(self, other: Self) -> Self:
-        """Add what another has; return this one, which can be read as of times that both have."""
+        """Add another arrangement; return this one, readable at times that both have."""
         self._like(other)
         for spine, keys, others in other._pieces():
             self._load(self._part(spine, other._missing.get(spine)), keys, others)
         return self
 
     def _part(self, spine: Any, missing: set[str] | None) -> Any:
-        """Return under which number to add updates that these readers have not received, None if it is no matter.
+        """Return the number for updates that these readers have not received, None for all readers.
 
-        Of updates with one number a reader may have received those of one worker only. They have longer numbers.
+        A reader may have received the updates of a number from one worker only; those have longer numbers.
         """
         while missing is not None and self._missing.setdefault(spine, set(missing)) != missing:
             spine = (*spine, 0)
         return spine
 
     def _like(self, other: Self) -> Self:
-        """Have results as another has, later numbers than it, and be read as of no time before; return this one."""
         for reduction in other._results:
             self._results.setdefault(reduction, Codes())
         self._count = max(self._count, other._count)
@@ -222,7 +220,6 @@ class SharedArrangement:
         return self
 
     def _sweep(self) -> None:
-        """Forget interned values that are no longer in use, where these may be many."""
         if self.keys.wants_sweep:
             waiting = (keys for awaiting in self.awaiting.values() for keys in awaiting.parts())
             self.keys.sweep(np.concatenate([*(spine.column("keys") for spine in self.spines.values()), *waiting]))
@@ -231,7 +228,6 @@ class SharedArrangement:
                 codes.sweep(np.concatenate([spine.column("values") for spine in self._with(codes)]))
 
     def _add(self, batch: Batch) -> None:
-        """Add a batch to the main spine."""
         main = self.spines[MAIN]
         try:
             main.add(batch)
@@ -247,7 +243,6 @@ class SharedArrangement:
         return self._results.get(spine, self.values)
 
     def _with(self, codes: Codes) -> list[Spine]:
-        """Return the spines with these codes of values."""
         return [spine for number, spine in self.spines.items() if self._codes(number) is codes]
 
     def _spine(self, number: Any) -> Spine:
@@ -268,10 +263,6 @@ class SharedArrangement:
                 self.awaiting[waiting].add(unique(change(some)))
 
     def _pieces(self) -> Iterator[tuple[Any, list[Column], list[Column]]]:
-        """Yield the number of each spine with the columns of its keys and of the rest, all decoded.
-
-        Then, for each reduction with a time, the columns of keys at which it has to look then.
-        """
         for number, spine in self.spines.items():
             if spine.batches:
                 found = concatenate([batch.updates for batch in spine.batches], self.depth)

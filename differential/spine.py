@@ -1,16 +1,16 @@
-"""Arrangements: updates indexed by key, in sorted batches that never change and are merged geometrically.
+"""Arrangements: updates indexed by key, in sorted immutable batches that are merged geometrically.
 
-A `Spine` holds a list of runs of batches, each at least twice as large as the next. A batch takes its place among them
-by its size, so a few old updates are not merged with very many new ones. So an update is merged a logarithmic number of
-times, and a look-up visits a logarithmic number of runs.
+A `Spine` is a list of runs of batches, each at least twice as large as the next. A new batch takes its place by size,
+so few old updates are not merged with very many new ones. So an update is merged, and a look-up visits runs, a
+logarithmic number of times.
 
-Readers promise that they will ask only for times at or after some element of a frontier. ``since`` is the greatest
-lower bound of its elements. A merge replaces each time by its least upper bound with ``since``. That is at or before
-the same later times as the time is, and has the same least upper bounds with them. So what readers see stays the same,
-and updates whose times become equal are added up.
+Readers promise to ask only for times at or after some element of a frontier. ``since`` is the greatest lower bound of
+its elements. A merge replaces each time by its least upper bound with ``since``. That is at or before the same later
+times, with the same least upper bounds. So readers see no difference, and updates whose times become equal are added
+up.
 
-The source takes, over the elements ``f``, the greatest lower bound of the least upper bounds of the time and ``f``. It
-is the same here, as coordinates are in a total order and the two operations distribute.
+The source takes, over the elements ``f``, the greatest lower bound of the least upper bounds of the time and ``f``.
+That is the same here, as coordinates are totally ordered and both operations distribute.
 
 Source: McSherry, Lattuada, Schwarzkopf and Roscoe, "Shared arrangements" (VLDB 2020), section 4.
 """
@@ -28,7 +28,7 @@ from tidewheel.differential.updates import FlatTime, Updates, concatenate
 
 
 def at_or_before(times: Sequence[Integers], time: FlatTime) -> "np.typing.NDArray[np.bool_]":
-    """Tell for each of some times whether it is at or before ``time``."""
+    """Tell which times are at or before ``time``."""
     found = times[0] <= time[0]
     for times_at, coordinate in zip(times[1:], time[1:], strict=True):
         found &= times_at <= coordinate
@@ -40,7 +40,7 @@ _SMALL = 8192
 
 
 def ranges(starts: Integers, counts: Integers) -> Integers:
-    """Return the whole numbers of several ranges, one behind the other.
+    """Return the whole numbers of several ranges, one after the other.
 
     >>> ranges(np.array([5, 0]), np.array([2, 3])).tolist()
     [5, 6, 0, 1, 2]
@@ -61,7 +61,7 @@ class Spine:
 
     Attributes:
         runs: the runs of batches, the largest first.
-        since: readers ask for times at or after it. None if there are no readers any more.
+        since: readers ask for times at or after it; None if there are no more readers.
     """
 
     __slots__ = ("depth", "runs", "since")
@@ -72,7 +72,7 @@ class Spine:
         self.since: FlatTime | None = (0,) * depth
 
     def __len__(self) -> int:
-        """Return how many updates it has."""
+        """Return the number of updates."""
         return sum(map(len, self.batches))
 
     @property
@@ -98,27 +98,26 @@ class Spine:
             place -= 1
 
     def total(self) -> list[Batch]:
-        """Merge all batches; return those of the one run that is left, or none."""
+        """Merge all batches; return those of the one remaining run, or none."""
         while len(self.runs) > 1:
             self._merge(len(self.runs) - 1, self.since or (0,) * self.depth)
         return self.batches
 
     def _merge(self, place: int, since: FlatTime) -> None:
-        """Merge the run in a place with the one before."""
         batches = merged_runs(self.runs[place - 1], self.runs[place], since)
         self.runs[place - 1 : place + 1] = [Run(batches)] if batches else []
 
     def let_go(self, since: FlatTime | None) -> None:
-        """Note that readers will only ask for times at or after ``since``; for none at all if that is None."""
+        """Note that readers ask only for times at or after ``since``; None for no more reads."""
         self.since = since
         if since is None:
             self.runs = []
 
     def look_up(self, keys: Integers) -> Updates:
-        """Return the updates of ``keys``, which are distinct and in order; as keys they have their places there.
+        """Return the updates of distinct ``keys`` in order; their places stand for the keys.
 
-        They are not consolidated, and their times are advanced to ``since``. A look-up takes time linear in what it
-        returns, beside a binary search for each key in each batch.
+        They are not consolidated, and times are advanced to ``since``. Linear in the result, plus a binary search for
+        each key and batch.
         """
         parts = []
         since = self.since or (0,) * self.depth
@@ -130,11 +129,11 @@ class Spine:
         return concatenate(parts, self.depth)
 
     def place(self, keys: Integers) -> list[Placed]:
-        """Return where ``keys``, which are distinct and in order, are in the batches that have some of them."""
+        """Return where distinct ``keys`` in order are, in the batches that have some of them."""
         return [placed for run in self.runs for placed in run.place(keys)]
 
     def translate(self, *, keys: Translate | None = None, values: Translate | None = None) -> None:
-        """Replace the codes of all keys or values by what a function returns for them."""
+        """Replace the codes of all keys or values by a function of them."""
         batches, self.runs = self.batches, []
         for batch in batches:
             old = batch.updates

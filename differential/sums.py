@@ -1,10 +1,10 @@
-"""Exact sums and means of values, each of which is there as often as its count says.
+"""Exact sums and means of values with counts.
 
-Whole numbers are exact. A sum of floats is the float next to the exact sum. So it depends on nothing but the values and
-their counts: not on their order, nor on other keys, nor on other types in the column.
+Sums of whole numbers are exact. A sum of floats is the exact sum, rounded once. So it depends only on the values and
+their counts: not on their order, other keys or other types in the column.
 
-Columns of floats are added up without a rounding: of all values, as many of the highest bits are split off as can be
-added up in any order, then the next ones, until nothing is left. That takes two or three turns for most columns.
+Columns of floats are added without rounding: of all values, the highest bits that add up exactly in any order are split
+off, then the next ones, until nothing is left, in two or three turns for most columns.
 
 Source: Rump, Ogita and Oishi, "Accurate floating-point summation, part I" (SIAM J. Sci. Comput. 2008), section 3.
 """
@@ -42,10 +42,9 @@ _UNIT_BITS = 1074
 
 
 def sum_of(values: Sequence[Any], counts: Sequence[int]) -> Any:
-    """Return the sum of some values: exact of whole numbers, and the float next to the exact sum if some are floats.
+    """Return the sum of values: exact for whole numbers, rounded once if some are floats.
 
-    A value may be of another type than it was, as equal numbers of any types are one value of a collection. So a whole
-    number counts as an ``int`` beside numbers of other types.
+    Equal numbers of any types are one value of a collection, so a whole number beside other types counts as an ``int``.
 
     Raises:
         TypeError: they cannot be added up.
@@ -73,7 +72,6 @@ def sum_of(values: Sequence[Any], counts: Sequence[int]) -> Any:
 
 
 def _rational_sum(values: Sequence[Any], counts: Sequence[int]) -> Any:
-    """Return the sum of numbers, some of them decimals or fractions; of these, unless a float is no whole number."""
     ratios = list(map(Fraction, values))
     if any(type(value) is float and ratio.denominator > 1 for value, ratio in zip(values, ratios, strict=True)):
         exact = sum(map(mul, ratios, counts), Fraction())
@@ -84,7 +82,7 @@ def _rational_sum(values: Sequence[Any], counts: Sequence[int]) -> Any:
 
 
 def mean_of(values: Sequence[Any], counts: Sequence[int], total: int) -> Any:
-    """Return the sum of some values by a total count, which is not 0; raise what `sum_of` does."""
+    """Return `sum_of` divided by a total count, which is not 0."""
     made = sum_of(values, counts)
     if type(made) is float and not isfinite(made):  # the mean of finite numbers is finite
         return _ratio(values, counts, total)
@@ -92,7 +90,7 @@ def mean_of(values: Sequence[Any], counts: Sequence[int], total: int) -> Any:
 
 
 def column_sums(values: Column, counts: Integers, starts: Integers) -> Column:
-    """Return the sums of whole numbers or floats from each start to the next, as `sum_of` does; not empty."""
+    """Return the sum from each start to the next, as `sum_of` does; not empty."""
     if values.dtype.kind == "f":
         return _float_sums(values, counts, starts)
     # The sum of all counts, not quite exact, but without an overflow.
@@ -104,7 +102,7 @@ def column_sums(values: Column, counts: Integers, starts: Integers) -> Column:
 
 
 def column_means(values: Column, counts: Integers, starts: Integers) -> tuple[Column, npt.NDArray[np.bool_]]:
-    """Return the means from each start to the next whose counts do not add up to 0, and a mask of these; not empty."""
+    """Return the mean from each start to the next, and a mask of those with a total count other than 0; not empty."""
     sums, totals = column_sums(values, counts, starts), exact_sums(starts, counts)
     kept = totals != 0
     totals[~kept] = 1
@@ -145,13 +143,11 @@ def _float_sums(values: Column, counts: Integers, starts: Integers) -> Column:
 
 
 def _spans(starts: Integers, count: int, wanted: npt.NDArray[np.bool_]) -> Iterator[tuple[int, slice]]:
-    """Yield the places where a mask is true, with the rows from the start in that place to the next."""
     for place in wanted.nonzero()[0].tolist():
         yield place, slice(starts[place], starts[place + 1] if place + 1 < len(starts) else count)
 
 
 def _ratio(values: Sequence[float], counts: Sequence[int], total: int) -> float:
-    """Return the float next to the sum of numbers, some of them floats, by a total count."""
     endless = [value * count for value, count in zip(values, counts, strict=True) if not _is_finite(value)]
     if endless:
         return endless[0] / total if len(set(endless)) == 1 else nan

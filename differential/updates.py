@@ -1,8 +1,7 @@
-"""Updates in columns of int64: key, value, one time coordinate for each nested scope, and diff.
+"""Updates in int64 columns: key, value, one time coordinate for each nested scope, and diff.
 
-`consolidate` sorts updates by key, value and time, adds the diffs of equal ones up, and drops those that come to zero.
-Columns that together need at most 63 bits are packed into one word, which NumPy sorts several times faster than it
-sorts by several columns.
+`consolidate` sorts updates by key, value and time, adds the diffs of equal ones, and drops those of 0. Columns of
+together at most 63 bits are packed into one word, which NumPy sorts several times faster.
 """
 
 from collections import Counter
@@ -66,7 +65,7 @@ def lower_bound(times: Iterable[FlatTime]) -> FlatTime | None:
 
 @dataclass(slots=True)
 class Updates:
-    """Some updates: the columns are of one length, and ``times`` has one for each coordinate."""
+    """Updates in columns of one length; ``times`` has one column for each coordinate."""
 
     keys: Integers
     values: Integers
@@ -77,29 +76,29 @@ class Updates:
         return len(self.keys)
 
     def take(self, rows: Any) -> "Updates":
-        """Return the updates in these places, or where a mask is true."""
+        """Return the updates at places, or by a mask."""
         places = rows.nonzero()[0] if rows.dtype.kind == "b" else rows
         keys, values, *times, diffs = (taken(one, places) for one in (self.keys, self.values, *self.times, self.diffs))
         return Updates(keys, values, tuple(times), diffs)
 
 
 def at_time(keys: Integers, values: Integers, diffs: Integers, time: FlatTime) -> Updates:
-    """Return updates that are all at one time."""
+    """Return updates at one time."""
     times = tuple(constant(coordinate, len(keys)) for coordinate in time)
     return Updates(keys, values, times, diffs)
 
 
 def drained(arrays: list[Any]) -> Iterator[Any]:
-    """Yield arrays or batches, and let go of each when the next is asked for."""
+    """Yield arrays or batches, and free each when the next is asked for."""
     arrays.reverse()
     while arrays:
         yield arrays.pop()
 
 
 def portions(updates: Iterable[tuple[FlatTime, Array]]) -> Iterator[tuple[list[FlatTime], list[Array]]]:
-    """Yield arrays and their times: small ones together, larger ones alone, and very large ones in parts.
+    """Yield arrays and their times: small ones together, large ones alone, very large ones in parts.
 
-    So small ones cost few calls, and the temporary columns of all others are not too long.
+    So small arrays cost few calls, and temporary columns stay short.
     """
     times, arrays, count = list[FlatTime](), list[Array](), 0
     for time, array in updates:
@@ -116,7 +115,7 @@ def portions(updates: Iterable[tuple[FlatTime, Array]]) -> Iterator[tuple[list[F
 
 
 def concatenate(parts: Sequence[Updates], depth: int) -> Updates:
-    """Return all updates of some parts; ``depth`` is the number of coordinates of their times."""
+    """Return all updates of some parts; ``depth`` is the number of coordinates of times."""
     if len(parts) == 1:
         return parts[0]
     if not parts:
@@ -131,7 +130,7 @@ def concatenate(parts: Sequence[Updates], depth: int) -> Updates:
 
 
 def consolidate(updates: Updates) -> Updates:
-    """Return the updates sorted by key, value and time, with the diffs of equal ones added up; none of them is 0.
+    """Return the updates sorted by key, value and time, with diffs of equal ones added, without zeros.
 
     >>> ones = np.array([1, 1, 1])
     >>> consolidate(at_time(np.array([2, 1, 2]), np.array([5, 6, 5]), ones, (0,))).diffs.tolist()
@@ -142,7 +141,7 @@ def consolidate(updates: Updates) -> Updates:
 
 
 def summed(columns: Sequence[Integers], diffs: Integers) -> list[Integers]:
-    """Return rows sorted by their columns and then the sums of the diffs of equal rows, without those that are 0."""
+    """Return rows sorted by their columns, then the summed diffs of equal rows, without zeros."""
     if len(diffs) <= 1:
         if len(diffs) and diffs[0] == 0:
             return [one[:0] for one in (*columns, diffs)]
@@ -167,7 +166,6 @@ def _summed_by_columns(columns: Sequence[Integers], diffs: Integers) -> list[Int
 
 
 def _starts_of_rows(columns: Sequence[Integers]) -> Integers:
-    """Return the place of the first of each run of equal rows."""
     is_first = np.zeros(len(columns[0]), bool)
     is_first[0] = True
     for one in columns:
@@ -176,7 +174,7 @@ def _starts_of_rows(columns: Sequence[Integers]) -> Integers:
 
 
 def most_counted(updates: Updates) -> tuple[Integers, Integers]:
-    """Return the key and the value that have the largest counts, each in a column of one row; not fast.
+    """Return the key and value with the largest counts, as columns of one row; slow.
 
     >>> most_counted(at_time(np.array([1, 2, 1]), np.array([5, 6, 5]), np.array([2**62, 7, 2**62]), (0,)))
     (array([1]), array([5]))

@@ -1,1 +1,1 @@
-"""Small pieces of text and HTML: numbers as people read them, tables, cells of a notebook."""
+"""Short texts and HTML: numbers, tables, cells of a notebook."""

@@ -1,7 +1,6 @@
-"""The check of the names that users give: of dataflows, operators, inputs, topics, subscriptions and the like.
+"""The check of names that users give: of dataflows, operators, inputs, topics, subscriptions and the like.
 
-Names travel in JSON, are labels of metrics and lines of tables, and parts of paths. So they are checked where they are
-given, by the same rule.
+Names occur in JSON, labels of metrics, tables and paths, so one rule checks all of them at once.
 """
 
 import unicodedata
@@ -17,10 +16,10 @@ _CONTROLS: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 
 def check_name(of: str, name: object, error: Callable[[str], Exception], most: int = MOST_CHARACTERS) -> None:
-    """Raise what ``error`` makes of a message unless ``name`` is a text that can be a name. Linear.
+    """Raise ``error`` of a message unless ``name`` can be a name; linear.
 
     Args:
-        of: the kind of thing that is named, for the message, such as ``a topic``.
+        of: the kind of named thing, for the message, such as ``a topic``.
         name: the name.
         error: makes the exception.
         most: the largest number of characters.

@@ -9,7 +9,7 @@ _EPOCH = re.compile(r"\(*(-?\d+)(?=[,)]|$)")
 
 
 def plain(text: object) -> str:
-    r"""Return a text without what a terminal would obey: other people chose it, such as an operator's name.
+    r"""Return a text without terminal control characters, as in an operator's name.
 
     >>> plain("red \x1b[31m\n")
     'red ?[31m?'
@@ -18,7 +18,7 @@ def plain(text: object) -> str:
 
 
 def count_text(count: float | None) -> str:
-    """Return a count or a rate in few signs; nothing if it is unknown.
+    """Return a count or a rate in few characters; empty if it is unknown.
 
     >>> [count_text(one) for one in (0, 0.25, 999, 12_345, 3e9, None)]
     ['0', '0.2', '999', '12.3k', '3.0G', '']
@@ -32,7 +32,7 @@ def count_text(count: float | None) -> str:
 
 
 def share_text(share: float | None) -> str:
-    """Return a share in percent; nothing if it is unknown.
+    """Return a share in percent; empty if it is unknown.
 
     >>> share_text(0.256), share_text(None)
     ('26%', '')
@@ -41,7 +41,7 @@ def share_text(share: float | None) -> str:
 
 
 def size_text(size: int) -> str:
-    """Return a number of bytes in a unit that suits it.
+    """Return a number of bytes in a suitable unit.
 
     >>> size_text(999), size_text(12_345_678)
     ('999 B', '12.3 MB')
@@ -50,7 +50,7 @@ def size_text(size: int) -> str:
 
 
 def age_text(seconds: float) -> str:
-    """Return how long something has lasted, in one unit.
+    """Return a duration in one unit.
 
     >>> age_text(0.2), age_text(75), age_text(100_000)
     ('0 s', '1 min', '1 d')
@@ -59,7 +59,7 @@ def age_text(seconds: float) -> str:
 
 
 def epoch_of(time: str) -> int | None:
-    """Return the epoch of a time by its text: its outermost coordinate, if that is a whole number.
+    """Return the epoch of a time's text: its outermost coordinate, if that is a whole number.
 
     >>> epoch_of("3"), epoch_of("((4, 2), 0)"), epoch_of("'monday'"), epoch_of("3.5")
     (3, 4, None, None)

@@ -1,4 +1,4 @@
-"""The first records of some batches as a table that a notebook shows."""
+"""The first records of some batches as a table for a notebook."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -16,12 +16,12 @@ _OTHER_RECORDS = "record"
 
 
 def html_table(title: str, batches: Iterable[tuple[str | None, Batch]], total: int) -> str:
-    """Return the first records as HTML, a row each. Dicts and rows of Arrow have a cell for each of their columns.
+    """Return the first records as HTML rows, with a cell for each column of a dict or Arrow row.
 
     Args:
-        title: what stands above them.
-        batches: each with its time as text, or None where all have the same. No more are asked for than are shown.
-        total: how many records there are.
+        title: the title of the table.
+        batches: each with its time as text, or None for a common one; only the needed ones are read.
+        total: the number of records.
 
     >>> html_table("epoch 3", [(None, [{"a": "<b>"}])], 1)
     '<table><caption>epoch 3: 1 record</caption><tr><th>a</th></tr><tr><td>&lt;b&gt;</td></tr></table>'
@@ -44,14 +44,12 @@ def html_table(title: str, batches: Iterable[tuple[str | None, Batch]], total: i
 
 
 def _columns(shown: Sequence[Any]) -> list[Any]:
-    """Return the keys of records that are all dicts, as many as fit; none if some record is no dict."""
     if not all(isinstance(record, dict) for record in shown):
         return []
     return list(dict.fromkeys(key for record in shown for key in record))[:MOST_COLUMNS]
 
 
 def _text(value: Any) -> str:
-    """Return a value as text of bounded length, without signs that no reader can see. A long text costs no more."""
     begin = value[: MOST_SIGNS + 1] if isinstance(value, str) else "\0"
     text = begin if begin.isprintable() else _REPR.repr(value)
     return text if len(text) <= MOST_SIGNS else f"{text[: MOST_SIGNS - 1]}…"

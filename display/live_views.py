@@ -1,7 +1,7 @@
-"""The live views of jobs and topics, found by their names.
+"""The live views of jobs and topics, by name.
 
-A view is a subscriber, so it stands above jobs and topics, which do not import it. A job that is asked to show itself
-finds its view here, and loads it then: most programs never do.
+A view subscribes, so it lies above jobs and topics, which do not import it; a job loads its view here when it is asked
+for.
 """
 
 from collections.abc import Callable
@@ -18,10 +18,10 @@ _MODULES: Final[dict[ViewName, str]] = {
 
 
 def live_view(name: ViewName) -> Callable[..., Any]:
-    """Return the function that makes a view: the page of this process, the view of a job in a notebook, or a chart.
+    """Return the function that makes a view: the page of this process, a job in a notebook, or a chart.
 
     Raises:
-        ImportError: the libraries of the view are not installed.
+        ImportError: the view's libraries are not installed.
     """
     function: Callable[..., Any] = getattr(import_module(_MODULES[name]), name)
     return function

@@ -1,7 +1,7 @@
-"""JSON merge patches: the difference of two documents, and a document with a difference merged into it.
+"""JSON merge patches: the difference of two documents, and its merging.
 
-A document is a dict with text keys, in which no dict has None as a value. Neither function changes its arguments. The
-results share parts with them, so do not change those either.
+A document is a dict with string keys, in which no dict has None as a value. Arguments are not changed; results share
+parts with them, and must not be changed either.
 
 Source: RFC 7386, "JSON Merge Patch".
 """
@@ -13,7 +13,7 @@ Document: TypeAlias = dict[str, Any]
 
 
 def patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> Document:
-    """Return the patch that makes ``after`` of ``before``; empty if they are equal. Linear in both.
+    """Return the patch from ``before`` to ``after``; empty if they are equal; linear.
 
     >>> patch({"a": {"b": 1, "c": 2}, "d": [1]}, {"a": {"b": 1}, "d": [1, 2]})
     {'a': {'c': None}, 'd': [1, 2]}
@@ -34,7 +34,7 @@ def patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> Document:
 
 
 def merge(document: Mapping[str, Any], changes: Mapping[str, Any]) -> Document:
-    """Return the document with a patch merged into it. Linear in the patch and the dicts that it changes.
+    """Return the document with a patch merged into it; linear in the patch and the changed dicts.
 
     >>> merge({"a": {"b": 1, "c": 2}, "d": [1]}, {"a": {"c": None}, "d": [1, 2]})
     {'a': {'b': 1}, 'd': [1, 2]}

@@ -1,4 +1,4 @@
-"""The output of a notebook's cell. It needs no library but the notebook's own."""
+"""The output of a notebook's cell, without other libraries than the notebook's."""
 
 import sys
 from collections.abc import Mapping
@@ -6,25 +6,25 @@ from typing import Any
 
 
 def is_notebook() -> bool:
-    """Tell whether this process is the kernel of a notebook."""
+    """Tell whether this process is a notebook's kernel."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     return getattr(shell, "kernel", None) is not None
 
 
 def display(shown: Any, **options: Any) -> Any:
-    """Show something below the cell that runs now, as IPython's ``display`` does; this process is a kernel."""
+    """Show something below the running cell, as IPython's ``display`` does, in a kernel."""
     return sys.modules["IPython.display"].display(shown, **options)  # it is loaded, as this is a notebook
 
 
 class NotebookCell:
-    """One output of the cell that runs now, which can be replaced, also from another thread and later."""
+    """One output of the running cell, which can be replaced later, from any thread."""
 
     def __init__(self) -> None:
         self._shown: Any = None
 
     def show(self, data: Mapping[str, str]) -> None:
-        """Show the content in place of the one before; ``data`` has it by media type, such as ``text/html``."""
+        """Replace the content; ``data`` has it by media type, such as ``text/html``."""
         if self._shown is None:
             self._shown = display(dict(data), raw=True, display_id=True)
         else:

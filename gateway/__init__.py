@@ -1,7 +1,6 @@
-"""Live topics for those outside of Ray: browsers, by Server-Sent Events or WebSocket, and data tools, by Arrow Flight.
+"""Live topics for clients outside of Ray: browsers (Server-Sent Events, WebSocket) and data tools (Arrow Flight).
 
-What is imported here needs no web server: those libraries come with the extra ``gateway`` and load when a `Gateway`
-starts.
+Imports here need no web server; the libraries of the extra ``gateway`` load when a `Gateway` starts.
 """
 
 from tidewheel.gateway.access import new_token

@@ -1,15 +1,14 @@
-"""Access control of the gateway: the token, and the rules for requests. No I/O: headers go in, a refusal comes out.
+"""Access control of the gateway: the token, and the rules for requests; no I/O.
 
-The gateway checks three things of a request over HTTP, in this order:
+For an HTTP request it checks, in this order:
 
-- The host that the client addresses. On loopback it has to be one of this machine's usual names. A page whose own name
-  was made to point here (DNS rebinding) sends that name, and is refused.
-- The page that sends the request, as the browser names it. Only pages of the gateway's own address and of allowed
-  origins may send requests, whatever token they have.
-- The token: a client that has it may read every topic. A header carries it. Browsers cannot set that header: a
-  WebSocket carries the token as a subprotocol, and the URL of Server-Sent Events carries it in the query.
+- The host that the client addresses, on loopback one of this machine's usual names. A page whose name was made to point
+  here (DNS rebinding) sends that name, and is refused.
+- The page that sends the request, as the browser names it: of the gateway's own address or of an allowed origin.
+- The token, with which a client may read every topic, in a header.  Browsers cannot set that: a WebSocket has the token
+  in a subprotocol, and Server-Sent Events in the query.
 
-Of a call over Arrow Flight it checks the token.
+For a call over Arrow Flight it checks the token.
 """
 
 import hmac
@@ -37,7 +36,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9._~-]{16,512}")
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The reason why a request is refused: the HTTP status, and a text for the client."""
+    """The HTTP status and text of a refusal."""
 
     status: int
     message: str
@@ -48,7 +47,7 @@ class Access:
     """The rules of one gateway.
 
     Args:
-        token: the token that clients have to show; None if they need none.
+        token: the token that clients need; None for none.
         hosts: the names of the gateway, in lower case; None for any.
         origins: the origins of other pages that may send requests, such as ``http://localhost:3000``.
 
@@ -62,11 +61,11 @@ class Access:
     origins: frozenset[str] = frozenset()
 
     def place_refusal(self, headers: Mapping[str, str], *, may_be_opened: bool = False) -> Refusal | None:
-        """Return why a request is refused for its host or its page; None if it is not refused.
+        """Return why a request is refused for its host or its page; None if it is not.
 
         Args:
-            headers: those of the request, with names in lower case; browsers send ``origin`` and ``sec-fetch-site``.
-            may_be_opened: whether a link of another site may open this in a window, where that site cannot read it.
+            headers: the request's headers, with names in lower case; browsers send ``origin`` and ``sec-fetch-site``.
+            may_be_opened: whether another site may open this by a link in a window, which it cannot read.
         """
         host, origin = headers.get("host", ""), headers.get("origin")
         name = host_name(host)
@@ -86,9 +85,9 @@ class Access:
         return None
 
     def token_refusal(self, shown: Iterable[str]) -> Refusal | None:
-        """Return why a request that shows these tokens is refused; None if it is not refused.
+        """Return why a request with these tokens is refused; None if it is not.
 
-        The comparison takes a time that does not depend on how much of a token is right.
+        The time of the comparison does not depend on the tokens' contents.
         """
         if self.token is None:
             return None
@@ -100,7 +99,7 @@ class Access:
 
 
 def tokens_in(authorizations: Iterable[str], subprotocols: Iterable[str] = ()) -> list[str]:
-    """Return the tokens in headers ``Authorization``, empty for other schemes, and in subprotocols of a WebSocket.
+    """Return the tokens of ``Authorization`` headers, empty for other schemes, and of a WebSocket's subprotocols.
 
     >>> tokens_in(["Bearer abc", "Basic abc"], ["tidewheel", "bearer.def"])
     ['def', 'abc', '']
@@ -113,7 +112,7 @@ def tokens_in(authorizations: Iterable[str], subprotocols: Iterable[str] = ()) -
 
 
 def host_name(header: str) -> str | None:
-    """Return the name in a Host header, in lower case and without the port; None if there is none.
+    """Return the name in a Host header, in lower case without port; None for none.
 
     >>> host_name("LocalHost:8787"), host_name("[::1]:8787"), host_name("[::1")
     ('localhost', '::1', None)

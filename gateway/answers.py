@@ -1,4 +1,4 @@
-"""The gateway's answers over HTTP: JSON, and for every error a status and a text."""
+"""The gateway's HTTP answers: JSON, and for every error a status and a text."""
 
 import logging
 from collections.abc import Mapping
@@ -62,11 +62,11 @@ async def refuse_http(request: Request, error: Exception) -> Response:
 
 
 async def confess(request: Request, error: Exception) -> Response:
-    """Answer a request with an unexpected error, and log the error, without anything that the client sent."""
+    """Answer with an unexpected error, and log it without anything that the client sent."""
     return answer({"message": unexpected(error)}, 500)
 
 
 def unexpected(error: BaseException) -> str:
-    """Log an unexpected error; return the text that the client receives."""
+    """Log an unexpected error; return the text for the client."""
     _LOG.error("the request of a client failed", exc_info=error)
     return "the gateway failed; its log says how"

@@ -1,7 +1,7 @@
-"""The routes of the gateway: topics, each as Server-Sent Events and over a WebSocket, and those of its sites.
+"""The routes of the gateway: topics, as Server-Sent Events and over WebSockets, and those of its sites.
 
-Two guards ask `Access` before anything else sees a request. The first refuses requests from foreign pages. The second
-checks the token and runs behind CORS, so that the browser shows its refusal to a permitted page.
+Two guards apply `Access` first: one refuses foreign pages; the other checks the token behind CORS, so that the browser
+shows its refusal to a permitted page.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ register_url_convertor("tidewheel_topic", _TopicName())
 
 
 class Guard:
-    """Passes the requests on that a rule permits.
+    """Passes on the requests that a rule permits.
 
     Args:
         app: the application behind the guard.
@@ -56,7 +56,7 @@ class Guard:
         self._refusal = refusal
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or answer with the reason of a refusal; refuse a WebSocket before it opens."""
+        """Pass a request on, or refuse it; a WebSocket before it opens."""
         refusal = self._refusal(HTTPConnection(scope)) if scope["type"] in {"http", "websocket"} else None
         if refusal is None:
             await self._app(scope, receive, send)
@@ -67,7 +67,6 @@ class Guard:
 
 
 def _tokens(request: HTTPConnection) -> list[str]:
-    """Return the tokens that a request shows."""
     shown = tokens_in(request.headers.getlist("authorization"), request.scope.get("subprotocols", ()))
     path = request.scope["path"]
     may_be_in_query = path.startswith(_TOPICS_PREFIX) and path.endswith(_EVENTS_SUFFIX)
@@ -75,12 +74,10 @@ def _tokens(request: HTTPConnection) -> list[str]:
 
 
 def _place_refusal(access: Access, sites: Sequence[Site], request: HTTPConnection) -> Refusal | None:
-    """Return why a request is refused for its host or its page."""
     return access.place_refusal(request.headers, may_be_opened=any(site.is_open(request) for site in sites))
 
 
 def _token_refusal(access: Access, sites: Sequence[Site], request: HTTPConnection) -> Refusal | None:
-    """Return why a request is refused for its token."""
     is_open = any(site.is_open(request) for site in sites) or request.scope["path"] in PATHS_WITHOUT_TOKEN
     return None if is_open else access.token_refusal(_tokens(request))
 
@@ -98,9 +95,9 @@ def application(access: Access, clients: Clients, sites: Sequence[Site], keep_al
 
     Args:
         access: the rules for requests.
-        clients: the clients that read now, and their limits.
-        sites: what it serves beside topics.
-        keep_alive_s: an event stream sends a sign of life after so many seconds without an event.
+        clients: the present clients, and their limits.
+        sites: served beside topics.
+        keep_alive_s: the seconds without an event after which a stream sends a sign of life.
     """
 
     async def events(request: Request) -> Response:

@@ -1,9 +1,8 @@
-"""The clients that read from the gateway: at most a given number at once, and none when it stops.
+"""The clients of the gateway: at most a given number at once, and none when it stops.
 
-Each client has a subscription of its own, and a thread that reads it, one item for each request. A client that reads
-slowly, or not at all, leaves its messages with the publishers. They treat it as any other slow subscriber. Slow work
-for one client, such as decoding, does not delay other clients. Incomplete epochs of a client fill no more memory than a
-bound.
+Each client has a subscription and a thread of its own, which reads one item for each request. The messages of a slow
+client stay with the publishers, as for any slow subscriber, and do not delay others. Incomplete epochs of a client have
+a bounded size.
 """
 
 import logging
@@ -38,20 +37,20 @@ _IDLE_S = 0.02
 
 
 class OwnThread:
-    """A thread that runs calls one after the other. It is a daemon, so it does not keep a process alive."""
+    """A daemon thread that runs calls one after the other."""
 
     def __init__(self, name: str) -> None:
         self._calls: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
         threading.Thread(target=self._run, name=name, daemon=True).start()
 
     def submit(self, call: Callable[[], R]) -> "Future[R]":
-        """Run ``call`` on the thread and return the future of its result. After `stop` the thread runs nothing."""
+        """Run ``call`` on the thread; return the future of its result; without effect after `stop`."""
         future: Future[R] = Future()
         self._calls.put((future, call))
         return future
 
     def stop(self) -> None:
-        """End the thread once it has run all calls; do not wait for it."""
+        """End the thread after its pending calls; do not wait."""
         self._calls.put(None)
 
     def _run(self) -> None:
@@ -67,7 +66,7 @@ class OwnThread:
 
 
 def asked(question: Callable[[], R]) -> "Future[R]":
-    """Run a call that may hang, such as to the catalog of topics, on a thread of its own; return its future."""
+    """Run a call that may hang, such as to the catalog of topics, on its own thread; return its future."""
     thread = OwnThread("tidewheel-gateway-question")
     answer = thread.submit(question)
     thread.stop()
@@ -76,12 +75,12 @@ def asked(question: Callable[[], R]) -> "Future[R]":
 
 @dataclass(eq=False)
 class TopicFeed(Generic[T]):
-    """A subscription and the items made from its events. Methods may be called on any thread, and none of them waits.
+    """A subscription and the items made from its events; thread-safe, never waits.
 
     Args:
         subscribe: connects to the topic.
         read: makes items from the topic's times and events.
-        left: a callback, called once after the feed is closed and its subscription has ended.
+        left: called once after the feed is closed and its subscription has ended.
     """
 
     subscribe: Callable[[], Subscription]
@@ -112,7 +111,7 @@ class TopicFeed(Generic[T]):
         return self._closed.is_set()
 
     def close(self) -> None:
-        """End the subscription at once, even during a read. Idempotent."""
+        """End the subscription at once, even during a read; idempotent."""
         with self._lock:
             if self._closed.is_set():
                 return
@@ -137,7 +136,6 @@ class TopicFeed(Generic[T]):
                 self._closed.wait(_IDLE_S)
 
     def _leave(self) -> None:
-        """End the subscription as soon as it exists; this may wait for a read in progress."""
         wait([self.opened])
         try:
             if self._subscription is not None:
@@ -149,11 +147,11 @@ class TopicFeed(Generic[T]):
 
 
 class Clients:
-    """The feeds of all clients, of every protocol. Any thread may use it.
+    """The feeds of all clients, of every protocol; thread-safe.
 
     Args:
         most: the largest number of clients at once.
-        max_epoch_bytes: the largest size of incomplete epochs that the gateway keeps for a client.
+        max_epoch_bytes: the largest size of incomplete epochs of a client.
     """
 
     def __init__(self, most: int, max_epoch_bytes: int = MAX_EPOCH_BYTES) -> None:
@@ -164,14 +162,14 @@ class Clients:
         self._is_closed = False
 
     def admit(self, subscribe: Callable[[], Subscription], read: Read[T]) -> TopicFeed[T]:
-        """Return the feed of a new client; the client leaves by closing the feed.
+        """Return the feed of a new client, which leaves by closing the feed.
 
         Args:
             subscribe: connects to the topic that the client requests.
-            read: turns the topic's times and events into the items that the client receives.
+            read: makes the client's items from the topic's times and events.
 
         Raises:
-            TooManyClients: the gateway has its largest number of clients, or it stops.
+            TooManyClients: the gateway is full, or it stops.
         """
         with self._changed:
             if self._is_closed:
@@ -194,7 +192,7 @@ class Clients:
             feed.close()
 
     def wait_until_none(self, timeout_s: float) -> bool:
-        """Wait until the subscriptions of all clients have ended; return False on a timeout."""
+        """Wait until all clients' subscriptions have ended; return False on a timeout."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._feeds, timeout_s)
 
@@ -208,12 +206,12 @@ class Clients:
 
 
 def assembled(domain: TimeDomain, events: Iterator[Event], max_bytes: int) -> Iterator[Epoch | Event]:
-    """Yield whole epochs in place of their parts, each once it is complete, and then the event that completes them.
+    """Yield each whole epoch once it is complete, then the event that completes it, and other events.
 
     Args:
         domain: the times of the topic.
         events: the events of its subscription.
-        max_bytes: the largest size of incomplete epochs, encoded as they were published.
+        max_bytes: the largest size of incomplete epochs, as published.
 
     Raises:
         TidewheelError: incomplete epochs exceed the bound.

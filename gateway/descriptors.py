@@ -1,7 +1,7 @@
-"""The shares of this process's file descriptors that connections may have.
+"""The limits of connections' share of this process's file descriptors.
 
-A connection costs descriptors before it shows a token. So clients without a token could use up all descriptors, and
-nothing else would work: no request, no subscription, no log file.
+Connections cost descriptors before they send a token, so clients without one could use up all, and no request,
+subscription or log file would work.
 """
 
 import resource
@@ -12,17 +12,14 @@ _MOST_SILENT = 128
 
 
 def most_silent() -> int:
-    """Return how many connections of a listener may be open at once that have not sent a request yet.
-
-    It is a sixteenth of the descriptors that the process may open, at least 1 and at most 128.
-    """
+    """Return how many connections without a request a listener may have: a sixteenth of the descriptors, 1 to 128."""
     return max(1, min(_limit() // _SILENT_SHARE, _MOST_SILENT))
 
 
 def leaves_room(newest: int) -> bool:
-    """Return whether an eighth of the descriptors was free when the process opened this one.
+    """Tell whether an eighth of the descriptors was free when the process opened this one.
 
-    The kernel gives a new descriptor the lowest number that is free. So all lower numbers are in use.
+    The kernel assigns the lowest free number, so all lower ones are in use.
     """
     return newest < _limit() - _limit() // _RESERVE_SHARE
 

@@ -1,4 +1,4 @@
-"""Whole epochs as Arrow record batches that all have the schema of the first one."""
+"""Whole epochs as Arrow record batches of one schema, that of the first."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,12 +16,7 @@ _REFUSALS = (pa.ArrowException, TypeError, ValueError, OverflowError, LookupErro
 
 @dataclass(frozen=True, slots=True)
 class TimedBatch:
-    """Records of one epoch.
-
-    Args:
-        batch: a ``pyarrow.RecordBatch``.
-        time: the epoch, as JSON.
-    """
+    """Records of one epoch: a ``pyarrow.RecordBatch``, and the time as JSON."""
 
     batch: Any
     time: bytes
@@ -30,11 +25,11 @@ class TimedBatch:
 def timed_batches(
     domain: TimeDomain, events: Iterator[Event], max_epoch_bytes: int = MAX_EPOCH_BYTES
 ) -> Iterator[TimedBatch]:
-    """Yield the record batches of a topic, epoch by epoch, each once it is complete.
+    """Yield the record batches of a topic's complete epochs.
 
-    An epoch is one batch, several if it is too large for Arrow, none if it has only ends of substreams, for which a
-    table has no place. Tables stay as they are, except that dictionaries become plain columns: the Flight stream cannot
-    carry them. Dicts become rows, with null for a missing key.
+    An epoch is one batch, several if it is too large for Arrow, none if it has only ends of substreams. Tables stay as
+    they are, but dictionaries become plain columns, since a Flight stream cannot carry them. Dicts become rows, with
+    null for a missing key.
 
     Args:
         domain: the times of the topic.
@@ -42,8 +37,8 @@ def timed_batches(
         max_epoch_bytes: the largest size of incomplete epochs.
 
     Raises:
-        TidewheelError: the topic failed, incomplete epochs are too large, or the records of an epoch are neither tables
-            nor dicts, or do not fit the schema of the first epoch.
+        TidewheelError: the topic failed, incomplete epochs are too large, or records are neither tables nor dicts, or
+            do not fit the first schema.
     """
     schema: pa.Schema | None = None
     for epoch in assembled(domain, events, max_epoch_bytes):
@@ -61,10 +56,6 @@ def timed_batches(
 
 
 def _table(epoch: Epoch, schema: pa.Schema | None) -> Any:
-    """Return the records of an epoch; those that are dicts have the columns of the schema at least.
-
-    Types of dicts come from the values: Arrow would truncate values to given types.
-    """
     if all(batch.is_arrow for batch in epoch.batches):
         return epoch.to_arrow()
     records = epoch.records
@@ -83,7 +74,6 @@ def _table(epoch: Epoch, schema: pa.Schema | None) -> Any:
 
 
 def _fitted(table: Any, schema: pa.Schema | None) -> Any:
-    """Return a table with the schema of the first one; the first table only loses its dictionaries."""
     if schema is None:
         plain = [field.with_type(_without_dictionaries(field.type)) for field in table.schema]
         return table.cast(pa.schema(plain, table.schema.metadata))
@@ -95,7 +85,6 @@ def _fitted(table: Any, schema: pa.Schema | None) -> Any:
 
 
 def _without_dictionaries(kind: Any) -> Any:
-    """Return a type with plain values in place of all dictionaries."""
     if pa.types.is_dictionary(kind):
         return _without_dictionaries(kind.value_type)
     if pa.types.is_struct(kind):

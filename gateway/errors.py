@@ -1,4 +1,4 @@
-"""The errors of the gateway. Errors of a topic are `DeliveryError`, as everywhere."""
+"""The errors of the gateway; those of a topic are `DeliveryError`."""
 
 from tidewheel.progress import TidewheelError
 
@@ -8,12 +8,12 @@ class GatewayError(TidewheelError):
 
 
 class BadRequest(GatewayError):  # noqa: N818  it names what happened
-    """A request is not valid; the message says why, and how to write it."""
+    """A request is not valid; the message says why, and the right form."""
 
 
 class TooManyClients(GatewayError):  # noqa: N818  it names what happened
-    """The gateway has its largest number of clients, or it is being stopped."""
+    """The gateway has its largest number of clients, or it stops."""
 
 
 class UnknownJob(GatewayError):  # noqa: N818  it names what happened
-    """The gateway has found no job of that name."""
+    """The gateway has found no job of this name."""

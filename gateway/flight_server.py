@@ -1,12 +1,11 @@
-"""The Arrow Flight server of the gateway: a topic is a stream with one record batch an epoch, until the topic ends.
+"""The Arrow Flight server of the gateway: a topic is a stream of record batches, one an epoch, until its end.
 
-A client asks for a flight by the topic's name, as a path of one part, or by a command in JSON. It reads the flight with
-the ticket of the answer, which is the same JSON. Every error is a `pyarrow.flight.FlightError`: any other exception
-would show the client the paths of this code.
+A client asks for a flight by the topic's name, as a path of one part, or by a JSON command, and reads it with the
+ticket in the answer, which is the same JSON. Every error is a `pyarrow.flight.FlightError`; others would show the
+client the paths of this code.
 
-A thread of gRPC waits for its client, and for nothing else that may hang. Calls that may hang run on a thread of the
-gateway, and a Flight call ends when its client leaves. So neither the server nor the process waits for such a call when
-it ends.
+A thread of gRPC waits only for its client; calls that may hang run on other threads, and end when the client leaves, so
+neither the server nor the process waits for them.
 """
 
 import logging
@@ -58,7 +57,7 @@ class TokenFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc,unused-
         self._access = access
 
     def start_call(self, info: Any, headers: dict[str, list[str]]) -> None:
-        """Raise FlightUnauthenticatedError unless the call sends the token, and no other one."""
+        """Raise FlightUnauthenticatedError unless the call sends the token and no other."""
         shown = [str(value) for name, values in headers.items() if name.lower() == "authorization" for value in values]
         refusal = self._access.token_refusal(tokens_in(shown))
         if refusal is not None:
@@ -66,17 +65,17 @@ class TokenFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc,unused-
 
 
 class FlightServer:
-    """The server; it listens from the start.
+    """The server; it listens from its creation.
 
-    Arrow Flight itself listens at a Unix socket in a folder that only this user can open, behind a `Forwarder`. So the
-    gateway can break the connection of a client that reads nothing, for which Arrow Flight would wait forever.
+    Arrow Flight listens at a Unix socket in a private folder, behind a `Forwarder`, which can break the connection of a
+    client that reads nothing; Arrow Flight would wait for it forever.
 
     Args:
         address: the address to listen at.
         port: the port, 0 for any.
-        access: the rules of the gateway; a call has to send its token.
+        access: the rules of the gateway, such as the token.
         clients: all clients of the gateway.
-        stall_s: after how many seconds a connection breaks whose client acknowledges nothing.
+        stall_s: the seconds without an acknowledgement after which a connection breaks.
 
     Raises:
         GatewayError: the port is taken, or the address is not this machine's.
@@ -97,9 +96,9 @@ class FlightServer:
         self._forwarder = Forwarder(listener, path, _PREFACE, "tidewheel-gateway-flight")
 
     def stop(self) -> None:
-        """Stop listening, let calls that still run end, and break the connections of clients that read nothing.
+        """Stop listening, let running calls end, and break the connections of clients that read nothing.
 
-        The feeds of all streams have to be closed before, so that the streams end.
+        All streams' feeds must be closed before, so that the streams end.
         """
         self._forwarder.close_listener()
         ending = threading.Thread(target=self._server.shutdown, name="tidewheel-gateway-flight-end", daemon=True)
@@ -119,24 +118,20 @@ class _Flights(flight.FlightServerBase):  # type: ignore[misc,unused-ignore]
         self._clients = clients
 
     def list_flights(self, context: Any, criteria: bytes) -> Iterator[Any]:
-        """Return a flight for each topic."""
         with _flight_errors():
             names = [topic.name for topic in _result(context, asked(topics))]
         return iter([_info(TopicRequest(name), flight.FlightDescriptor.for_path(name)) for name in names])
 
     def get_flight_info(self, context: Any, descriptor: Any) -> Any:
-        """Return the flight of a topic."""
         with _flight_errors():
             request = _request(descriptor)
             _result(context, asked(partial(check_exists, request.topic)))
         return _info(request, descriptor)
 
     def get_schema(self, context: Any, descriptor: Any) -> Any:
-        """Refuse: the first epoch that arrives decides the schema."""
         raise flight.FlightServerError("the schema of a topic is that of the first epoch to come: read it with do_get")
 
     def do_get(self, context: Any, ticket: Any) -> Any:
-        """Return the stream of a topic, once the first epoch has arrived, which decides the schema."""
         with _flight_errors():
             request = TopicRequest.from_command(ticket.ticket)
             read = partial(timed_batches, max_epoch_bytes=self._clients.max_epoch_bytes)
@@ -146,10 +141,6 @@ class _Flights(flight.FlightServerBase):  # type: ignore[misc,unused-ignore]
 
 
 def _live(context: Any, feed: "TopicFeed[TimedBatch]") -> Iterator[Any]:
-    """Yield the schema, then each batch with the time of its epoch.
-
-    The iterator is started before it becomes a stream, so that it is closed however the stream ends.
-    """
     with closing(feed):
         with _flight_errors():
             _result(context, feed.opened)
@@ -169,7 +160,6 @@ def _next(context: Any, feed: "TopicFeed[TimedBatch]") -> TimedBatch | None:
 
 
 def _result(context: Any, future: "Future[T]") -> T:
-    """Wait for a result as long as the client waits."""
     while True:
         try:
             return future.result(_LOOK_EVERY_S)
@@ -200,7 +190,6 @@ def _info(request: TopicRequest, descriptor: Any) -> Any:
 
 @contextmanager
 def _flight_errors() -> Iterator[None]:
-    """Turn every error into one of Flight's."""
     try:
         yield
     except flight.FlightError:

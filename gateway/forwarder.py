@@ -1,9 +1,8 @@
-"""A listener that forwards each connection to a Unix socket, both ways.
+"""A listener that forwards each connection to a Unix socket, in both directions.
 
-It stands before a server that accepts connections by itself and cannot break them, such as gRPC's. The forwarder has
-the clients' sockets, so it can break a connection whose client reads nothing. The server sees a client only once the
-client has sent its greeting. The kernel moves the bytes from socket to socket (``splice``): they do not pass through
-Python, and the threads hold no lock of the interpreter.
+It serves a server that accepts connections by itself and cannot break them, such as gRPC's: the forwarder can break the
+connection of a client that reads nothing. The server sees a client only after its greeting. The kernel moves the bytes
+between sockets (``splice``), without Python and its interpreter lock.
 """
 
 import errno
@@ -23,17 +22,17 @@ _CLOSES_WITHIN_S = 1.0
 
 
 class Forwarder:
-    """Forwards connections from its start to `stop`.
+    """Forwards connections from its creation until `stop`.
 
-    Each connection has two threads, one for each direction. Its sockets stay open until both have ended. A client has
-    10 s for its greeting. If too many clients are silent, the forwarder closes the oldest connection of which no
-    greeting has arrived. It also closes a connection when the process has too few file descriptors left.
+    Each connection has a thread for each direction, and its sockets close when both have ended. A client has 10 s for
+    its greeting; with too many silent clients, or too few free file descriptors, the oldest connection without greeting
+    is closed.
 
     Args:
-        listener: the socket that listens; the forwarder closes it.
-        target: the path of the Unix socket of the server.
-        greeting: the first bytes that every client sends, before it waits for the server.
-        name: how the names of its threads begin.
+        listener: the listening socket; the forwarder closes it.
+        target: the path of the server's Unix socket.
+        greeting: the first bytes of every client, before it waits for the server.
+        name: the prefix of its threads' names.
     """
 
     def __init__(self, listener: socket.socket, target: str, greeting: bytes, name: str) -> None:
@@ -48,7 +47,7 @@ class Forwarder:
         self._accepting.start()
 
     def close_listener(self) -> None:
-        """Accept no further connections; those that are open stay open. Called again, it does nothing."""
+        """Accept no more connections; open ones stay open; idempotent."""
         self._closed.set()
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
@@ -114,7 +113,6 @@ class Forwarder:
 
 
 def _sends(client: socket.socket, greeting: bytes) -> bool:
-    """Tell whether the greeting has arrived; do not wait."""
     poll = select.poll()
     poll.register(client, select.POLLIN)
     try:
@@ -124,7 +122,6 @@ def _sends(client: socket.socket, greeting: bytes) -> bool:
 
 
 def _has_greeted(client: socket.socket, greeting: bytes) -> bool:
-    """Return whether the first bytes are the greeting, once there are enough of them; leave them in the socket."""
     client.settimeout(_GREETS_WITHIN_S)
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, len(greeting))  # fewer bytes do not wake the thread
     has_greeted = client.recv(len(greeting), socket.MSG_PEEK) == greeting
@@ -134,7 +131,6 @@ def _has_greeted(client: socket.socket, greeting: bytes) -> bool:
 
 
 def _copy(source: socket.socket, sink: socket.socket) -> None:
-    """Move bytes until the source ends, and end the sink; if one of them breaks, break the other."""
     try:
         _splice(source.fileno(), sink.fileno())
         sink.shutdown(socket.SHUT_WR)
@@ -143,14 +139,12 @@ def _copy(source: socket.socket, sink: socket.socket) -> None:
 
 
 def _cut(*ends: socket.socket) -> None:
-    """Break a connection; what is on its way is lost."""
     for end in ends:
         with suppress(OSError):
             end.shutdown(socket.SHUT_RDWR)
 
 
 def _splice(source: int, sink: int) -> None:
-    """Move bytes from one socket to another until the first one ends."""
     read, write = os.pipe2(os.O_CLOEXEC)
     try:
         if not leaves_room(write):

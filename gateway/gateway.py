@@ -23,16 +23,16 @@ _LEAVE_WITHIN_S = 2.0
 
 
 class Gateway:
-    """Serves the topics of this process and of the Ray cluster while its block runs, and sites such as `LivePage`.
+    """Serves the topics of this process and of the Ray cluster during its block, and sites such as `LivePage`.
 
-    The gateway runs on threads of its own, so any program can start it. Each client has its own subscription.
+    It runs on threads of its own, and each client has its own subscription.
 
     Args:
-        config: the addresses, token and limits; the defaults of `GatewayConfig` without it.
-        sites: what it serves beside topics.
+        config: addresses, token and limits; by default those of `GatewayConfig`.
+        sites: served beside topics.
 
     Raises:
-        GatewayError: on entering the block, if its libraries are not installed or a port is taken.
+        GatewayError: on entering the block, if libraries are missing or a port is taken.
     """
 
     def __init__(self, config: GatewayConfig | None = None, sites: Sequence[Site] = ()) -> None:
@@ -47,7 +47,7 @@ class Gateway:
 
     @property
     def url(self) -> str:
-        """The URL of HTTP, such as ``http://127.0.0.1:8787``."""
+        """The HTTP URL, such as ``http://127.0.0.1:8787``."""
         return url("http", self._config.address, self._port)
 
     @property
@@ -57,17 +57,17 @@ class Gateway:
 
     @property
     def flight_url(self) -> str:
-        """The URL of Arrow Flight, such as ``grpc://127.0.0.1:8788``; without Flight its port is 0."""
+        """The Arrow Flight URL, such as ``grpc://127.0.0.1:8788``; without Flight its port is 0."""
         port = self._config.flight_port if self._flight is None else self._flight.port
         return url("grpc", self._config.address, port or 0)
 
     @property
     def clients(self) -> int:
-        """The number of clients that read now."""
+        """The number of present clients."""
         return len(self._clients)
 
     def start(self) -> None:
-        """Begin to listen. A gateway can start only once; one that could not start may try again."""
+        """Begin to listen, once; a failed start may be tried again."""
         config = self._config
         check_extra()
         from tidewheel.gateway.application import application
@@ -89,7 +89,7 @@ class Gateway:
             raise
 
     def stop(self) -> None:
-        """End all streams, tell each client why, and stop listening. This takes seconds at most. Idempotent."""
+        """End all streams, tell each client why, and stop listening, within seconds; idempotent."""
         self._clients.close()
         for site in self._sites:
             site.close()
@@ -113,11 +113,7 @@ class Gateway:
 
 
 def check_extra() -> None:
-    """Check that the libraries of the extra ``gateway`` are installed.
-
-    Raises:
-        GatewayError: a library is missing; the message says how to install it.
-    """
+    """Raise GatewayError, with the remedy, if a library of the extra ``gateway`` is missing."""
     try:
         for library in ("prometheus_client", "starlette", "uvicorn", "websockets"):
             import_module(library)

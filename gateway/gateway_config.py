@@ -1,4 +1,4 @@
-"""The options of a gateway, the combinations that it refuses, and the addresses and sockets at which it listens."""
+"""The options of a gateway, their allowed combinations, and its addresses and sockets."""
 
 import ipaddress
 import socket
@@ -17,21 +17,21 @@ BACKLOG = 2048
 
 @dataclass(frozen=True, slots=True)
 class GatewayConfig:
-    """The options of a gateway. By default only this machine reaches it, and only with its token.
+    """The options of a gateway. By default only this machine reaches it, with its token.
 
     Args:
-        host: the address to listen at, or its name.
+        host: the address or name to listen at.
         port: the port of HTTP; 0 for any free one.
         flight_port: the port of Arrow Flight; 0 for any free one, None for no Arrow Flight.
-        token: the token that clients have to show, a new one by default; None if they need none.
+        token: the token that clients need, a new one by default; None for none.
         origins: the origins of other pages that may send requests, such as ``http://localhost:3000``.
-        max_clients: the largest number of clients that read at once.
-        max_epoch_bytes: the largest size of incomplete epochs, encoded, that the gateway keeps for a client.
-        keep_alive_s: an event stream sends a comment after so many seconds without an event.
-        stall_s: a client that receives nothing of what is sent for so many seconds is disconnected.
+        max_clients: the largest number of clients at once.
+        max_epoch_bytes: the largest size of incomplete epochs of a client, encoded.
+        keep_alive_s: the seconds without an event after which an event stream sends a comment.
+        stall_s: the seconds without receiving anything after which a client is disconnected.
 
     Raises:
-        GatewayError: without a token any host of the network could read, or a value is not valid.
+        GatewayError: a value is not valid, or any host of the network could read without a token.
     """
 
     host: str = "127.0.0.1"
@@ -67,7 +67,7 @@ class GatewayConfig:
 
     @property
     def hosts(self) -> frozenset[str] | None:
-        """The host names that clients may use for this gateway, None for any."""
+        """The host names that clients may use, None for any."""
         if not self.address.is_loopback:
             return None  # it has names that are not known here, and a token
         return frozenset({"localhost", "127.0.0.1", "::1", self.host.lower(), str(self.address)})
@@ -80,10 +80,7 @@ def _check_origin(origin: str) -> None:
 
 
 def resolve(host: str) -> IpAddress:
-    """Return the address of a host, that of IP version 4 if it has both.
-
-    Raises:
-        GatewayError: the host has no address.
+    """Return the address of a host, preferring IP version 4; raise GatewayError if it has none.
 
     >>> resolve("127.0.0.1").is_loopback, resolve("0.0.0.0").is_loopback
     (True, False)
@@ -110,13 +107,13 @@ def url(scheme: str, address: IpAddress, port: int) -> str:
 
 
 def listen(address: IpAddress, port: int, stall_s: float, option: str = "--port") -> socket.socket:
-    """Return a socket that listens.
+    """Return a listening socket.
 
     Args:
         address: the address to listen at.
         port: the port, 0 for any.
-        stall_s: after how many seconds a connection breaks whose other end acknowledges nothing.
-        option: the option of the command line that chooses the port, for the error.
+        stall_s: the seconds without an acknowledgement after which a connection breaks.
+        option: the command-line option of the port, for the error.
 
     Raises:
         GatewayError: the port is taken, or the address is not this machine's.

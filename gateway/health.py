@@ -1,4 +1,4 @@
-"""The gateway's answers to programs that watch it: ``/healthz`` and ``/readyz``."""
+"""The gateway's answers to monitoring programs: ``/healthz`` and ``/readyz``."""
 
 import asyncio
 import time
@@ -26,9 +26,9 @@ _ANSWERS_WITHIN_S = 5.0
 
 
 class OneQuestion(Generic[Answer]):
-    """A question to the cluster, which may hang. Runs on the event loop.
+    """A question to the cluster that may hang, on the event loop.
 
-    However many clients ask, one question is under way at a time, and its answer is good for a second.
+    For any number of clients, one question is pending at a time, and its answer is good for a second.
 
     Args:
         question: asks the cluster; it raises TidewheelError if there is none.
@@ -42,7 +42,7 @@ class OneQuestion(Generic[Answer]):
         self._asked_s = 0.0
 
     async def answer(self) -> Answer:
-        """Return the answer, and raise what the question raises, or GatewayError if it takes too long."""
+        """Return the answer or raise the question's error; GatewayError if it takes too long."""
         now = time.monotonic()
         if self._asked is None or (self._asked.done() and now - self._asked_s > _FRESH_S):
             self._asked, self._asked_s = asked(self._question), now
@@ -63,7 +63,7 @@ class OneQuestion(Generic[Answer]):
 
 
 def health_routes(has_token: Callable[[HTTPConnection], bool]) -> list[Route]:
-    """Return the routes; ``has_token`` tells whether a request shows the token, so that it may know why not ready."""
+    """Return the routes; a request with the token (``has_token``) may learn why it is not ready."""
     readiness = OneQuestion(topics)
 
     async def health(request: Request) -> Response:

@@ -1,7 +1,7 @@
 """The JSON form of times and records.
 
-Values that JSON has stay as they are. NumPy's values become Python's, times ISO 8601 texts, and bytes base64. NaN, NaT
-and infinity become null. Every other value becomes its `str`.
+JSON values stay as they are; NumPy's become Python's, times ISO 8601, bytes base64, NaN, NaT and infinity null, and
+others their `str`.
 """
 
 import sys
@@ -31,7 +31,7 @@ def encode_json(value: Any) -> bytes:
 
 
 def plain(value: Any) -> Any:
-    """Return Python's own value for one of NumPy or pandas, or of a subclass of a number or text; others unchanged."""
+    """Return Python's value for one of NumPy, pandas, or a subclass of a number or str; others unchanged."""
     if type(value) in _OWN:
         return value
     if isinstance(value, str):
@@ -59,7 +59,6 @@ def _from_numpy(value: Any) -> Any:
 
 
 def _form(value: Any) -> Any:
-    """Return what stands for a value that JSON does not know."""
     found = plain(value)
     if found is not value:
         return found

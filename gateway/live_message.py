@@ -1,4 +1,4 @@
-"""The messages that a browser receives of a topic: one for each whole epoch, or batch, or other event."""
+"""A topic's messages for a browser: one for each whole epoch, or batch, or other event."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -20,19 +20,18 @@ class LiveMessage:
     """One message.
 
     Args:
-        kind: the event. ``"end"`` and ``"error"`` are the last of a stream.
-        content: ``time`` and ``records`` of an epoch or batch; with an epoch, if there are any, or else by themselves
-            with their ``time``, the keys of substreams that have ``ended``; the times that can still occur as
-            ``frontier``; the ``times`` that were dropped; the ``message`` of an error. A batch, and ends by themselves,
-            have their ``partition`` and ``number``. ``rolled_back`` has those of the last message that stands, and the
-            ``frontier``.
+        kind: the event; ``"end"`` and ``"error"`` are the last ones.
+        content: of an epoch or batch ``time`` and ``records``; with an epoch, or alone with their ``time``, keys of
+            ``ended`` substreams; the possible times as ``frontier``; the dropped ``times``; the ``message`` of an
+            error. A batch, and ends alone, have ``partition`` and ``number``. ``rolled_back`` has those of the last
+            valid message, and the ``frontier``.
     """
 
     kind: Kind
     content: dict[str, Any] = field(default_factory=dict)
 
     def as_event(self) -> bytes:
-        r"""Return one Server-Sent Event, whose id is the time of an epoch; raises the errors of `encode_json`.
+        r"""Return one Server-Sent Event, whose id is the time of an epoch; raises as `encode_json` does.
 
         >>> LiveMessage("epoch", {"time": 3, "records": ["a"]}).as_event()
         b'event: epoch\nid: 3\ndata: {"time":3,"records":["a"]}\n\n'
@@ -45,7 +44,7 @@ class LiveMessage:
         return b"event: %b\n%bdata: %b\n\n" % (self.kind.encode(), identity, encode_json(self.content))
 
     def as_object(self) -> bytes:
-        """Return one JSON object with the kind as ``type``; raises the errors of `encode_json`.
+        """Return one JSON object with the kind as ``type``; raises as `encode_json` does.
 
         >>> LiveMessage("epoch", {"time": 3, "records": ["a"]}).as_object()
         b'{"type":"epoch","time":3,"records":["a"]}'
@@ -54,20 +53,20 @@ class LiveMessage:
 
 
 def error_message(error: object) -> LiveMessage:
-    """Return the message that tells of an error."""
+    """Return the message of an error."""
     return LiveMessage("error", {"message": str(error)})
 
 
 def live_messages(
     domain: TimeDomain, events: Iterator[Event], max_epoch_bytes: int = MAX_EPOCH_BYTES, *, whole: bool = True
 ) -> Iterator[LiveMessage]:
-    """Yield the messages of a topic as its events come; an error is the last message.
+    """Yield the messages of a topic's events; an error is the last one.
 
     Args:
         domain: the times of the topic.
         events: the events of its subscription.
         max_epoch_bytes: the largest size of incomplete epochs.
-        whole: whether the client receives whole epochs, each once it is complete, and not single batches.
+        whole: whether to send complete epochs, and not single batches.
     """
     try:
         if whole:
@@ -100,12 +99,11 @@ def _told(item: Epoch | Event) -> LiveMessage:
 
 
 def _place(item: Batch | SubstreamsEnded | RolledBack) -> dict[str, Any]:
-    """Return where an event is, by which a client tells what a later `rolled_back` voids."""
     return {"partition": item.partition, "number": item.number}
 
 
 def encoded(messages: Iterator[LiveMessage], *, as_events: bool) -> Iterator[bytes]:
-    """Yield messages as bytes; a message without a JSON form becomes an error, which is the last."""
+    """Yield messages as bytes; one without a JSON form becomes an error, the last one."""
     form = LiveMessage.as_event if as_events else LiveMessage.as_object
     for message in messages:
         try:

@@ -1,15 +1,15 @@
-"""Conditions on records, as clients of the gateway and the command line write them: compared, and never evaluated.
+"""Conditions on records, as clients of the gateway and the command line write them: compared, never evaluated.
 
-A condition is ``FIELD OPERATOR VALUE``, such as ``n>1`` or ``city==Oslo``. No part of it becomes Python code: it is
-parsed where it is written, and plain values go to the publishers, which compare them.
+A condition is ``FIELD OPERATOR VALUE``, such as ``n>1`` or ``city==Oslo``; it is parsed where it is written, and
+publishers compare plain values.
 
-- The field is a key of a dict, a column of a table, a field of a dataclass, struct or named tuple, or the number of a
+- The field is a key of a dict, a column of a table, a field of a dataclass, struct or named tuple, or the index of a
   tuple's element, from 0. ``record`` is the whole record. A name in JSON quotes may contain anything.
 - The operator is one of ``== != < <= > >=``.
-- The value is JSON (a number, a text in quotes, ``true``, ``false`` or ``null``), or else a text as it stands.
+- The value is JSON (a number, a string in quotes, ``true``, ``false`` or ``null``), or else a plain string.
 
-Only values of one kind are compared: ``zip==1500`` is an error where the field is a text; write ``zip=="1500"``.
-`None` differs from every value, and is neither less nor greater.
+Values must be of one kind: ``zip==1500`` is an error for a string field; write ``zip=="1500"``. `None` differs from
+every value, and is neither less nor greater.
 """
 
 import dataclasses
@@ -71,11 +71,7 @@ class Comparison:
 
     @classmethod
     def parse(cls, text: str) -> "Comparison":
-        """Return the condition that a text stands for.
-
-        Raises:
-            BadRequest: the text is no condition.
-        """
+        """Return the condition in a text; raise BadRequest for another text."""
         if len(text) > LONGEST:
             raise BadRequest(f"where= has {len(text):,} characters, and may have {LONGEST:,}")
         begin = _after(_BLANKS, text, 0)
@@ -98,7 +94,7 @@ class Comparison:
 
         Raises:
             ValueError: it has no such field.
-            TypeError: the field holds what cannot be compared with the value.
+            TypeError: its field cannot be compared with the value.
         """
         field, value = self.field, self.value
         if field is None:
@@ -118,7 +114,7 @@ class Comparison:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RecordFilter:
-    """A filter for ``subscribe(where=...)``: true for a record that meets all its conditions.
+    """A filter for ``subscribe(where=...)`` by several conditions, all of which must hold.
 
     >>> wanted = RecordFilter.parse(["n>1", "city==Oslo"])
     >>> wanted({"n": 2, "city": "Oslo"}), wanted({"n": 2, "city": "Rome"})
@@ -129,10 +125,10 @@ class RecordFilter:
 
     @classmethod
     def parse(cls, texts: Iterable[str]) -> "RecordFilter | None":
-        """Return the filter for some conditions, None if there are none.
+        """Return the filter of some conditions, None without any.
 
         Raises:
-            BadRequest: one of them is no condition, or there are too many.
+            BadRequest: one is no condition, or there are too many.
         """
         comparisons = tuple(Comparison.parse(text) for text in texts)
         if len(comparisons) > MOST:
@@ -140,18 +136,16 @@ class RecordFilter:
         return cls(comparisons) if comparisons else None
 
     def __call__(self, record: Any) -> bool:
-        """Tell whether a record meets all conditions; raises the errors of `Comparison.holds`."""
+        """Tell whether a record meets all conditions; raises as `Comparison.holds` does."""
         return all(comparison.holds(record) for comparison in self.comparisons)
 
 
 def _after(form: re.Pattern[str], text: str, begin: int) -> int:
-    """Return the end of what has this form there; ``begin`` if nothing has."""
     found = form.match(text, begin)
     return begin if found is None else found.end()
 
 
 def _error(text: str, place: int, what: str) -> BadRequest:
-    """Return the error that a text is no condition, for what is at a place of it."""
     rest = f"at character {place + 1}, {shortened(text[place:])}" if text[place:] else "at its end"
     return BadRequest(f"where={text!r} is no condition: {rest}: {what}. {_HOW}")
 
@@ -208,7 +202,6 @@ def _names_of(record: Any) -> tuple[str, ...]:
 
 
 def _comparable(found: Any, value: Value, field: str | None) -> tuple[Any, Any]:
-    """Return a field's value and the one to compare it with, as values that can be compared."""
     kinds = _kind(found), _kind(value)
     match kinds:
         case ("a number", "a number"):

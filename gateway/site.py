@@ -1,4 +1,4 @@
-"""Something that a gateway serves beside topics, such as the live page of jobs."""
+"""A site that a gateway serves beside topics, such as the live page of jobs."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
@@ -9,13 +9,13 @@ if TYPE_CHECKING:
 
 
 class Site(Protocol):
-    """Routes of their own, behind the gateway's guards."""
+    """Routes behind the gateway's guards."""
 
     def routes(self, keep_alive_s: float) -> "Sequence[BaseRoute]":
-        """Return the routes; a stream sends a sign of life after so many seconds without an event."""
+        """Return the routes; a stream sends a sign of life after ``keep_alive_s`` seconds without an event."""
 
     def is_open(self, request: "HTTPConnection") -> bool:
-        """Tell whether everyone may read what a request asks for, without a token, also by a link of a foreign page."""
+        """Tell whether anyone may read the requested file, without a token, also by a link of a foreign page."""
 
     def close(self) -> None:
         """End all streams; do not wait."""

@@ -1,9 +1,8 @@
 """Topics as streams for browsers, by Server-Sent Events and by WebSocket, until the topic ends or the client leaves.
 
-Server-Sent Events are an HTTP response that lasts as long as the topic. A WebSocket carries one JSON object a message,
-and the gateway ignores what a client sends. The guard refuses a WebSocket without a valid token over HTTP. Every other
-error is an object of type ``error`` on the open WebSocket, and then a close code: a browser shows its page nothing of a
-refusal over HTTP.
+A WebSocket has one JSON object a message; the gateway ignores what a client sends. The guard refuses a WebSocket
+without a valid token over HTTP. Other errors are an object of type ``error`` on the open WebSocket, then a close code,
+since a browser hides HTTP refusals from its page.
 
 Source: the HTML standard, section "Server-sent events".
 """
@@ -43,7 +42,7 @@ _KEEP_ALIVE = b": the topic lives\n\n"
 
 
 async def open_feed(clients: Clients, request: TopicRequest, *, as_events: bool) -> TopicFeed[bytes]:
-    """Return the feed of a new client once it is connected; raises the errors of `subscribe` and `Clients.admit`."""
+    """Return the feed of a new, connected client; raises as `subscribe` and `Clients.admit` do."""
     feed = clients.admit(
         request.subscribe,
         lambda domain, events: encoded(
@@ -59,11 +58,11 @@ async def open_feed(clients: Clients, request: TopicRequest, *, as_events: bool)
 
 
 class EventStream(StreamingResponse):
-    """The response to one client: events, until they end or the client leaves.
+    """The response to one client, until its events end or the client leaves.
 
     Args:
-        events: the events and comments, encoded.
-        feed: the feed that they come from, if any. The stream closes it when the response ends for any reason.
+        events: the encoded events and comments.
+        feed: their feed, if any, which the stream closes at the end of the response.
     """
 
     def __init__(self, events: AsyncGenerator[bytes, None], feed: TopicFeed[bytes] | None = None) -> None:
@@ -82,8 +81,8 @@ async def topic_events(feed: TopicFeed[bytes], keep_alive_s: float) -> AsyncGene
     """Yield the events of a topic.
 
     Args:
-        feed: the feed of the client, connected already.
-        keep_alive_s: yields a comment after so many seconds without an event.
+        feed: the feed of the connected client.
+        keep_alive_s: the seconds without an event after which it yields a comment.
     """
     yield _KEEP_ALIVE  # the client sees an open stream at once
     async with aclosing(_items(feed, keep_alive_s)) as items:
@@ -92,7 +91,7 @@ async def topic_events(feed: TopicFeed[bytes], keep_alive_s: float) -> AsyncGene
 
 
 async def serve_socket(socket: WebSocket, clients: Clients) -> None:
-    """Send one client messages until the topic ends or the client leaves; the connection is not accepted yet."""
+    """Accept one client's WebSocket, and send messages until the topic ends or the client leaves."""
     offered = socket.scope.get("subprotocols", ())
     await socket.accept(SUBPROTOCOL if SUBPROTOCOL in offered else None)
     with suppress(WebSocketDisconnect):
@@ -127,7 +126,6 @@ async def _left(socket: WebSocket) -> None:
 
 
 async def _until_first(*coroutines: Coroutine[Any, Any, None]) -> None:
-    """Run all until the first is done, cancel the others, and raise the error of the first."""
     tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -142,10 +140,6 @@ async def _until_first(*coroutines: Coroutine[Any, Any, None]) -> None:
 async def _items(
     feed: TopicFeed[bytes], keep_alive_s: float | None = None
 ) -> AsyncGenerator[bytes | LiveMessage, None]:
-    """Yield the items of a feed, and at last, unless the topic has ended, a message that says why the stream ends.
-
-    After each ``keep_alive_s`` seconds without an item, if given, it yields an empty one.
-    """
     try:
         while True:
             reading = asyncio.wrap_future(feed.next())

@@ -33,9 +33,9 @@ class TopicRequest:
 
     Args:
         topic: its name.
-        where: the filter of the records; None for all records.
-        whole: whether the client receives whole epochs, each once it is complete, and not single batches.
-        slow: the treatment of a client that falls behind, as in `subscribe`.
+        where: the filter of the records; None for all.
+        whole: whether to send complete epochs, and not single batches.
+        slow: the treatment of a slow client, as in `subscribe`.
     """
 
     topic: str
@@ -49,10 +49,10 @@ class TopicRequest:
 
         Args:
             topic: from its path.
-            parameters: from its query, in order: ``where``, any number of times, ``epochs`` and ``slow``.
+            parameters: from its query, in order: ``where`` (repeatable), ``epochs`` and ``slow``.
 
         Raises:
-            BadRequest: a parameter is unknown, there twice, or wrong.
+            BadRequest: a parameter is unknown, repeated, or wrong.
 
         >>> TopicRequest.from_query("words", [("slow", "drop_epochs")])
         TopicRequest(topic='words', where=None, whole=True, slow='drop_epochs')
@@ -78,10 +78,10 @@ class TopicRequest:
 
     @classmethod
     def from_command(cls, command: bytes) -> "TopicRequest":
-        """Return the request of a Flight ticket, or of the command of a descriptor.
+        """Return the request of a Flight ticket, or of a descriptor's command.
 
         Args:
-            command: a JSON object with ``topic`` and, as wanted, ``where`` (a list) and ``slow``.
+            command: a JSON object with ``topic``, and optionally ``where`` (a list) and ``slow``.
 
         Raises:
             BadRequest: it is something else.
@@ -102,7 +102,7 @@ class TopicRequest:
         return msgspec.json.encode({"topic": self.topic})
 
     def subscribe(self) -> Subscription:
-        """Connect to the topic, which has to exist; raises the errors of `subscribe`."""
+        """Connect to the existing topic; raises as `subscribe` does."""
         try:
             return subscribe(self.topic, timeout_s=0, where=self.where, slow=self.slow)
         except UnknownTopic as error:
@@ -113,12 +113,7 @@ class TopicRequest:
 
 
 def check_exists(topic: str) -> None:
-    """Check that a job publishes a topic.
-
-    Raises:
-        UnknownTopic: no job publishes it.
-        DeliveryError: there is no Ray cluster, and no topic of this process, or the catalog does not answer.
-    """
+    """Raise UnknownTopic unless a job publishes the topic, DeliveryError if that cannot be found out."""
     names = tuple(found.name for found in topics())
     if topic not in names:
         raise _unknown(topic, names)

@@ -1,4 +1,4 @@
-"""Runs the ASGI application under uvicorn, on a thread with an event loop of its own."""
+"""Runs the ASGI application under uvicorn, on a thread with its own event loop."""
 
 import asyncio
 import socket
@@ -22,7 +22,7 @@ _LARGEST_MESSAGE = 64 * 1024
 
 
 class _Http(H11Protocol):
-    """Closes the connection of a client that sends no request in time, or for which there is no room."""
+    """Closes the connection of a client that sends no request in time, or has no room."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -49,7 +49,7 @@ class _Http(H11Protocol):
 
 
 class _Server(uvicorn.Server):
-    """Signals when it listens, and closes all connections at its end. Off the main thread it handles no signals."""
+    """Signals when it listens, and closes all connections at its end; it handles no signals off the main thread."""
 
     def __init__(self, config: uvicorn.Config, listens: threading.Event) -> None:
         super().__init__(config)
@@ -75,13 +75,13 @@ class _Server(uvicorn.Server):
 class WebServer:
     """HTTP and WebSockets at one socket.
 
-    The server logs no requests, because a query may contain the token. So it silences uvicorn's loggers in the whole
-    process. The module `answers` logs failures.
+    It logs no requests, since a query may have the token, and silences uvicorn's loggers in the whole process;
+    `answers` logs failures.
 
     Args:
-        app: the application that answers.
-        listener: a socket that listens already; the server closes it at the end.
-        stall_s: the server closes a WebSocket that leaves a ping unanswered for so many seconds.
+        app: the application.
+        listener: a listening socket; the server closes it at the end.
+        stall_s: the seconds after which it closes a WebSocket that does not answer a ping.
     """
 
     def __init__(self, app: ASGIApp, listener: socket.socket, stall_s: float) -> None:
@@ -115,7 +115,7 @@ class WebServer:
             raise GatewayError(f"the web server did not start: {self._error or 'it hangs'}")
 
     def stop(self) -> None:
-        """Stop listening, and end all requests in progress within seconds."""
+        """Stop listening, and end all requests within seconds."""
         self._server.should_exit = True
         if self._thread.ident is not None:  # it was started
             self._thread.join(_STOPS_WITHIN_S)

@@ -1,1 +1,1 @@
-"""The process, the machine and the cluster: Ray's private parts, names, memory, signals and lines of logs."""
+"""The process, the machine and the cluster: Ray's private parts, names, memory, signals and logs."""

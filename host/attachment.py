@@ -1,7 +1,7 @@
 """Attachments: parts of a job that run beside its workers, such as the publishers of a topic.
 
-The runtime starts attachments before the workers, hands each worker a handle, and ends them after the workers. The
-runtime and pubsub share these types and do not import each other.
+The runtime starts attachments before the workers, gives each worker a handle, and ends them after the workers. The
+runtime and pubsub share these types, and do not import each other.
 """
 
 from abc import abstractmethod
@@ -14,11 +14,10 @@ from tidewheel.progress import Time
 
 @dataclass(frozen=True, slots=True)
 class AttachmentHost:
-    """The job that starts an attachment, as the attachment sees it.
+    """The job of an attachment.
 
-    ``pump``, on the local engine only, runs the job one round in the calling thread and returns False if there was
-    nothing to do. ``nodes``, on Ray only, has the id of each worker's node. ``keeps_snapshots`` tells whether the job
-    may go on from a snapshot, or go back to one.
+    ``pump``, on the local engine, runs the job one round in the calling thread; False if there was no work. ``nodes``,
+    on Ray, has the id of each worker's node; ``keeps_snapshots`` tells whether the job may restart from a snapshot.
     """
 
     job: str
@@ -30,31 +29,28 @@ class AttachmentHost:
 
 
 class RunningAttachment(Protocol):
-    """An attachment that has been started."""
+    """A started attachment."""
 
     handles: Sequence[Any]
     """One handle for each worker; on Ray they are pickled and sent to it."""
 
     @property
     def problem(self) -> str | None:
-        """What keeps it from its work, as of a moment ago, while it runs nevertheless; None if nothing does."""
+        """A problem of a moment ago that hinders it, while it runs; None for none."""
 
     @property
     def pending(self) -> Sequence[Any]:
-        """The calls of Ray whose answers `check` receives; it is to be called when there is one."""
+        """The Ray calls whose answers `check` receives."""
 
     @property
     def has_ended(self) -> bool:
-        """Whether it needs nothing more of the job, once the workers have done all work; the job ends with that."""
+        """Whether it needs nothing more of the job, once the workers have done all work; the job then ends."""
 
     def check(self) -> None:
-        """Raise a `TidewheelError` if something of it has died while the job runs; do not wait."""
+        """Raise a `TidewheelError` if a part of it has died; do not wait."""
 
     def go_back(self, nodes: Sequence[str]) -> None:
-        """Prepare for workers, on these nodes, that go back to a snapshot; the handles are for them from then on.
-
-        Raises a `TidewheelError` if that cannot be.
-        """
+        """Prepare for workers on these nodes that return to a snapshot and get new handles."""
 
     @abstractmethod
     def wait_for_subscribers(self, count: int, timeout_s: float) -> None:
@@ -65,21 +61,21 @@ class RunningAttachment(Protocol):
 
     @abstractmethod
     def statistics(self) -> Sequence[Mapping[str, int]]:
-        """Return counts of what each of its parts has done, by name; none of a part that does not answer."""
+        """Return counts of each of its parts, by name; none of a part that does not answer."""
 
     @abstractmethod
     def finish(self, error: str | None, timeout_s: float, *, on_purpose: bool = False) -> None:
-        """End it within ``timeout_s`` seconds: after completion if ``error`` is None, else telling whom it concerns.
+        """End it within ``timeout_s`` seconds: as complete if ``error`` is None, else with the error for its users.
 
-        ``on_purpose`` says that the error is none: the user has stopped the job.
+        ``on_purpose`` says that the user has stopped the job.
         """
 
 
 class Attachment(Protocol):
-    """The description of something to be started beside a job."""
+    """The description of an attachment."""
 
     def start(self, host: AttachmentHost) -> RunningAttachment:
-        """Start it; raise if that cannot be done, and then leave nothing behind."""
+        """Start it; if that fails, raise and leave nothing behind."""
 
 
 class RunningTelemetry(Protocol):
@@ -87,36 +83,36 @@ class RunningTelemetry(Protocol):
 
     @property
     def listeners(self) -> int:
-        """How many subscribers there are; what is published for other processes counts as one at least."""
+        """The number of subscribers; publishing for other processes counts as at least one."""
 
     def open(self) -> None:
-        """Publish for other processes of the cluster, too, from soon on; do not wait. Idempotent."""
+        """Publish also for other processes of the cluster, soon; do not wait; idempotent."""
 
     def publish(self, record: Mapping[str, Any]) -> None:
         """Publish a record as the next epoch; do not wait for subscribers."""
 
     def finish(self) -> None:
-        """End the topic within about a second. Idempotent."""
+        """End the topic within about a second; idempotent."""
 
 
 class LivePage(Protocol):
     """The live page of the jobs of a process."""
 
     def show(self, job: str) -> None:
-        """Show a job of this process; the first call tells the user where the page is."""
+        """Show a job of this process; the first call tells the user the address."""
 
 
 class Telemetry(Protocol):
-    """The description of the topic on which a job describes itself."""
+    """The description of a job's telemetry topic."""
 
     def start(self, host: AttachmentHost, came: Callable[[], None]) -> RunningTelemetry:
-        """Start it: nothing runs before ``came`` is called, from any thread, as a subscriber has come."""
+        """Start it; nothing runs before a subscriber comes and ``came`` is called, on any thread."""
 
     def page(self) -> LivePage:
-        """Return the live page of this process, which the first call starts; raise if that cannot be done."""
+        """Return the live page of this process, which the first call starts; may raise."""
 
     def view(self, job: str, chosen: tuple[str, str]) -> Any | None:
-        """Return a live view of a job of this process, for a notebook to display; None if that cannot be.
+        """Return a live view of a job of this process, for a notebook; None if that is impossible.
 
-        ``chosen`` is what is chosen in it, such as ``("probe", "done")``, or ``("none", "")``.
+        ``chosen`` is a choice in it, such as ``("probe", "done")``, or ``("none", "")``.
         """

@@ -1,11 +1,10 @@
 """Work that may wait while a loop has other things to do: it gets a share of the loop's time, in short turns.
 
-A loop that does all its work in the order in which it comes does nothing else during a long piece. So the long piece is
-cut into turns of a few milliseconds. After each turn the loop does what else has come, and then waits: the turns
-together take one `SHARE`th of the time. A loop that has nothing else to do does not wait.
+A long piece of work is cut into turns of a few milliseconds, which together take one `SHARE`th of the loop's time while
+it has other work.
 
-Each turn gives other processes work, too: they read what it has sent. Where the machine has no free core, they take it
-from those that the loop serves otherwise. There the turns take one `SMALL_SHARE`th.
+Each turn also gives other processes work; without a free core, that takes time from the loop's other users, so turns
+then take one `SMALL_SHARE`th.
 """
 
 import asyncio
@@ -30,7 +29,7 @@ _SCHEDULED: Final = Path("/proc/thread-self/schedstat")
 
 
 def time_scheduled() -> tuple[int, int]:
-    """Return for how many nanoseconds this thread has run, and has waited for a core; zeros if the system has no such.
+    """Return how many nanoseconds this thread has run, and has waited for a core; zeros if unknown.
 
     Source: "Scheduler Statistics" in the documentation of the Linux kernel.
     """
@@ -47,8 +46,8 @@ class BackgroundTurns:
     Args:
         loop: the loop, on whose thread all calls are.
         turn: does a piece of the work; returns whether there is more.
-        progress: returns a number that changes as the loop does its other work.
-        scheduled: returns for how long the thread of the loop has run, and has waited for a core, in the same unit.
+        progress: returns a number that changes with the loop's other work.
+        scheduled: returns how long the loop's thread has run, and has waited for a core, in one unit.
     """
 
     def __init__(
@@ -67,7 +66,7 @@ class BackgroundTurns:
         self._next_s = 0.0
 
     def wake(self) -> None:
-        """Have the next turn taken when it is due: there is work."""
+        """Take the next turn when it is due: there is work."""
         if self._next is None:
             wait_s = self._next_s - self._loop.time()
             later = self._loop.call_soon if wait_s <= 0 else partial(self._loop.call_later, wait_s)
@@ -94,7 +93,7 @@ class BackgroundTurns:
 
 
 class CoreScarcity:
-    """Whether a thread has lately had to wait for a core. What was longer ago counts less: half as much at each look.
+    """Whether a thread has lately waited for a core; the past counts half at each look.
 
     Args:
         scheduled: as for `BackgroundTurns`.
@@ -111,7 +110,7 @@ class CoreScarcity:
         self._ran = self._waited = 0.0
 
     def look(self) -> bool:
-        """Return whether cores are short; to be called again and again."""
+        """Return whether cores are short; called repeatedly."""
         before, self._seen = self._seen, self._scheduled()
         self._ran = self._ran / 2 + self._seen[0] - before[0]
         self._waited = self._waited / 2 + self._seen[1] - before[1]

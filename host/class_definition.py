@@ -1,7 +1,7 @@
-"""The identity of a class of the main program, which says whether a class in another process is the same one.
+"""The identity of a class of the main program, by which another process finds its own class.
 
-Two runs of a program, and two processes of a run, define a class with equal names, code and fields. So the identity
-travels with what names a class, and each process finds its own class by it.
+Two runs of a program, and two processes of a run, define a class with equal names, code and fields, so this identity
+travels with the name.
 """
 
 import dataclasses
@@ -48,9 +48,9 @@ class ClassDefinition(NamedTuple):
 
     Attributes:
         name: the qualified name.
-        code: a digest of methods and attributes, also of base classes and the metaclass if these are the program's.
-        fields: what an instance has, in order; members for an Enum. None if the class does not say.
-        replaced: the digests of the definitions that the class had before in the same run, as in a notebook.
+        code: a digest of methods and attributes, also of the program's base classes and metaclass.
+        fields: the fields of an instance, or members of an Enum, in order; None if unknown.
+        replaced: the digests of earlier definitions in the same run, as in a notebook.
     """
 
     name: str
@@ -64,7 +64,7 @@ class ClassDefinition(NamedTuple):
         return _MARK + json.dumps(self)
 
     def is_replaced_by(self, other: "ClassDefinition") -> bool:
-        """Tell whether the program has defined the class again since this definition."""
+        """Tell whether the program has defined the class again since."""
         return self.code in other.replaced
 
 
@@ -84,7 +84,7 @@ def parsed(text: str) -> ClassDefinition | None:
 
 
 def class_of_program(name: str) -> type | None:
-    """Return the class that the main program of this process has under a qualified name, None if it has none."""
+    """Return this process's class of the main program with a qualified name, None for none."""
     found: Any = sys.modules.get(PROGRAM)
     for part in name.split("."):
         found = getattr(found, part, None)
@@ -95,8 +95,8 @@ def class_of_program(name: str) -> type | None:
 def can_read(kind: type, fields: tuple[str, ...] | None) -> bool:
     """Tell whether instances that were pickled with some fields can be of a class.
 
-    They can if the fields are the same, if more with defaults have been appended, or if the class says by a method of
-    its own, such as ``__setstate__``, how it is unpickled. An Enum needs all members.
+    They can if the fields are the same, if only fields with defaults were appended, or if the class controls its
+    unpickling, as by ``__setstate__``; an Enum needs all members.
     """
     has = _fields(kind)
     if has is None or fields is None or has == fields or _has_own_pickling(kind):
@@ -117,7 +117,6 @@ def _fields(kind: type) -> tuple[str, ...] | None:
 
 
 def _has_default(kind: type, name: str) -> bool:
-    """Tell whether an instance that was pickled without a field has a value for it."""
     if issubclass(kind, tuple):
         return name in getattr(kind, "_field_defaults", ())
     default = getattr_static(kind, name, dataclasses.MISSING)
@@ -130,7 +129,6 @@ def _has_own_pickling(kind: type) -> bool:
 
 
 def _form_of_class(kind: type) -> list[Any]:
-    """Return plain values whose `repr` is equal for equal definitions, in every process."""
     parents = (*kind.__bases__, type(kind))
     forms = [_form_of_class(one) if one.__module__ == PROGRAM else _name(one) for one in parents]
     return [_name(kind), forms, sorted(_attributes(kind)), _fields(kind)]

@@ -1,8 +1,8 @@
-"""The private parts of cloudpickle that tidewheel uses, all of them.
+"""All private parts of cloudpickle that tidewheel uses.
 
-cloudpickle has a tracker of the classes that it pickles by value. It knows by their ids those that have come, so that a
-class which comes twice is one class. Ray brings a copy of cloudpickle, with a tracker of its own.
-``tests/unit/host/test_cloudpickle_internals.py`` says what is relied on.
+cloudpickle tracks the classes that it pickles by value, by id, so that a class that arrives twice is one class. Ray has
+a copy of cloudpickle with its own tracker. ``tests/unit/host/test_cloudpickle_internals.py`` says what tidewheel relies
+on.
 """
 
 import sys
@@ -15,26 +15,26 @@ import cloudpickle
 
 
 class ClassTracker(Protocol):
-    """The tracker of a process, for all copies of cloudpickle; see `tidewheel.host.program_classes`."""
+    """The tracker of a process for all copies of cloudpickle; see `tidewheel.host.program_classes`."""
 
     def id_of(self, kind: Any) -> str:
         """Return the id of a class or type variable."""
 
     def tracked(self, id_: str, came: Any) -> Any:
-        """Return the class that has an id: one that is here, else the one that came with it."""
+        """Return the class of an id: the present one, else the received one."""
 
     def fill(self, kind: Any, state: Any, set_state: Callable[[Any, Any], Any]) -> Any:
-        """Give a class the attributes that came with it by ``set_state(kind, state)``, or leave it; return it."""
+        """Give a class its received attributes by ``set_state(kind, state)``, or leave it; return it."""
 
     def adopt(self, ids: Iterable[tuple[Any, str]]) -> None:
         """Track the classes of a tracker that is replaced."""
 
 
 def track_by(tracker: ClassTracker) -> None:
-    """Have cloudpickle, and Ray if it is imported, use a tracker. Idempotent.
+    """Let cloudpickle, and Ray if it is imported, use a tracker; idempotent.
 
-    Relies on ``_DYNAMIC_CLASS_TRACKER_BY_CLASS``, ``_DYNAMIC_CLASS_TRACKER_BY_ID`` and their lock, on the calls ``get``
-    and ``setdefault`` of these, and on ``_class_setstate``, which gives a class its attributes.
+    Relies on ``_DYNAMIC_CLASS_TRACKER_BY_CLASS``, ``_DYNAMIC_CLASS_TRACKER_BY_ID``, their lock and their calls of
+    ``get`` and ``setdefault``, and on ``_class_setstate``.
     """
     modules: list[Any] = [cloudpickle.cloudpickle, sys.modules.get("ray.cloudpickle.cloudpickle")]
     for module in modules:

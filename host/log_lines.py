@@ -1,7 +1,6 @@
-"""Lines of the log: the fields of an event, its line of JSON, the handler that writes such lines, and its settings.
+"""Lines of the log: an event's fields, its JSON line, its handler and its settings.
 
-The message of a record names job, operator and worker for people. Its fields name them for programs: a record has those
-that its event is about, as attributes. The module `logging` calls them ``extra``.
+A record's message names job, operator and worker for people, and its attributes (``extra`` in `logging`) for programs.
 """
 
 import logging
@@ -28,7 +27,7 @@ _OF_LOGGING = {*vars(logging.makeLogRecord({})), "asctime", "message", "taskName
 
 
 def about(job: str | None = None, *, operator: str | None = None, worker: int | None = None) -> dict[str, object]:
-    """Return the ``extra`` of an event, without what is None.
+    """Return the ``extra`` of an event, without None.
 
     >>> about("sums-d24a72a9", worker=1)
     {'job': 'sums-d24a72a9', 'worker': 1}
@@ -44,8 +43,7 @@ JSON_BEGIN = r'^\{"time":"'
 class JsonLines(logging.Formatter):
     """Formats a record as one line of JSON: ``time``, ``level``, ``logger``, ``message``, then its fields.
 
-    The time is that of the record, in UTC, as ISO 8601 writes it. A traceback is in ``error``. Values that JSON does
-    not have are their ``str``.
+    The time is in UTC, as ISO 8601; a traceback is in ``error``; values without JSON form are their ``str``.
 
     >>> record = logging.LogRecord("mine", logging.INFO, "", 0, "it is %s", ("late",), None)
     >>> vars(record).update(created=0.5, **about("sums"))
@@ -74,12 +72,12 @@ class JsonLines(logging.Formatter):
 
 
 def printable(value: object) -> str:
-    """Return the text of a value in characters that UTF-8 has."""
+    """Return the text of a value in UTF-8 characters."""
     return str(value).encode(errors="backslashreplace").decode()
 
 
 class _Lines(logging.StreamHandler[TextIO]):
-    """The handler that `write_lines` adds. There is one of a logger at most."""
+    """The one handler that `write_lines` adds to a logger."""
 
 
 def write_lines(
@@ -89,15 +87,15 @@ def write_lines(
     stream: TextIO | None = None,
     fields: Callable[[], Mapping[str, object]] = dict,
 ) -> None:
-    """Have this process write lines as its configuration says. What the program has configured stays otherwise.
+    """Let this process write lines as configured; other settings of the program stay.
 
     Args:
-        level: the level of the logger from now on; ``"NOTSET"`` leaves it as it is.
-        form: ``"json"`` writes lines of JSON, and the handlers of loggers above receive none. ``"text"`` writes lines
-            only if a level is given, and no handler is there.
+        level: the level of the logger; ``"NOTSET"`` leaves it.
+        form: ``"json"`` writes JSON lines, which handlers of loggers above do not receive. ``"text"`` writes lines only
+            with a level and without another handler.
         logger: the name of the logger, None for the root.
-        stream: where the lines go, by default standard error.
-        fields: returns the fields of a record that is logged on this thread; the record's own go first.
+        stream: by default standard error.
+        fields: returns fields of this thread's records; a record's own go first.
     """
     redact_records()
     found = logging.getLogger(logger)
@@ -116,12 +114,11 @@ def write_lines(
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """The way in which a process logs. A process hands it to the actors that it starts.
+    """How a process logs; it passes this to the actors that it starts.
 
     Attributes:
         level: the level of the logger ``tidewheel``.
-        form: the form of the lines.
-        fields: the fields of each line, which name what the process is for.
+        fields: the fields of each line, which name the purpose of the process.
     """
 
     level: int
@@ -130,17 +127,17 @@ class LogSettings:
 
     @classmethod
     def here(cls, **fields: object) -> Self:
-        """Return the settings of this process, for one that is for something else."""
+        """Return this process's settings with other fields."""
         ours = [one for name in ("tidewheel", None) for one in logging.getLogger(name).handlers]
         is_json = any(isinstance(one, _Lines) and isinstance(one.formatter, JsonLines) for one in ours)
         return cls(logging.getLogger("tidewheel").getEffectiveLevel(), "json" if is_json else "text", fields)
 
     def use(self, fields: Callable[[], Mapping[str, object]] = dict, stream: TextIO | None = None) -> None:
-        """Have this process, which is an actor's, log in this way. In text, Python itself shows WARNING and above.
+        """Let this actor process log in this way; in text, Python itself shows WARNING and above.
 
         Args:
-            fields: returns further fields of a record that is logged on this thread.
-            stream: where lines of JSON go, by default standard error.
+            fields: returns more fields of this thread's records.
+            stream: of JSON lines, by default standard error.
         """
         redact_records()
         logging.getLogger("tidewheel").setLevel(self.level)
@@ -152,7 +149,7 @@ class LogSettings:
 
 @cache
 def redact_records() -> None:
-    """Have what tidewheel logs in this process be without secrets, whichever handler writes it. Idempotent."""
+    """Remove secrets from tidewheel's log records in this process, for every handler; idempotent."""
     logging.setLogRecordFactory(partial(_redacted, logging.getLogRecordFactory()))
 
 

@@ -1,4 +1,4 @@
-"""Another process of this node: whether a signal has stopped it, and its end."""
+"""Another process of this node: whether a signal has stopped it, and how to end it."""
 
 import os
 import signal
@@ -11,16 +11,10 @@ _STOPPED = b"T"
 
 
 class OtherProcess:
-    """A process of the same user on this node. To be closed.
-
-    Args:
-        pid: its number.
+    """A process of the same user on this node, to be closed.
 
     Raises:
-        OSError: there is none of that number, or the system has no descriptors for processes.
-
-    Attributes:
-        pid: the same.
+        OSError: there is none of that id, or the system has no descriptors for processes.
     """
 
     def __init__(self, pid: int) -> None:
@@ -29,7 +23,7 @@ class OtherProcess:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether SIGSTOP or the like has stopped it; not if a debugger holds it, or if the system does not tell."""
+        """Whether SIGSTOP or the like has stopped it, as far as the system tells; not for a debugger."""
         try:
             stat = Path(f"/proc/{self.pid}/stat").read_bytes()
         except OSError:
@@ -37,12 +31,12 @@ class OtherProcess:
         return stat[stat.rfind(b")") + 1 :].split()[:1] == [_STOPPED]
 
     def kill(self) -> None:
-        """End it at once, if it has not ended; a stopped one, too."""
+        """End it at once, even a stopped one."""
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._descriptor, signal.SIGKILL)
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release its descriptor."""
         os.close(self._descriptor)
 
     def __enter__(self) -> Self:

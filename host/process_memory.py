@@ -1,4 +1,4 @@
-"""Memory in the processes of workers, publishers and relays: that of the C library, and what Python collects."""
+"""Memory in the processes of workers, publishers and relays: the C library's, and Python's garbage collection."""
 
 import ctypes
 import gc
@@ -19,11 +19,11 @@ _LARGEST_BYTES = 32 << 20
 
 
 def keep_freed_memory() -> None:
-    """Have arrays of up to 32 MiB allocated from memory that was freed before, of which each thread keeps up to 64 MiB.
+    """Allocate arrays of up to 32 MiB from freed memory, of which each thread keeps up to 64 MiB.
 
-    By default larger arrays than 128 KiB are given back to the system at once, and smaller ones where many are freed
-    together; each new one costs a page fault for every 4 KiB: hashing 65,536 integers takes 0.7 to 0.9 ms instead of
-    0.1. Does nothing with another C library. Source: mallopt(3).
+    By default larger arrays than 128 KiB, and many freed together, return to the system, and new ones cost a page fault
+    for every 4 KiB: hashing 65,536 integers takes 0.7 to 0.9 ms instead of 0.1. No effect with another C library.
+    Source: mallopt(3).
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
@@ -34,23 +34,23 @@ def keep_freed_memory() -> None:
 
 
 def collect_rarely() -> None:
-    """Have Python look for cycles of garbage after 20,000 new objects, not 700, and not among what is there now.
+    """Collect garbage cycles after 20,000 new objects, not 700, and not among present objects.
 
-    Records and what is counted of them are many objects that live for a while, and in no cycles. What the modules of
-    Ray and others have made never goes. Source: the documentation of Python's ``gc.freeze`` and ``gc.set_threshold``.
+    Records and their counts are many objects without cycles that live for a while, and modules never go. Source: the
+    documentation of Python's ``gc.freeze`` and ``gc.set_threshold``.
     """
     gc.freeze()
     gc.set_threshold(_MANY_OBJECTS, _OFTEN, _OFTEN)
 
 
 class ProcessUse(msgspec.Struct, frozen=True):
-    """What a process uses.
+    """The resources of a process.
 
     Attributes:
         pid: its number.
         node: the name of its host.
-        rss: the bytes of memory that it has; 0 where the system does not tell.
-        cpu_seconds: the seconds of all its threads on a CPU.
+        rss: its bytes of memory; 0 if unknown.
+        cpu_seconds: the CPU seconds of all its threads.
     """
 
     pid: int
@@ -60,7 +60,7 @@ class ProcessUse(msgspec.Struct, frozen=True):
 
 
 def process_use() -> ProcessUse:
-    """Return what this process uses now; takes some microseconds."""
+    """Return this process's resources, in some microseconds."""
     try:
         pages = int(Path("/proc/self/statm").read_bytes().split()[1])
     except (OSError, ValueError, IndexError):

@@ -1,20 +1,18 @@
-"""The classes of the main program, of which each process has one whichever way they come.
+"""The classes of the main program: each process has one for each, however they arrive.
 
-No other process can import the main program, so its classes are pickled by value. Unpickled twice, a class would be two
-classes: records would fail ``isinstance`` and ``==`` in operators. cloudpickle has a table against that, the tracker.
-It has the class that came with an id. But cloudpickle and Ray, which brings a copy of cloudpickle, have a tracker each,
-and the ids are random. Here both get one tracker, in which the id of a class of the main program is its definition.
+Other processes cannot import the main program, so its classes are pickled by value; unpickled twice, they would be two
+classes, and ``isinstance`` and ``==`` would fail. Against that cloudpickle has a tracker of classes by id, but Ray's
+copy has another, and ids are random. Here both get one tracker, in which a class of the main program has its definition
+as id.
 
-Which class a definition stands for depends on the process:
+The class of a definition depends on the process:
 
-- In a process whose main program has a class of that name, it is that class, as with the classes of modules. It has to
-  be able to read the fields. If the program has defined the class again with other code, as a cell of a notebook does,
-  what comes from before is an error.
-- In a worker it is the class that came first, under the same conditions. What its operators use came first of all.
-- In any other process, such as a publisher, it is a class that came with the same code or with fields that fit, else a
-  further class.
+- In a process whose main program has a class of that name, it is that class, if it can read the fields; if the program
+  has defined the class again with other code, as in a notebook, older data are an error.
+- In a worker it is the class that came first, under the same conditions; that of its operators came first of all.
+- In any other process, such as a publisher, it is a class with the same code or fitting fields, else a further class.
 
-Other classes that travel by value, such as those of functions, have random ids in the same tracker.
+Other classes pickled by value, such as those in functions, have random ids in the same tracker.
 """
 
 import io
@@ -47,13 +45,11 @@ PROTOCOL = 5
 
 
 class ClassChanged(TidewheelError):  # noqa: N818 - named for what it says
-    """Something was pickled with another definition of a class of the main program than the one that is here."""
+    """A pickle has another definition of a class of the main program than this process."""
 
 
 class ProgramClasses:
-    """The tracker of one process: the classes that are pickled by value here, and those that have come by value.
-
-    Classes that nothing else uses are forgotten.
+    """The tracker of one process: the classes that it pickles by value or has received by value, while used.
 
     Attributes:
         is_worker: whether the process runs operators of one program.
@@ -71,7 +67,7 @@ class ProgramClasses:
         self._lock = threading.RLock()
 
     def id_of(self, kind: Any) -> str:
-        """Return the id of a class, or of a type variable; one that has none yet is made here."""
+        """Return the id of a class or type variable, a new one if needed."""
         with self._lock:
             found = self._ids.get(kind)
             if found is None:
@@ -90,10 +86,10 @@ class ProgramClasses:
         return definition
 
     def tracked(self, id_: str, came: Any) -> Any:
-        """Return the class that an id stands for: one that is here, else the one that came with it.
+        """Return the class of an id: the present one, else the received one.
 
-        Only workers refuse another definition than theirs, and `checked` blocks: what the program does with Ray or
-        cloudpickle besides is its own.
+        Only workers and `checked` blocks refuse other definitions than theirs; other uses of Ray or cloudpickle are the
+        program's own.
 
         Raises:
             ClassChanged: this process has another definition of the class.
@@ -113,7 +109,7 @@ class ProgramClasses:
             return found
 
     def of(self, definition: ClassDefinition) -> type | None:
-        """Return the class of this process that a definition stands for, None if it has none.
+        """Return this process's class of a definition, None for none.
 
         Raises:
             ClassChanged: this process has another definition of the class.
@@ -126,7 +122,6 @@ class ProgramClasses:
             return self._fitting(definition, {own: parsed(self.id_of(own)) or definition_of(own)}, is_own=True)
 
     def _named(self, name: str) -> dict[type, ClassDefinition]:
-        """Return the classes of main programs that a qualified name leads to, with their definitions."""
         known = {kind: parsed(self._ids[kind]) for kind in self._with_name(name)}
         found = {kind: definition for kind, definition in known.items() if definition is not None}
         return found or {kind: definition_of(kind) for kind in known if kind in self._adopted}
@@ -149,35 +144,35 @@ class ProgramClasses:
         return None
 
     def with_name(self, name: str) -> type | None:
-        """Return the class of a main program that has a qualified name; None if there are none or several here."""
+        """Return the main program's class of a qualified name; None if there are none or several."""
         with self._lock:
             known = self._with_name(name)
             return known[0] if len(known) == 1 else None
 
     def pickled(self, kind: type) -> bytes:
-        """Return a class pickled by value, as it was at the first call since `pickle_anew`."""
+        """Return a class pickled by value, as at the first call since `pickle_anew`."""
         found = self._pickles.get(kind)
         if found is None:
             found = self._pickles[kind] = cloudpickle.dumps(kind, PROTOCOL)
         return found
 
     def pickle_anew(self) -> None:
-        """Pickle each class again, as the program may have defined since what its methods use."""
+        """Pickle each class again, since the program may have changed what its methods use."""
         self._pickles.clear()
 
     def is_filled(self, kind: Any) -> bool:
-        """Tell whether a class has all its attributes; one that comes by value is empty at first."""
+        """Tell whether a class has all its attributes; one by value is empty at first."""
         return kind in self._made_here or kind in self._complete
 
     def fill(self, kind: Any, state: Any, set_state: Callable[[Any, Any], Any]) -> Any:
-        """Give a class that came by value its attributes, unless they are here: a program's own are never replaced."""
+        """Give a class by value its attributes, unless they are here: a program's own are never replaced."""
         if kind not in self._made_here and not (self.is_worker and kind in self._complete):
             set_state(kind, state)
             self._complete.add(kind)
         return kind
 
     def adopt(self, ids: Iterable[tuple[Any, str]]) -> None:
-        """Track the classes that another tracker has."""
+        """Track the classes of another tracker."""
         with self._lock:
             for kind, id_ in ids:
                 self._by_id.setdefault(id_, kind)
@@ -193,7 +188,7 @@ CLASSES = ProgramClasses()
 
 @contextmanager
 def checked() -> Iterator[None]:
-    """Raise ClassChanged if Ray brings, in the block, a record of a class that the program has defined again since."""
+    """Raise ClassChanged if Ray brings, in the block, a record of a class that the program has since defined again."""
     before = _IS_CHECKED.set(True)
     try:
         yield
@@ -202,12 +197,12 @@ def checked() -> Iterator[None]:
 
 
 def share_tracker() -> None:
-    """Have cloudpickle, and Ray if it is imported, track classes in `CLASSES`. Idempotent."""
+    """Let cloudpickle, and Ray if it is imported, track classes in `CLASSES`; idempotent."""
     track_by(CLASSES)
 
 
 class ByValuePickler(cloudpickle.Pickler):  # type: ignore[misc] # it has no types
-    """A pickler that writes of a class of the main program its definition, and how it is made where it is unknown."""
+    """A pickler that writes for a class of the main program its definition, and how to make it."""
 
     def reducer_override(self, value: Any) -> Any:
         """Return what a value is pickled as."""
@@ -219,7 +214,7 @@ class ByValuePickler(cloudpickle.Pickler):  # type: ignore[misc] # it has no typ
 
 
 def dump_by_value(value: Any, protocol: int, buffer_callback: Any = None) -> bytes:
-    """Return ``value`` pickled; what other processes cannot import is pickled by value."""
+    """Return ``value`` pickled; parts that other processes cannot import go by value."""
     file = io.BytesIO()
     ByValuePickler(file, protocol, buffer_callback).dump(value)
     return file.getvalue()

@@ -1,11 +1,10 @@
-"""The Ray cluster of this process: how the process joins it, loses it and leaves it, and its ids there.
+"""The Ray cluster of this process: joining, losing and leaving it, and ids in it.
 
-A process joins once, whichever layer asks first. Ray cannot be joined by two threads at a time: one of them fails, or
-keeps half a connection. So a lock holds the others back.
+A process joins once, under a lock, since two threads that join Ray at a time fail or get half a connection.
 
-A cluster is gone when neither its control store nor the raylet of this node listens. Ray tells a driver nothing of
-that. After a minute it ends the driver's process. Before, `lost` says so, and the next call that needs a cluster leaves
-the one that is gone and joins another.
+A cluster is gone when neither its control store nor this node's raylet listens. Ray ends a driver's process a minute
+later, without notice; before, `lost` says so, and the next call that needs a cluster leaves the old one and joins
+another.
 """
 
 import errno
@@ -42,7 +41,7 @@ _NO_PROCESS_LISTENS = {errno.ECONNREFUSED, errno.ENOENT}
 
 @cache
 def actor_class(kind: type) -> Any:
-    """Return the class of Ray actors of a class, always the same: for each that Ray makes, it keeps memory for ever."""
+    """Return the Ray actor class of a class, always the same, since Ray keeps memory for each for ever."""
     import ray
 
     return ray.remote(kind)
@@ -50,17 +49,17 @@ def actor_class(kind: type) -> Any:
 
 @keeping_sigterm()
 def connect(failure: type[TidewheelError], within_s: float = _CONNECT_TIMEOUT_S) -> None:
-    """Make this process a driver of a Ray cluster, unless it is part of one already.
+    """Make this process a driver of a Ray cluster, unless it is part of one.
 
-    The cluster is the one that ``RAY_ADDRESS`` names, else the one that ``ray start`` has started on this machine, else
-    a new one that ends with this process. It is never one that another program has started for itself.
+    The cluster is that of ``RAY_ADDRESS``, else that of ``ray start`` on this machine, else a new one that ends with
+    this process; never one that another program has started for itself.
 
     Args:
         failure: the type of the error.
         within_s: how long to wait for an answer of the cluster, in seconds; ten at most.
 
     Raises:
-        TidewheelError: there is no connection to that cluster; its type is ``failure``.
+        TidewheelError: there is no connection; its type is ``failure``.
     """
     with _JOINING:
         if _is_part(failure, _LEAVES_WITHIN_S):
@@ -73,11 +72,10 @@ def connect(failure: type[TidewheelError], within_s: float = _CONNECT_TIMEOUT_S)
 
 @keeping_sigterm()
 def connect_to_running(failure: type[TidewheelError], within_s: float = _CONNECT_TIMEOUT_S) -> None:
-    """Make this process a driver of the running cluster, unless it is part of one already.
+    """Make this process a driver of the running cluster, unless it is part of one.
 
-    The cluster is the one that ``RAY_ADDRESS`` names, else the one that ``ray start`` has started on this machine, else
-    the only one that runs there. None is started. If this process has lost its cluster, it leaves that in the
-    background.
+    The cluster is that of ``RAY_ADDRESS``, else that of ``ray start`` on this machine, else the only one that runs
+    here; none is started. A lost cluster is left in the background.
 
     Args:
         failure: the type of the error.
@@ -96,13 +94,13 @@ def connect_to_running(failure: type[TidewheelError], within_s: float = _CONNECT
 
 
 def are_several_here() -> bool:
-    """Whether clusters run on this machine of which `connect_to_running` picks none."""
+    """Whether clusters run on this machine among which `connect_to_running` does not choose."""
     started, running = ray_internals.clusters_here()
     return os.environ.get("RAY_ADDRESS", "") in _NO_ADDRESS and started is None and len(running) > 1
 
 
 def cluster() -> str:
-    """Return the address and the namespace of this process in its cluster, for people; empty without a cluster."""
+    """Return the address and namespace of this process in its cluster; empty without a cluster."""
     import ray
 
     if not ray.is_initialized():
@@ -111,16 +109,16 @@ def cluster() -> str:
 
 
 def other_clusters() -> list[str]:
-    """Return the addresses of the clusters that run on this machine, but for the one of this process."""
+    """Return the addresses of this machine's other clusters."""
     joined = ray_internals.joined_at()
     return [address for address in ray_internals.clusters_here()[1] if joined is None or address != joined[0]]
 
 
 def lost() -> str:
-    """Return a clause that says that the cluster of this process is gone; empty if it is there, or there is none.
+    """Return a clause that this process's cluster is gone; empty if it is there, or there is none.
 
-    It takes as long as one way to the control store and back, and a second if that does not even refuse. The raylet,
-    which writes a line to its log each time, is asked only then.
+    It takes a round trip to the control store, a second if that does not even refuse; only then it asks the raylet,
+    which logs each time.
     """
     joined = ray_internals.joined_at()
     if joined is None or not is_out_of_reach():
@@ -133,7 +131,7 @@ def lost() -> str:
 
 
 def membership() -> Membership:
-    """Return the address, the raylet and the id of this process in its cluster; empty without a cluster."""
+    """Return the address, raylet and id of this process in its cluster; empty without a cluster."""
     import ray
 
     if not ray.is_initialized():
@@ -143,9 +141,9 @@ def membership() -> Membership:
 
 
 def left(former: Membership) -> str:
-    """Return a clause that says that a cluster is gone, or that this process has left it; empty if it is part of it.
+    """Return a clause that a cluster is gone or was left by this process; empty if it is part of it.
 
-    Ray's handles of what belongs to a cluster are useless then, also if this process has joined another.
+    Ray's handles of that cluster are then useless, even in another cluster.
     """
     if former and former == membership():
         return lost()
@@ -153,7 +151,7 @@ def left(former: Membership) -> str:
 
 
 def is_out_of_reach() -> bool:
-    """Whether this process has no control store, or it does not listen: most calls of Ray would wait for it."""
+    """Whether this process's control store is missing or does not listen: most calls of Ray would wait for it."""
     joined = ray_internals.joined_at()
     try:
         if joined is not None:
@@ -166,7 +164,7 @@ def is_out_of_reach() -> bool:
 def namespace() -> str:
     """Return this process's Ray namespace if its driver chose one, otherwise ``"tidewheel"``.
 
-    Ray gives a driver that chooses none a fresh UUID, in which no other process could find anything.
+    By default Ray uses a new UUID, in which no other process could find anything.
     """
     import ray
 
@@ -179,14 +177,14 @@ def namespace() -> str:
 
 
 def process_id() -> str:
-    """Return the id of this process, unique in the cluster; the names of its subscribers start with it."""
+    """Return the id of this process, unique in the cluster, with which its subscribers' names start."""
     import ray
 
     return str(ray.get_runtime_context().get_worker_id())
 
 
 def node_id() -> str:
-    """Return the id of the node of the cluster that this process is on."""
+    """Return the id of this process's node."""
     import ray
 
     return str(ray.get_runtime_context().get_node_id())
@@ -216,7 +214,6 @@ def _is_part(failure: type[TidewheelError], leaves_within_s: float) -> bool:
 
 
 def _only_cluster_here(failure: type[TidewheelError]) -> str:
-    """Return the address of the cluster that ``ray start`` has started here, else of the only one that runs here."""
     started, running = ray_internals.clusters_here()
     named = "with RAY_ADDRESS, --address or ray.init"
     if not running:
@@ -251,14 +248,12 @@ def _join(address: str, failure: type[TidewheelError], within_s: float, **option
 
 
 def _use_joined() -> None:
-    """Have Ray do what this process needs: for classes of the main program, and if it loses its cluster."""
     share_tracker()
     ray_internals.show_exceptions_without_ray(is_out_of_reach)
     ray_internals.never_join_from_our_threads()
 
 
 def _place(address: str) -> str:
-    """Return the ``host:port`` of a cluster's address, where this machine has its own host; empty if it has none."""
     import ray
 
     host, separator, port = address.removeprefix("ray://").rpartition(":")
@@ -292,6 +287,5 @@ def _require_control_store(address: str, within_s: float) -> None:
 
 
 def _call_at(address: str, within_s: float) -> None:
-    """Raise OSError if no process listens at ``host:port``."""
     host, _, port = address.rpartition(":")
     socket.create_connection((host.strip("[]"), int(port)), timeout=within_s).close()

@@ -1,7 +1,7 @@
-"""The private parts of Ray that tidewheel uses, all of them.
+"""All private parts of Ray that tidewheel uses.
 
-Ray may change them in any release. So `pyproject.toml` allows only releases of Ray that
-``tests/unit/host/test_ray_internals.py`` has passed with. That test says what each function relies on.
+Any release may change them, so `pyproject.toml` allows only releases that have passed
+``tests/unit/host/test_ray_internals.py``, which says what each function relies on.
 """
 
 import os
@@ -22,9 +22,9 @@ _NO_BACKPRESSURE = -1
 
 
 def available_by_node() -> "list[Mapping[str, float]]":
-    """Return the free resources of each node that lives.
+    """Return the free resources of each living node.
 
-    Relies on ``ray._private.state.available_resources_per_node``. Ray's public call returns the sum over all nodes.
+    Relies on ``ray._private.state.available_resources_per_node``; the public call returns only the sum.
     """
     from ray._private.state import available_resources_per_node
 
@@ -32,7 +32,7 @@ def available_by_node() -> "list[Mapping[str, float]]":
 
 
 def actor_id(actor: Any) -> str:
-    """Return the identifier of an actor, in hexadecimal digits.
+    """Return the hexadecimal id of an actor.
 
     Relies on ``ActorHandle._actor_id``, which stays the same when Ray restarts the actor.
     """
@@ -40,9 +40,9 @@ def actor_id(actor: Any) -> str:
 
 
 def node_of(actor: str) -> str:
-    """Return the node that an actor was last started on, both by identifier.
+    """Return the node id on which an actor, by id, was last started.
 
-    Relies on ``ray._private.state.actors``. Ray's public call, ``ray.util.state.get_actor``, needs the dashboard.
+    Relies on ``ray._private.state.actors``; the public ``ray.util.state.get_actor`` needs the dashboard.
 
     Raises:
         Exception: Ray does not know the actor, or its control store does not answer.
@@ -53,7 +53,7 @@ def node_of(actor: str) -> str:
 
 
 def owner_address(reference: "ObjectRef[Any]") -> bytes:
-    """Return the address of the process that owns an object, which a Java worker needs to read the object.
+    """Return the address of an object's owner, which a Java worker needs to read the object.
 
     Relies on ``CoreWorker.get_owner_address`` of ``ray._private.worker.global_worker``.
     """
@@ -61,13 +61,13 @@ def owner_address(reference: "ObjectRef[Any]") -> bytes:
 
 
 def call_java(actor: Any, method: str, *arguments: object) -> "ObjectRef[Any]":
-    """Call a method of a Java actor; return the object that the call makes.
+    """Call a method of a Java actor; return the resulting object.
 
-    Ray's own ``actor.method.remote`` refuses to call Java unless the whole process loads its code from files. With that
-    setting Ray exports no functions, so tasks of other threads fail. This function submits the call itself instead.
+    ``actor.method.remote`` calls Java only if the whole process loads its code from files; Ray then exports no
+    functions, and other threads' tasks fail. So this function submits the call itself.
 
-    Relies on the language, the identifier and the class that ``ActorHandle`` keeps, on ``JavaFunctionDescriptor`` with
-    the number of arguments as the signature, and on ``CoreWorker.submit_actor_task``.
+    Relies on the language, id and class in ``ActorHandle``, on ``JavaFunctionDescriptor`` with the number of arguments
+    as the signature, and on ``CoreWorker.submit_actor_task``.
     """
     import ray._raylet as raylet
 
@@ -96,9 +96,9 @@ def call_java(actor: Any, method: str, *arguments: object) -> "ObjectRef[Any]":
 
 
 def joined_at() -> tuple[str, str] | None:
-    """Return the ``host:port`` of the control store of this process's cluster, and the path of this node's raylet.
+    """Return the ``host:port`` of the control store, and the path of this node's raylet.
 
-    It is None if this process is part of no cluster, or uses Ray Client.
+    None without a cluster, or with Ray Client.
 
     Relies on ``node`` of ``ray._private.worker.global_worker``, with its ``gcs_address`` and ``raylet_socket_name``.
     """
@@ -107,7 +107,7 @@ def joined_at() -> tuple[str, str] | None:
 
 
 def dashboard_url() -> str:
-    """Return the address of the dashboard of this process's cluster, for a browser; empty if there is none.
+    """Return the address of the cluster's dashboard, for a browser; empty for none.
 
     Relies on ``ray._private.worker.get_dashboard_url``, which leaves out the protocol.
     """
@@ -121,10 +121,10 @@ def dashboard_url() -> str:
 
 
 def call_control_store(address: str) -> None:
-    """Connect to the control store of the cluster at ``host:port``, with this process's token, and disconnect.
+    """Connect to the control store at ``host:port``, with this process's token, and disconnect.
 
-    Relies on ``ray._raylet.GcsClient``, which `ray.init` calls first. Where no control store answers, one attempt takes
-    40 s, and `ray.init` makes 20.
+    Relies on ``ray._raylet.GcsClient``, which `ray.init` calls first; without a control store one attempt takes 40 s,
+    and `ray.init` makes 20.
 
     Raises:
         Exception: there is no control store, or it refuses the token.
@@ -136,7 +136,7 @@ def call_control_store(address: str) -> None:
 
 
 def clusters_here() -> tuple[str | None, list[str]]:
-    """Return the addresses of the cluster that ``ray start`` started here, None without one, and of all that run here.
+    """Return the address of the cluster of ``ray start`` here, or None, and those of all that run here.
 
     Relies on ``ray._private.utils.read_ray_address`` and ``ray._private.services.find_gcs_addresses``.
     """
@@ -149,11 +149,11 @@ def clusters_here() -> tuple[str | None, list[str]]:
 
 
 def starter_of(address: str) -> str:
-    """Return the program that has started a cluster of this machine for itself, in words; empty if none runs.
+    """Return the program that has started a cluster of this machine for itself, in words; empty for none.
 
-    Of its command line only the names of the program and of its first argument are told.
+    Only the names of the program and of its first argument are shown.
 
-    Relies on the argument ``--gcs-address`` of the raylet, which is a child of that program.
+    Relies on the argument ``--gcs-address`` of the raylet, a child of that program.
     """
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -168,9 +168,9 @@ def starter_of(address: str) -> str:
 
 
 def use_stored_token() -> None:
-    """Use the token of this user, if there is one, as `ray.init` does for a cluster that it finds on this machine.
+    """Use this user's token, if any, as `ray.init` does for a cluster of this machine.
 
-    Relies on ``maybe_enable_token_auth_if_token_available``. It changes nothing where RAY_AUTH_MODE is set.
+    Relies on ``maybe_enable_token_auth_if_token_available``; no effect if RAY_AUTH_MODE is set.
     """
     from ray._private.authentication import authentication_token_setup
 
@@ -178,9 +178,9 @@ def use_stored_token() -> None:
 
 
 def show_exceptions_without_ray(if_true: "Callable[[], bool]") -> None:
-    """Have Python show an exception that ends this process without a call to Ray, if a condition holds then.
+    """Show an exception that ends this process without a call to Ray, if a condition holds.
 
-    Ray's hook calls the control store first. If that is dead, Ray ends the process, and the exception is never shown.
+    Ray's hook first calls the control store, and if that is dead ends the process without showing the exception.
 
     Relies on ``custom_excepthook`` and ``normal_excepthook`` of ``ray._private.worker``.
     """
@@ -193,16 +193,16 @@ def show_exceptions_without_ray(if_true: "Callable[[], bool]") -> None:
 
 
 class ProgramsThreads:
-    """True on the threads of the program, and false on those that tidewheel has started."""
+    """True on the program's threads, false on those of tidewheel."""
 
     def __bool__(self) -> bool:
         return not threading.current_thread().name.startswith("tidewheel-")
 
 
 def never_join_from_our_threads() -> None:
-    """Have Ray's functions raise on tidewheel's threads where this process has left its cluster.
+    """Let Ray's functions raise on tidewheel's threads if this process has left its cluster.
 
-    Ray would join or start another one there, and wait for the one that is gone. The program's threads may have that.
+    Otherwise Ray would join or start another one there; the program's threads may want that.
 
     Relies on ``enable_auto_connect`` of ``ray._private.auto_init_hook``, whose truth Ray tests before it joins.
     """
@@ -213,9 +213,9 @@ def never_join_from_our_threads() -> None:
 
 
 def hide_lines(pattern: str) -> None:
-    """Leave out lines of other processes' standard error that match a pattern, where Ray brings them to this driver.
+    """Hide lines with a pattern from other processes' standard error in this driver.
 
-    What the user leaves out by RAY_DEDUP_LOGS_SKIP_REGEX stays so, and RAY_DEDUP_LOGS=0 shows all lines.
+    The user's RAY_DEDUP_LOGS_SKIP_REGEX stays, and RAY_DEDUP_LOGS=0 shows all lines.
 
     Relies on ``skip_re`` of ``ray._private.ray_logging.stderr_deduplicator``.
     """
@@ -225,7 +225,7 @@ def hide_lines(pattern: str) -> None:
 
 
 def show_each_line(pattern: str) -> None:
-    """Show each such line that matches a pattern, where Ray shows lines of two processes once if they are alike.
+    """Show each line with a pattern, where Ray shows similar lines of two processes once.
 
     Relies on ``allow_re`` of ``ray._private.ray_logging.stderr_deduplicator``.
     """
@@ -235,7 +235,6 @@ def show_each_line(pattern: str) -> None:
 
 
 def _either(before: re.Pattern[str] | None, pattern: str) -> re.Pattern[str]:
-    """Return a pattern that matches what either matches."""
     if before is None or pattern in before.pattern:
         return before or re.compile(pattern)
     return re.compile(f"{before.pattern}|{pattern}")

@@ -1,7 +1,7 @@
-"""The last warnings and errors that this process has logged, for those who watch its job.
+"""The last warnings and errors that this process has logged, for observers of its job.
 
-They are kept where Python makes log records, not by a handler: a handler of ours would keep the program's own
-``logging.basicConfig`` from adding one. Nothing that a program has configured changes.
+They are collected where Python makes log records, since a handler would keep the program's ``logging.basicConfig`` from
+adding one; the program's configuration stays.
 """
 
 import logging
@@ -22,15 +22,15 @@ _FIELDS: Final = ("job", "operator", "worker")
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """A record of a log as text, without what looks like a secret.
+    """A log record as text, without apparent secrets.
 
     Attributes:
-        number: it counts the lines of the process, from 1.
+        number: its number in the process, from 1.
         at: when it was logged, in seconds since 1970.
         level: ``"warning"`` or ``"error"``.
-        text: the message, of at most 400 characters.
+        text: the message, up to 400 characters.
         logger: the name of the logger.
-        job, operator, worker: what it is about, as far as that is known.
+        job, operator, worker: its subject, as far as known.
     """
 
     number: int
@@ -48,12 +48,11 @@ _FOLLOWERS: "list[ref[RecentLines]]" = []
 
 
 class RecentLines:
-    """Keeps the last 20 lines from WARNING on; any thread may log and read.
+    """Keeps the last 20 lines from WARNING on; thread-safe.
 
     Args:
-        fields: returns what is known of a record that is logged on this thread, as `about` does; the record's own
-            fields go first.
-        logger: keep only what this logger and those below it log; or what is known to belong to a job.
+        fields: returns the known fields of this thread's records, as `about` does; a record's own go first.
+        logger: keep only lines of this logger and those below it, or of a known job.
     """
 
     def __init__(self, fields: Callable[[], Mapping[str, object]] = dict, logger: str = "") -> None:
@@ -65,14 +64,14 @@ class RecentLines:
         self._count = 0
 
     def follow(self) -> None:
-        """Keep what is logged from now on, as long as this object is referred to."""
+        """Keep lines from now on, while this object exists."""
         with _FOLLOWING:
             if not _FOLLOWERS:
                 logging.setLogRecordFactory(partial(_made, logging.getLogRecordFactory()))
             _FOLLOWERS[:] = [*(one for one in _FOLLOWERS if one() is not None), ref(self)]
 
     def of(self, job: str) -> tuple[LogLine, ...]:
-        """Return the lines that are about a job, or about no job in particular; the oldest first."""
+        """Return the lines about a job, or about no particular one, oldest first."""
         with self._lock:
             self._settle()
             return tuple(line for line in self._lines if line.job in (None, job))

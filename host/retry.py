@@ -1,7 +1,7 @@
-"""How an operation that has failed is tried again.
+"""How a failed operation is tried again.
 
-Every part of the library that tries something again has a `Retry`. Its method `pause_s` decides and does nothing else,
-so a loop that must not block can use it alone. `call` and `call_async` try, decide and pause.
+Every part of the library that retries has a `Retry`. `pause_s` only decides, for loops that must not block; `call` and
+`call_async` try, decide and pause.
 
 Source: "Exponential Backoff And Jitter", AWS Architecture Blog.
 """
@@ -17,26 +17,26 @@ T = TypeVar("T")
 
 
 def _ignore(error: Exception, failures: int) -> None:
-    """Do nothing with an error that is followed by another attempt."""
+    """Ignore an error that another attempt follows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """How often something is tried again after an error, and how long the pauses are.
+    """How often, and after which pauses, an operation is tried again.
 
-    The first attempt begins at once. The second begins ``first_pause_s`` after the first has failed, and each further
-    pause is ``factor`` times as long, up to ``longest_pause_s``. After an error that is not one of ``on`` there is no
-    further attempt. `call` and `call_async` need an end: give ``attempts``, ``within_s`` or both.
+    The first attempt begins at once, the second ``first_pause_s`` after its failure; each further pause is ``factor``
+    times as long, up to ``longest_pause_s``. Errors other than ``on`` end the attempts. `call` and `call_async` need
+    ``attempts``, ``within_s`` or both.
 
     Args:
-        attempts: the number of attempts at most, the first one included; None for any number.
-        within_s: no attempt begins later than so many seconds after the first one. The last pause is shortened, so the
-            last attempt begins at that time.
-        first_pause_s: the first pause in seconds; 0 for no pauses.
-        factor: the ratio of each pause to the one before; 1 for pauses of one length.
-        longest_pause_s: the longest pause in seconds.
-        jitter: the share of each pause that is random, from 0 to 1. With 0.5, a pause has between half its length and
-            all of it. So many processes that lose one server do not all come back to it at the same moment.
+        attempts: the greatest number of attempts; None for any.
+        within_s: the seconds after the first attempt within which the last one begins; the last pause is shortened to
+            that.
+        first_pause_s: in seconds; 0 for no pauses.
+        factor: the ratio of successive pauses; 1 for equal ones.
+        longest_pause_s: in seconds.
+        jitter: the random share of each pause, from 0 to 1: with 0.5, a pause has between half and all of its length,
+            so that many clients of one server do not return at once.
         on: the exceptions after which there is another attempt.
 
     Raises:
@@ -73,11 +73,11 @@ class Retry:
             raise ValueError(f"Retry: jitter={self.jitter!r} is the share of a pause that is random, and at most 1")
 
     def pause_s(self, failures: int, elapsed_s: float = 0.0, draw: Callable[[], float] = random.random) -> float | None:
-        """Return the pause before the next attempt in seconds; None if there is none.
+        """Return the pause before the next attempt in seconds; None for no attempt.
 
         Args:
-            failures: the number of attempts that have failed, at least 1.
-            elapsed_s: the seconds since the first attempt has begun.
+            failures: the number of failed attempts, at least 1.
+            elapsed_s: the seconds since the first attempt.
             draw: returns a random number from 0 to 1.
         """
         if (self.attempts is not None and failures >= self.attempts) or elapsed_s >= self.within_s:
@@ -101,10 +101,10 @@ class Retry:
         """Call a function until it returns; return its value.
 
         Args:
-            function: is called without arguments.
+            function: called without arguments.
             on_failure: receives each error that another attempt follows, and the number of failures.
-            clock: returns seconds that never go back.
-            sleep: waits for so many seconds.
+            clock: returns monotonic seconds.
+            sleep: waits for some seconds.
             draw: returns a random number from 0 to 1.
 
         Raises:
@@ -132,12 +132,12 @@ class Retry:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[object]] | None = None,
     ) -> T:
-        """Await what a function returns, again and again until that succeeds; return its value.
+        """Await a function until it returns; return its value.
 
         Args:
-            function: is called without arguments, as a coroutine function.
-            clock: returns seconds that never go back.
-            sleep: waits for so many seconds; by default, `asyncio.sleep`.
+            function: a coroutine function without arguments.
+            clock: returns monotonic seconds.
+            sleep: waits for some seconds; by default `asyncio.sleep`.
 
         Raises:
             ValueError: neither ``attempts`` nor ``within_s`` is given.

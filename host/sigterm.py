@@ -1,4 +1,4 @@
-"""The SIGTERM handler of a driver. Ray replaces it by one that prints a trace of C++ and aborts the process."""
+"""The SIGTERM handler of a driver, which Ray replaces by one that prints a C++ trace and aborts."""
 
 import signal
 import threading
@@ -10,14 +10,14 @@ _EXIT_CODE = 128
 
 
 class Terminated(SystemExit):
-    """SIGTERM ends the program, also where it runs an operator: unlike `sys.exit` it is no failure of that operator."""
+    """SIGTERM ends the program; within an operator, unlike `sys.exit`, it is no failure of that."""
 
 
 @contextmanager
 def keeping_sigterm() -> Iterator[None]:
-    """Let the program have its own handler of SIGTERM again, after Ray may have replaced it; for the main thread only.
+    """Restore the program's SIGTERM handler after Ray may have replaced it; on the main thread only.
 
-    A program without a handler ends as after ``sys.exit(143)``, so ``with`` blocks and ``finally`` clauses run.
+    Without a handler the program ends as by ``sys.exit(143)``, so ``with`` blocks and ``finally`` clauses run.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

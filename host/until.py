@@ -1,4 +1,4 @@
-"""Waiting for a condition that nothing reports, with a deadline."""
+"""Waiting, with a deadline, for a condition that nothing reports."""
 
 import time
 from collections.abc import Callable
@@ -18,20 +18,20 @@ def until(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], object] = time.sleep,
 ) -> T:
-    """Call a condition again and again until it returns something true; return that.
+    """Call a condition until it returns something true; return that.
 
-    Use it only where no event, queue or future says that the condition has changed.
+    Use it only without an event, queue or future for the condition.
 
     Args:
-        condition: is called at once, after each pause, and a last time at the deadline.
+        condition: called at once, after each pause, and a last time at the deadline.
         within_s: the deadline, in seconds from now.
         every_s: the pause between two calls, in seconds.
-        error: makes what is raised at the deadline; without it, the last value of the condition is returned.
-        clock: returns seconds that never go back.
-        sleep: waits for so many seconds.
+        error: makes the error at the deadline; without it, the last value is returned.
+        clock: returns monotonic seconds.
+        sleep: waits for some seconds.
 
     Raises:
-        Exception: the condition was not true in time; ``error`` makes it.
+        Exception: the condition was not true in time, by ``error``.
 
     >>> numbers = iter([0, 0, 3])
     >>> until(lambda: next(numbers), within_s=5, every_s=0)

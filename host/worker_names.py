@@ -1,4 +1,4 @@
-"""The names of the actors that host workers, by which other processes of the cluster find a job."""
+"""The names of workers' actors, by which other processes of the cluster find a job."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -19,7 +19,7 @@ def worker_name(job: str, worker: int) -> str:
 
 
 def first_workers(job: str) -> Iterator[Any]:
-    """Yield the actors of the workers 0 of the cluster's jobs, which this process is part of; that of a job first.
+    """Yield the actors of the workers 0 of the cluster's jobs, that of ``job`` first.
 
     Raises:
         RayError: the cluster does not answer.

@@ -25,11 +25,11 @@ from tidewheel.runtime.description.plan import Build
 
 
 class Dataflow(Described):
-    """A dataflow to be described: streams, operators and loops. Nothing runs before `tidewheel.run`.
+    """The description of a dataflow: streams, operators and loops. Nothing runs before `tidewheel.run`.
 
     Args:
         name: the dataflow's name, for people.
-        domain: the times of its epochs, integers from 0 by default.
+        domain: the times of its epochs; integers from 0 by default.
 
     >>> import tidewheel as tw
     >>> flow = tw.Dataflow("halving")
@@ -70,8 +70,8 @@ class Dataflow(Described):
 
         Args:
             name: the input's name.
-            records: the type of the records, of which ``send`` checks a sample; a row of Arrow is a dict. Or a
-                `pyarrow.Schema`, which each batch must have. None takes anything.
+            records: the type of the records, of which ``send`` checks a sample (a row of Arrow is a dict), or a
+                `pyarrow.Schema` that each batch must have. None accepts anything.
             on_bad_record: ``"divert"`` returns ``(results, failures)``, where a record of another type is a
                 `FailedRecord`.
 
@@ -108,13 +108,13 @@ class Dataflow(Described):
         Sources wait while more bytes are in flight than `RuntimeConfig` allows.
 
         Args:
-            name: the operator's name; errors show it.
-            source: `IterableSource`, `RecordSource`, `LineSource`, `ParquetSource`, `TickSource`, `QueueSource` or
-                `ReplaySource`, or one of your own: see `PartitionedSource`.
-            paced_by: a probe of this dataflow for which the source waits, too. No partition begins another epoch while
-                ``epochs_ahead`` of its epochs are not complete there.
-            epochs_ahead: so many epochs; 1 for one after the other. A dataflow that needs more of them before it
-                completes one, such as for windows, needs more here.
+            name: the operator's name.
+            source: an `IterableSource`, `RecordSource`, `LineSource`, `ParquetSource`, `TickSource`, `QueueSource` or
+                `ReplaySource`, or your own `PartitionedSource`.
+            paced_by: a probe of this dataflow that the source waits for. No partition begins an epoch while
+                ``epochs_ahead`` of its epochs are incomplete there.
+            epochs_ahead: how many; 1 runs one epoch after the other. Operators that need several epochs to complete
+                one, such as windows, need more.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("lengths")
@@ -139,28 +139,28 @@ class Dataflow(Described):
         schema: Any = None,
         name: str | None = None,
     ) -> Stream[Any]:
-        """Add a stream of what another job publishes, from the moment on at which this one has subscribed.
+        """Add a stream of the epochs that another job publishes from its subscription on.
 
-        The times are those of the topic, and complete here once they are complete there; the stream ends when the
-        topic does. It comes in on worker 0: `rebalance`, or an operator with a key, spreads it. Either job may be
-        started first. If the other one fails, so does this; if this one ends or fails, the other goes on. Ends of
-        substreams that are published with the topic do not come with it: `substreams` divides the stream again. If the
-        other job may go back, epochs come whole. A job that goes on from a snapshot misses some, and warns of it.
+        Times are those of the topic and complete with it; the stream ends when the topic does. All records arrive on
+        worker 0: `rebalance`, or an operator with a key, spreads them. Either job may start first. If the publishing
+        job fails, this one fails; the reverse is not so. Ends of substreams do not come with the topic: `substreams`
+        divides the stream again. If the publishing job has snapshots to go back to, epochs come whole. A job that
+        continues from a snapshot misses epochs, and warns of it.
 
         Args:
             topic: its name.
             timeout_s: how long to wait for the topic to exist, in seconds; None waits forever.
-            atomic: whether to leave out epochs of which a part was published before.
-            where: which records are wanted, as `tidewheel.subscribe` has it.
-            slow: the consequence if this job falls behind. ``"block"`` holds back the other job, ``"drop_epochs"``
+            atomic: whether to leave out an epoch that was partly published before the subscription.
+            where: which records are wanted, as for `tidewheel.subscribe`.
+            slow: what happens when this job falls behind. ``"block"`` holds back the other job, ``"drop_epochs"``
                 leaves out whole epochs, ``"disconnect"`` fails this job. A topic with exactly-once delivery keeps
                 unread messages in its log, and holds no job back.
-            block_limit_s: for how long it may hold the other back and take nothing, in seconds, before it fails.
-            schema: what records are expected to be, a type or a `pyarrow.Schema`; something else fails this job.
-            name: what errors, statistics and drawings call it.
+            block_limit_s: how long this job may hold back the other without receiving, in seconds, before it fails.
+            schema: the expected type or `pyarrow.Schema` of the records; others fail this job.
+            name: the operator's name.
 
         Raises:
-            GraphError, DeliveryError: an argument is wrong; what goes wrong later fails the job.
+            GraphError, DeliveryError: an argument is wrong; later errors fail the job.
 
         >>> import tidewheel as tw
         >>> first, second = tw.Dataflow("first"), tw.Dataflow("second")
@@ -189,7 +189,6 @@ class Dataflow(Described):
         return self._begin(name or f"from_topic {topic}", source.build, schema)
 
     def _begin(self, name: str, build: Build, records: Any = None) -> Stream[Any]:
-        """Add an operator without inputs, and return what it sends."""
         description = self._description
         (outlet,) = description.add_operator(name, [], [description.root], build, notify=False)
         return Stream(self, outlet, records if is_schema(records) else None)
@@ -215,14 +214,14 @@ class Dataflow(Described):
             outputs: how many outputs it has, in the same scope.
             build: called once on each worker with an `OperatorContext`.
             summaries: for (input, output), the change of a time on the way, such as
-                ``PathSummary.identity(stream.nesting)``; one that goes back is refused. If a pair is missing, no
-                message at that input leaves by that output, and what waits there holds nothing back behind it. None: a
-                time at any input can leave by any output unchanged.
-            name: the operator's name; errors show it.
+                ``PathSummary.identity(stream.nesting)``; one that goes back is refused. Without a pair, no message of
+                that input leaves by that output, and waiting messages hold nothing back behind it. By default a time at
+                any input can leave by any output unchanged.
+            name: the operator's name.
             exchange: for each input, how records are spread over the workers.
             notify: False for an operator that never looks at a frontier.
-            bound: whether it learns the ends of substreams, as for `Stream.unary`.
-            ordered: and in which order.
+            bound: how the operator learns the ends of substreams, as for `Stream.unary`.
+            ordered: in which order it learns them.
 
         >>> import tidewheel as tw
         >>> def build(context):
@@ -264,7 +263,7 @@ class Dataflow(Described):
         return tuple(Stream(self, outlet)._for_effect() for outlet in made)
 
     def scope(self, name: str) -> Loop:
-        """Return a loop in the outermost scope, to be entered, fed back and left by hand.
+        """Return a loop in the outermost scope, to enter, feed back and leave by hand.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("doubling")
@@ -283,7 +282,7 @@ class Dataflow(Described):
         return Loop(self, self._description.root.inside(name))
 
     def feedback(self, advance: int = 1, *, name: str = "feedback") -> Feedback[Any]:
-        """Return the open end of a cycle in the outermost scope: what goes in comes out ``advance`` epochs later.
+        """Return the open end of a cycle in the outermost scope; records come out ``advance`` epochs later.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("halving")
@@ -301,13 +300,13 @@ class Dataflow(Described):
         return Loop(self, self._description.root).feedback(advance, name=name)
 
     def explain(self, *, fused: bool = False) -> str:
-        """Return the dataflow as text, complete or not: each operator with what it reads, indented by scope.
+        """Return the dataflow as text: each operator with its inputs, indented by scope.
 
-        ``<-`` is an edge on which records stay on their worker, ``<=`` one on which they are spread, by what is said
-        there. `Job.explain` is about a job that waits.
+        ``<-`` is an edge on which records stay on their worker, ``<=`` one on which they are spread, with its pact.
+        `Job.explain` says why a job waits.
 
         Args:
-            fused: whether operators that run as one are shown as one.
+            fused: whether to show fused operators as one.
 
         >>> flow = Dataflow("doubling")
         >>> def body(numbers):
@@ -330,9 +329,9 @@ class Dataflow(Described):
         return text_of(self._description.outline(), fused=fused)
 
     def to_mermaid(self) -> str:
-        """Return the dataflow, complete or not, as a flowchart for Mermaid, which GitHub and many editors draw.
+        """Return the dataflow as a Mermaid flowchart, which GitHub and many editors draw.
 
-        Scopes are boxes. Edges on which records are spread over the workers are thick, those that go back dotted.
+        Scopes are boxes; exchanges are thick edges, feedback is dotted.
 
         >>> flow = Dataflow("words")
         >>> _ = flow.input("lines").flat_map(str.split).exchange(str.lower).capture("words")
@@ -354,7 +353,7 @@ class Dataflow(Described):
         return f"<Dataflow {self._description.name!r} of {self._description.size} operators>"
 
     def _repr_html_(self) -> str:
-        """Return a picture of the dataflow, complete or not, for a notebook that ends a cell with it."""
+        """Return a picture of the dataflow for a notebook."""
         from tidewheel.runtime.drawing.picture import picture_of
 
         return picture_of(self._description.outline())

@@ -1,4 +1,4 @@
-"""Streams: what operators send, with the methods that add the next operator; and the loops in which they go round."""
+"""Streams, with the methods that add the next operator; and loops."""
 
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -71,13 +71,12 @@ class Stream(
 ):
     """The records that one output of one operator sends, each at a time.
 
-    A message carries a batch: a list, an Arrow table or record batch, or a NumPy array. Methods that take a function of
-    a record call it once for each, with a dict for a row of Arrow; `map_batches` takes the batch as it is.
+    A message carries a batch: a list, an Arrow table or record batch, or a NumPy array. A function of a record is
+    called for each one, with a dict for a row of Arrow; `map_batches` gets whole batches.
 
-    Every operator takes ``name=``, which errors, statistics and drawings show; the default is the name of the method.
-    Names are unique within their scope: the second operator that is named "parse" is "parse-2", in the order in which
-    you add them. Within the loop "rounds" it is "rounds/parse". An operator that consists of several names the others
-    after itself, such as "parse: partial".
+    Every operator takes ``name=``, which errors, statistics and drawings show; the default is the method's name. Names
+    are unique within their scope: the second "parse" that you add is "parse-2". Within the loop "rounds" it is
+    "rounds/parse". An operator of several parts names them after itself, such as "parse: partial".
     """
 
     __slots__ = ()
@@ -100,18 +99,17 @@ class Stream(
     ) -> "Stream[Any]":
         """Add an operator of one input and one output that may hold tokens and look at its frontier.
 
-        On a stream with substreams what is sent with a token belongs to the token's substream. An operator that keeps
-        records by time has to keep them by ``(token.time, token.key)`` there, or read `without_substreams`.
+        On a stream with substreams, a batch belongs to the substream of the token with which it is sent. There an
+        operator must keep records by ``(token.time, token.key)``, or read `without_substreams`.
 
         Args:
             build: called once on each worker with an `OperatorContext`; returns ``schedule(input, output)``.
-            exchange: how records are spread over the workers before they reach it; None leaves them where they are.
-            name: the operator's name; errors show it.
-            bound: with ``"soft"`` it finds in ``input.ended`` which substreams have ended before it. With ``"firm"`` it
-                receives each substream in one piece, after that its end, and then the next. Open substreams wait
-                meanwhile before it, and hold their epochs open. In a loop it receives one substream after the other,
-                so no operator in that loop must keep tokens until a time is complete.
-            ordered: whether it finds them in the order in which they were closed.
+            exchange: how records are spread over the workers; None leaves them on their workers.
+            name: the operator's name.
+            bound: with ``"soft"`` the operator finds ended substreams in ``input.ended``. With ``"firm"`` it receives
+                each substream in one piece, then its end, and then the next. Open substreams wait before it and hold
+                their epochs open. In a loop with it, no operator must keep tokens until a time is complete.
+            ordered: whether substreams end in the order in which they were closed.
 
         >>> import tidewheel as tw
         >>> def build(context):  # called on each worker
@@ -146,12 +144,12 @@ class Stream(
         """Add an operator of two inputs and one output that may hold tokens and look at its frontiers.
 
         Args:
-            other: the stream that it reads beside this one, of the same scope.
+            other: the other stream, of the same scope.
             build: called once on each worker with an `OperatorContext`; returns ``schedule(left, right, output)``.
-            exchange: how the records of each side are spread over the workers; None leaves them where they are.
-            name: the operator's name; errors show it.
-            bound: whether it learns the ends of substreams, as for `unary`.
-            ordered: and in which order.
+            exchange: how the records of each side are spread over the workers; None leaves them on their workers.
+            name: the operator's name.
+            bound: how it learns the ends of substreams, as for `unary`.
+            ordered: in which order it learns them.
 
         >>> import tidewheel as tw
         >>> def build(context):
@@ -180,7 +178,7 @@ class Stream(
 
 
 class Feedback(Stream[Record]):
-    """The stream that comes round a loop. It can be read before it is connected to the stream that feeds it."""
+    """The stream that comes round a loop; it can be read before it is connected."""
 
     __slots__ = ("_feedback",)
 
@@ -189,7 +187,7 @@ class Feedback(Stream[Record]):
         self._feedback = operator
 
     def connect(self, stream: Stream[Record]) -> None:
-        """Close the loop: what ``stream`` sends comes out here a round later.
+        """Close the loop: records of ``stream`` come out here a round later.
 
         Raises:
             GraphError: it is connected already, or ``stream`` is in another scope or dataflow.
@@ -198,7 +196,7 @@ class Feedback(Stream[Record]):
 
 
 class Loop:
-    """A scope whose streams have times ``(outer, round)``; a context manager only so that the code shows its extent."""
+    """A scope whose streams have times ``(outer, round)``; its ``with`` block only shows its extent."""
 
     __slots__ = ("_flow", "_scope")
 
@@ -207,7 +205,7 @@ class Loop:
         self._scope = scope
 
     def feedback(self, advance: int = 1, *, name: str = "feedback") -> Feedback[Any]:
-        """Return a stream of what will be fed back; `Feedback.connect` says later what that is."""
+        """Return a stream of fed-back records, which `Feedback.connect` connects later."""
         scope = self._scope
         if not isinstance(scope.nesting.coordinate_domains[-1], IntegerDomain):
             raise GraphError(
@@ -220,7 +218,7 @@ class Loop:
         return Feedback(self._flow, outlet, operator)
 
     def inner(self, name: str) -> "Loop":
-        """Return a loop within this one, whose times are ``((outer, round), inner round)``."""
+        """Return a loop within this one, with times ``((outer, round), inner round)``."""
         return Loop(self._flow, self._scope.inside(name))
 
     def __enter__(self) -> Self:

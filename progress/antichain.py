@@ -1,10 +1,10 @@
-"""Antichains, immutable or kept while counts change: sets of times no two of which are ordered, as a frontier is.
+"""Antichains, immutable or kept while counts change: sets of times no two of which are ordered, as frontiers are.
 
-In a `MutableAntichain` every time whose count is positive is either in the frontier, or hung below one time that is at
-or before it. Only that relation is ever asked, so the forest serves any partial order. When an element leaves the
-frontier, what hung below it is compared in pairs and then with what is left, so that half of it goes down a level: the
-pairing heap, generalised to orders that are partial. A time below the frontier whose count is no longer positive stays
-where it hangs until it comes to the top, or until such times are the greater part.
+In a `MutableAntichain` every time with a positive count is in the frontier, or hangs below one time at or before it.
+Only that relation is asked, so the forest serves any partial order. When an element leaves the frontier, the times
+below it are compared in pairs and then with the rest, so that half of them go down a level: the pairing heap,
+generalised to partial orders. A time below the frontier whose count is no longer positive stays until it reaches the
+top, or until such times are the greater part.
 
 Source: Fredman, Sedgewick, Sleator, Tarjan, "The pairing heap: a new form of self-adjusting heap", Algorithmica 1986.
 """
@@ -16,7 +16,7 @@ from tidewheel.progress.time_domain import Time, TimeDomain
 
 
 class Antichain:
-    """The minimal elements of a set of times: a lower bound on every time in it. Immutable.
+    """The minimal elements of a set of times, a lower bound on all of them; immutable.
 
     Iteration is in order of insertion; equality is equality of sets.
 
@@ -42,9 +42,9 @@ class Antichain:
     def from_minimal(
         cls, domain: TimeDomain, times: Iterable[Time], less_equal: Callable[[Time, Time], bool] | None = None
     ) -> "Antichain":
-        """Return the antichain of ``times`` that are known to be distinct and unordered, without comparing them.
+        """Return the antichain of distinct, unordered ``times`` without comparing them.
 
-        ``less_equal`` is the domain's `comparison`, where there is one already.
+        ``less_equal`` is the domain's `comparison`, if it was made before.
         """
         antichain = cls(domain)
         antichain._elements = tuple(times)
@@ -75,7 +75,7 @@ class Antichain:
         return False
 
     def less_than(self, time: Time) -> bool:
-        """Tell whether some element is strictly before ``time``: whether an earlier time can still occur."""
+        """Tell whether some element is strictly before ``time``."""
         return any(self._domain.less_than(element, time) for element in self._elements)
 
     def dominates(self, other: "Antichain") -> bool:
@@ -108,10 +108,10 @@ _FEW = 32
 
 
 class MutableAntichain:
-    """Counts of times, with the minimal ones among those whose count is positive.
+    """Counts of times, with the minimal times of positive count.
 
-    A count may be negative for a while: changes of different workers arrive in any order. A time with a negative count
-    neither holds the frontier back nor lets any other time past it.
+    A count may be negative for a while, since changes of different workers arrive in any order. A time with a negative
+    count neither holds the frontier back nor lets another time pass.
 
     >>> from tidewheel.progress import IntegerDomain
     >>> counts = MutableAntichain(IntegerDomain())
@@ -132,10 +132,10 @@ class MutableAntichain:
         self._stale = 0
 
     def update(self, changes: Iterable[tuple[Time, int]]) -> list[tuple[Time, int]]:
-        """Apply signed changes of counts and return how the frontier changed, as +1 and -1 by time.
+        """Apply signed changes of counts; return the changes of the frontier, as +1 and -1 by time.
 
-        Complexity: for each change, the elements of the frontier, and where an element leaves the frontier, amortised
-        the logarithm of the times that are counted.
+        Complexity: for each change, the elements of the frontier; when one leaves, amortised the logarithm of the
+        counted times.
         """
         if len(self._counts) == 1 and (simple := self._replace_only(changes)) is not None:
             return simple
@@ -150,7 +150,6 @@ class MutableAntichain:
         return moved
 
     def _replace_only(self, changes: Iterable[tuple[Time, int]]) -> list[tuple[Time, int]] | None:
-        """Do at once what happens most: the only time that is counted, once, gives way to another one."""
         if type(changes) is not list or len(changes) != 2:
             return None
         (old, _), (new, _) = changes if changes[0][1] < 0 else changes[::-1]
@@ -165,7 +164,6 @@ class MutableAntichain:
         return difference
 
     def _lift_only(self, old: Time) -> list[tuple[Time, int]] | None:
-        """Do at once what happens often: the only element of the frontier gives way to the only time below it."""
         below = self._below[old]
         if self._counts.get(old, 0) > 0 or len(below) != 1 or self._counts.get(below[0], 0) <= 0:
             return None
@@ -174,7 +172,6 @@ class MutableAntichain:
         return [(old, -1), (below[0], 1)]
 
     def _count(self, changes: Iterable[tuple[Time, int]]) -> tuple[list[Time], list[Time]]:
-        """Add the changes; return the times that are to be hung, and the elements that are to leave the frontier."""
         counts, frontier, below = self._counts, self._frontier, self._below
         entered: list[Time] = []
         left: list[Time] = []
@@ -198,7 +195,6 @@ class MutableAntichain:
         return entered, left
 
     def _enter(self, entered: list[Time]) -> list[tuple[Time, int]]:
-        """Hang what is new; as long as all of it is at or after the frontier, that stays as it is."""
         old: dict[Time, None] | None = None
         for time in entered:
             if self._counts.get(time, 0) <= 0 or time in self._below:
@@ -211,7 +207,6 @@ class MutableAntichain:
         return [] if old is None else self._difference(old)
 
     def _replace(self, left: list[Time], entered: list[Time]) -> list[tuple[Time, int]]:
-        """Take what has left out of the frontier, and hang what is new and what hung below it."""
         old = self._frontier.copy()
         loose: list[Time] = []
         for time in left:
@@ -228,7 +223,6 @@ class MutableAntichain:
         return self._difference(old)
 
     def _counted(self, loose: list[Time]) -> list[Time]:
-        """Return what is loose, with the times whose count is not positive replaced by what hangs below them."""
         found: list[Time] = []
         while loose:
             time = loose.pop()
@@ -240,7 +234,6 @@ class MutableAntichain:
         return found
 
     def _paired(self, times: list[Time]) -> list[Time]:
-        """Compare neighbours, hang the later one below the earlier, and return those that hang nowhere."""
         less_equal, below = self._less_equal, self._below
         tops = times[len(times) - len(times) % 2 :]
         for index in range(0, len(times) - 1, 2):
@@ -268,7 +261,6 @@ class MutableAntichain:
         return False
 
     def _lay_at_bottom(self, time: Time) -> None:
-        """Put a time into the frontier, and below it the elements that it is before."""
         less_equal, frontier = self._less_equal, self._frontier
         for element in [element for element in frontier if less_equal(time, element)]:
             del frontier[element]
@@ -276,7 +268,6 @@ class MutableAntichain:
         frontier[time] = None
 
     def _remove_stale(self) -> None:
-        """Take the times whose count is not positive out of the forest."""
         counts, below = self._counts, self._below
         for time in [time for time in below if counts.get(time, 0) > 0]:
             if any(counts.get(later, 0) <= 0 for later in below[time]):
@@ -300,7 +291,7 @@ class MutableAntichain:
         return False
 
     def elements(self) -> Iterable[Time]:
-        """Return the elements of the frontier; not to be kept while the counts change."""
+        """Return the elements of the frontier, valid until the counts change."""
         return self._frontier
 
     def count(self, time: Time) -> int:

@@ -1,19 +1,18 @@
 """Net changes of counts, and the batch of them that a worker holds back.
 
-Progress that cannot move anyone's frontier waits, and is merged with what comes after it. A worker's changes must be
-sent, whole, once they take a pointstamp away that may be the last one to hold some frontier back. They need not be sent
-while
+Progress that cannot move any frontier waits, and is merged with later progress. A worker must send its changes, whole,
+once they remove a pointstamp that may be the last one to hold some frontier back. It need not send them while
 
-- they only add pointstamps: those come from tokens whose counts everybody has, so frontiers allow for them already; or
-- each pointstamp that they take away is covered: the frontier at some location before it says that an earlier one is
-  still there and leads to it. Whatever the one holds back, the other holds back too.
+- they only add pointstamps: those come from tokens that every view counts, so frontiers allow for them already; or
+- each removed pointstamp is covered: the frontier at some location before it says that an earlier one is still there
+  and leads to it. Whatever the one holds back, the other holds back too.
 
-Nothing is held for ever. Suppose that nothing moves any more while workers hold batches back, and take an earliest
-pointstamp that is gone in truth but not in the views. Its removal is held back, so an earlier pointstamp covers it,
-which is not gone; and that one rightly holds back every frontier that the first one does. So no frontier is late. When
-a frontier that covers something moves, what it covered is looked at again.
+Nothing is held for ever. Suppose that nothing moves while workers hold batches, and take an earliest pointstamp that is
+removed but still counted in the views. Its removal is held, so an earlier pointstamp covers it, which is not removed
+and rightly holds back the same frontiers. So no frontier is late. When a covering frontier moves, the covered changes
+are checked again.
 
-Source: the idea is that of demand-driven progress batches in timely dataflow; the rule and its proof are ours.
+Source: demand-driven progress batches in timely dataflow; the rule and its proof are ours.
 """
 
 from collections.abc import Hashable, Iterable, Iterator
@@ -26,7 +25,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class ChangeBatch(Generic[Key]):
-    """A sum of signed changes by key, where what cancels out is gone.
+    """A sum of signed changes by key, without those that cancel out.
 
     >>> batch = ChangeBatch([("a", 1), ("b", 2)])
     >>> batch.update("a", -1)
@@ -41,7 +40,7 @@ class ChangeBatch(Generic[Key]):
         self.extend(changes)
 
     def update(self, key: Key, difference: int) -> None:
-        """Add ``difference`` to the change of ``key``. Complexity: O(1)."""
+        """Add ``difference`` to the change of ``key``; O(1)."""
         total = self._changes.get(key, 0) + difference
         if total:
             self._changes[key] = total
@@ -63,7 +62,7 @@ class ChangeBatch(Generic[Key]):
         return self._changes.get(key, 0)
 
     def drain(self) -> list[tuple[Key, int]]:
-        """Return the net changes and start anew."""
+        """Return the net changes and clear them."""
         changes = list(self._changes.items())
         self._changes.clear()
         return changes
@@ -86,10 +85,10 @@ ProgressBatch: TypeAlias = list[Change]
 
 
 class HeldBatch:
-    """Changes of whole steps that have not been sent.
+    """Unsent changes of whole steps.
 
     Args:
-        tracker: the view whose frontiers say what is covered.
+        tracker: the view whose frontiers decide what is covered.
         hold_back: False sends every step's changes at its end.
     """
 
@@ -117,15 +116,15 @@ class HeldBatch:
         return False
 
     def frontiers_moved(self, moved: set[int]) -> None:
-        """Look again at what is held, if the frontier of one of these locations covers some of it."""
+        """Check the held changes again if the frontier of one of these locations covers some."""
         if not self._urgent and not self._covers.isdisjoint(moved):
             self._covers.clear()
             self._urgent = any(self._matters_now(location) for location in list(self._earliest))
 
     def _matters(self, location: int, time: Time) -> bool:
-        """Tell whether what is held of this pointstamp might move a frontier, apart from what was asked of before.
+        """Tell whether the held changes of this pointstamp might move a frontier, unless checked before.
 
-        Only the earliest times that are taken away at a location are asked of: what covers one covers all later ones.
+        Only the earliest removed times of a location are checked: what covers one covers all later ones.
         """
         if not self._takes_away((location, time), self._changes.get((location, time))):
             return False
@@ -139,7 +138,6 @@ class HeldBatch:
         return not self._is_covered(location, time)
 
     def _matters_now(self, location: int) -> bool:
-        """Tell whether anything that is held of this location might move a frontier, frontiers having moved."""
         earliest = self._earliest[location]
         if all(self._is_covered(location, time) for time in earliest):
             return False
@@ -160,11 +158,11 @@ class HeldBatch:
 
     @property
     def is_due(self) -> bool:
-        """Whether what is held has to be sent now."""
+        """Whether the held changes must be sent now."""
         return self._urgent and len(self._changes) > 0
 
     def drain(self) -> ProgressBatch:
-        """Return all that is held and start anew."""
+        """Return all held changes and clear them."""
         self._urgent = False
         self._earliest.clear()
         self._covers.clear()
@@ -175,10 +173,10 @@ class HeldBatch:
 
 
 class NetBatch(HeldBatch):
-    """What an accumulator has heard from all workers and not told them yet.
+    """Changes that an accumulator has received from all workers and not yet sent to them.
 
-    It knows what every view is, so it need only speak when a pointstamp goes that the views still count: the first of
-    several workers to drop a token for a time changes nothing.
+    It knows every view, so it sends only when a pointstamp that the views count is removed: the first of several
+    workers to drop a token for a time changes nothing.
     """
 
     def _takes_away(self, pointstamp: tuple[int, Time], difference: int) -> bool:

@@ -1,16 +1,16 @@
-"""The compiled form of a graph: the minimal summaries of the paths between locations, and between those of interest.
+"""The compiled form of a graph: the minimal summaries of the paths between locations.
 
-Between two locations of interest many paths lead through others of interest, and their frontiers sum up all that is
-before them. So a count at a location is carried only as far as the next stations, which are the locations of interest,
-and from there on the frontiers are: `Reachability.entries` and `Reachability.onward`.
+Many paths between two locations of interest lead through others, whose frontiers sum up everything before them. So a
+count is carried only to the next stations (the locations of interest), and frontiers from there on:
+`Reachability.entries` and `Reachability.onward`.
 
-In a cycle frontiers would chase each other round and round. Every cycle has a step that advances time; where such steps
-end are its heads. The heads are stations too, unless there are more of them than of interest in the cycle, and they get
-every count in the cycle directly, by the summaries of all ways round. What is left has no cycles: frontiers only ever
-bear on later stations, and each is settled once for each change.
+In a cycle frontiers would chase each other round and round. Every cycle has steps that advance time; their ends are its
+heads. Heads are stations too, unless the cycle has fewer locations of interest, and they get every count in the cycle
+directly, by the summaries of all ways round. The rest has no cycles: frontiers only bear on later stations, and each is
+settled once for each change.
 
-The size of these tables is that of the graph, times the heads of each cycle or the locations of interest in it, if they
-are fewer; and a path for each station that a location reaches directly, side by side.
+The tables have the size of the graph, times the heads (or fewer locations of interest) of each cycle, and a path for
+each pair of a location and a station that it reaches directly.
 
 Source: seed "Progress Tracking", section "A Compiled Representation".
 """
@@ -30,14 +30,14 @@ Paths: TypeAlias = tuple[PathSummary, ...]
 
 
 class CompiledGraph:
-    """A checked graph, with path summaries computed for the destinations that are asked for, and kept.
+    """A checked graph, which computes path summaries to destinations on demand and keeps them.
 
-    Locations are numbered in the order of `GraphShape.locations`, the same in every worker.
+    Locations are numbered in the order of `GraphShape.locations`, alike on every worker.
 
     Raises GraphError if some cycle does not strictly advance time.
 
     Attributes:
-        together: for each location the number at which the counts of all workers there are added up.
+        together: for each location the number at which all workers' counts are added up.
     """
 
     def __init__(self, graph: GraphShape) -> None:
@@ -57,9 +57,9 @@ class CompiledGraph:
         self._reachabilities: dict[frozenset[int], Reachability] = {}
 
     def reaching(self, end: Location) -> dict[Location, Paths]:
-        """Return, for every location from which ``end`` can be reached, the minimal summaries of the paths.
+        """Return the minimal summaries of the paths to ``end``, for every location that reaches it.
 
-        Complexity: on the first call for ``end``, the size of the part of the graph before it, for each summary kept.
+        Complexity: on the first call for ``end``, the size of the graph before it, for each summary kept.
         """
         found = self._reaching.get(end)
         if found is None:
@@ -68,9 +68,9 @@ class CompiledGraph:
         return found
 
     def reachability(self, interesting: Iterable[Location]) -> "Reachability":
-        """Return which stations each location reaches directly, the same object for the same locations of interest.
+        """Return the stations that each location reaches directly, one object for equal locations of interest.
 
-        Complexity: on the first call for these, the size of the graph; then how many there are.
+        Complexity: the size of the graph on the first call, then the number of locations of interest.
         """
         asked = frozenset(self.index[location] for location in interesting)
         found = self._reachabilities.get(asked)
@@ -88,9 +88,9 @@ class CompiledGraph:
             yield from ((start, end) for end, step in steps if step.strictly_advances())
 
     def search_back(self, end: int, passes: Callable[[int], bool]) -> dict[int, Paths]:
-        """Return the minimal summaries of the paths to ``end`` that lead only through locations that ``passes`` allows.
+        """Return the minimal summaries of the paths to ``end`` through locations that ``passes`` allows.
 
-        The first location of a path may be any; ``end`` itself is always passed.
+        A path may start anywhere; ``end`` itself is always allowed.
         """
         return self._search(end, passes, self.incoming, lambda path, step: step.followed_by(path))
 
@@ -135,15 +135,15 @@ class Passage:
 
 
 class Reachability:
-    """Which stations a location reaches directly.
+    """The stations that each location reaches directly.
 
     Attributes:
-        stations: the number of each station's location, in an order in which a frontier only bears on later ones; its
-            place in it is its rank.
+        stations: the number of each station's location, ordered so that a frontier bears only on later ones; the index
+            is the rank.
         rank_of: the rank of each station, by its location's number.
         asked: the numbers of the locations of interest.
-        entries: for each location, the stations on whose frontiers its counts bear directly.
-        onward: for each station, by rank, those on which its frontier bears directly.
+        entries: for each location, the stations that its counts reach directly.
+        onward: for each station, by rank, the stations that its frontier reaches directly.
     """
 
     def __init__(self, compiled: CompiledGraph, interesting: Iterable[Location]) -> None:
@@ -190,7 +190,7 @@ class Reachability:
                 self.entries.setdefault(start, []).append(passage)
 
     def covers(self, location: int) -> list[Passage]:
-        """Return some of the locations of interest before a location: what is possible there is possible here later.
+        """Return some locations of interest before a location: a time possible there is possible here later.
 
         Complexity: on the first call, the size of the graph; then O(1).
         """

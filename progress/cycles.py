@@ -1,10 +1,10 @@
-"""The cycles of a graph: which nodes lie on a common cycle, and the refusal of cycles that do not advance time.
+"""The cycles of a graph: which nodes share a cycle, and the refusal of cycles that do not advance time.
 
-A cycle around which a time could come back unchanged would let a message circulate for ever at one time, and no
-frontier past it could ever be told. A cycle keeps the coordinates that all of its steps keep, say the outermost
-``kept``, and forgets the others. It is sound exactly if some step of it strictly advances one of those. So for each
-number of coordinates: among the steps that keep at least so many, leave out those that advance one of them. A cycle
-that remains, and has a step that keeps no more, is refused. Linear in the graph for each depth of nesting.
+In a cycle that returns a time unchanged, a message could circulate for ever at one time, and no frontier could pass it.
+A cycle keeps the coordinates that all of its steps keep, the outermost ``kept``, and forgets the others. It is sound
+exactly if some step strictly advances one of those. So for each number of coordinates, among the steps that keep at
+least so many, those that advance one of them are left out. A remaining cycle with a step that keeps no more is refused.
+Linear in the graph for each depth of nesting.
 
 Source: seed "Progress Tracking", section "A Compiled Representation" (the one constraint on the graph).
 """
@@ -72,7 +72,7 @@ Node = TypeVar("Node", bound=Hashable)
 def strong_components(nodes: Iterable[Node], successors: Callable[[Node], Iterable[Node]]) -> dict[Node, int]:
     """Return the number of each node's strongly connected component.
 
-    A component has a smaller number than those that lead to it.
+    A component has a smaller number than the components that lead to it.
 
     Complexity: linear in nodes and edges; no recursion.
 

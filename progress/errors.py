@@ -1,7 +1,7 @@
-"""The errors of the progress layer, and the root of every error that tidewheel raises on purpose.
+"""The errors of the progress layer, and the base of all errors of tidewheel.
 
-An error's message says what was wrong, where, and what to do about it. Errors are picklable: they cross from a worker
-to the driver. Their texts are redacted as they are made: an argument of the user's that they quote may have a password.
+A message says what was wrong, where, and what to do about it. Errors are picklable: they cross from a worker to the
+driver. Their texts are redacted as they are made, since a quoted argument may have a password.
 """
 
 from typing import Any
@@ -14,8 +14,8 @@ _LONGEST_LINE, _KEPT_FIRST, _KEPT_LAST = 2000, 1200, 600
 class TidewheelError(Exception):
     """The base of every error that tidewheel raises on purpose.
 
-    A message shows the value that was wrong, which may be of any size. Of a line longer than 2,000 characters the error
-    keeps the beginning and the end, where the remedy stands.
+    A message shows the wrong value, of any size. The error shortens a line of more than 2,000 characters in the middle,
+    so that the remedy at its end stays.
     """
 
     def __init__(self, *args: Any) -> None:
@@ -34,7 +34,7 @@ def _shortened(text: str) -> str:
 
 
 class GraphError(TidewheelError):
-    """The description of a dataflow is wrong; raised while it is being built, before anything runs."""
+    """The description of a dataflow is wrong; raised before anything runs."""
 
 
 class ProtocolError(TidewheelError):

@@ -1,4 +1,4 @@
-"""The shape of a dataflow as progress tracking sees it: ports, what operators do to times, and edges."""
+"""The shape of a dataflow for progress tracking: ports, effects of operators on times, and edges."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from tidewheel.progress.path_summary import Nesting, PathSummary
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """An operator's output port: where tokens live. ``operator`` and ``port`` count from 0."""
+    """An operator's output port, the location of tokens; both fields count from 0."""
 
     operator: int
     port: int
@@ -18,9 +18,9 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An operator's input port: where messages on their way to it live. ``operator`` and ``port`` count from 0.
+    """An operator's input port, the location of messages for it; the fields count from 0.
 
-    Where the messages for each worker are counted apart, there is one for each ``worker``.
+    If each worker's messages are counted apart, there is one target for each ``worker``.
     """
 
     operator: int
@@ -35,10 +35,10 @@ Location: TypeAlias = Source | Target
 class OperatorShape:
     """An operator's ports and internal paths.
 
-    ``inputs`` and ``outputs`` have the nesting at each port. ``summaries`` maps (input port, output port) to what a
-    time must go through on the way; a pair that is missing says that nothing at that input can come out there.
+    ``inputs`` and ``outputs`` have the nesting at each port. ``summaries`` maps (input port, output port) to the change
+    of a time between them; without a pair, messages of that input never cause output there.
 
-    Raises GraphError if a summary is of ports that are not there, or of other scopes, or does not only advance times.
+    Raises GraphError if a summary is of missing ports or other scopes, or does not only advance times.
     """
 
     name: str
@@ -68,7 +68,7 @@ class OperatorShape:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One way for a time to move on: over an edge, or through an operator."""
+    """One step of a time: over an edge, or through an operator."""
 
     start: Location
     end: Location
@@ -79,8 +79,8 @@ class Step:
 class GraphShape:
     """Operators, named by their index, and the edges between their ports.
 
-    At the inputs ``apart`` the messages for each of so many ``workers`` are counted apart, at a location of its own. So
-    the frontier there is that of one worker: other workers may still have to receive messages of times before it.
+    At the inputs ``apart``, each worker's messages are counted at a location of its own. So the frontier there is that
+    of one worker: others may still receive messages of earlier times.
     """
 
     operators: tuple[OperatorShape, ...]
@@ -103,21 +103,21 @@ class GraphShape:
         return ports[location.port]
 
     def target(self, operator: int, port: int, worker: int) -> Target:
-        """Return where the messages for a worker at an input port are counted."""
+        """Return the location of a worker's messages at an input port."""
         return Target(operator, port, worker if Target(operator, port) in self.apart else 0)
 
     def targets(self, operator: int, port: int) -> list[Target]:
-        """Return where the messages at an input port are counted, for all workers."""
+        """Return the locations of messages at an input port, for all workers."""
         count = self.workers if Target(operator, port) in self.apart else 1
         return [Target(operator, port, worker) for worker in range(count)]
 
     def describe(self, location: Location) -> str:
-        """Return a location's name for people, such as ``input 0 of 'map'``."""
+        """Return a location's name in words, such as ``input 0 of 'map'``."""
         side = "output" if isinstance(location, Source) else "input"
         return f"{side} {location.port} of {self.operators[location.operator].name!r}"
 
     def locations(self) -> Iterator[Location]:
-        """Iterate over all locations, operator by operator; those of the workers after the first come behind all."""
+        """Iterate over all locations, operator by operator; those of workers after the first come last."""
         for index, operator in enumerate(self.operators):
             yield from (Target(index, port) for port in range(len(operator.inputs)))
             yield from (Source(index, port) for port in range(len(operator.outputs)))
@@ -125,7 +125,7 @@ class GraphShape:
             yield from self.targets(target.operator, target.port)[1:]
 
     def steps(self) -> Iterator[Step]:
-        """Iterate over all single steps of all paths: the edges and the operators' internal paths."""
+        """Iterate over all steps: the edges and the operators' internal paths."""
         unchanged: dict[int, PathSummary] = {}
         for source, target in self.edges:
             nesting = self.nesting(source)

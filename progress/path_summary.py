@@ -1,12 +1,11 @@
 """The change of times along a path between two locations, across nested scopes.
 
-The graph of a dataflow is flat; a scope only adds a coordinate. A location at depth ``d`` has times
-``((outermost, c1), ...), cd)``: the outermost scope's own time, paired with one coordinate for each scope around it.
+The graph of a dataflow is flat; a scope only adds a coordinate. A location at depth ``d`` has times ``((outermost, c1),
+...), cd)``: the outermost time, paired with one coordinate for each scope.
 
-A path keeps the outermost coordinates of a time, each advanced by a summary of its own domain, and drops the others:
-those belong to scopes that the path has left. The scopes that it has entered since add coordinates whose values are the
-same for every time. Summaries of this form are closed under concatenation. So one flat graph serves any depth of
-nesting.
+A path keeps the outermost coordinates, each advanced by a summary of its own domain, and drops those of scopes that it
+leaves. Entered scopes add coordinates with values that are the same for every time. Such summaries are closed under
+concatenation, so one flat graph serves any depth of nesting.
 
 Source: Murray et al., "Naiad: a timely dataflow system", SOSP 2013, section 2.3; seed "Progress Tracking", section
 "Path Summaries".
@@ -45,7 +44,7 @@ class Nesting:
         return Nesting((*self.coordinate_domains, coordinate))
 
     def outside(self) -> "Nesting":
-        """Return the nesting one scope further out; the depth must not be 0."""
+        """Return the nesting one scope further out; the depth is not 0."""
         return Nesting(self.coordinate_domains[:-1])
 
     def coordinates(self, time: Time) -> tuple[Time, ...]:
@@ -71,10 +70,10 @@ ROOT = Nesting((IntegerDomain(),))
 
 @dataclass(frozen=True, slots=True)
 class PathSummary:
-    """The changes of a time of nesting ``source`` on its way to a location of nesting ``target``.
+    """The change of times from a location of nesting ``source`` to one of nesting ``target``.
 
-    ``advances`` has one summary for each coordinate that the path keeps, at least one; ``appended`` has one time for
-    each coordinate that it adds. The kept coordinates have the same domains at both ends.
+    ``advances`` has one summary for each kept coordinate, at least one; ``appended`` has one time for each added
+    coordinate. Kept coordinates have the same domains at both ends.
 
     >>> from tidewheel.progress import ROOT, IntegerDomain
     >>> loop = ROOT.inside(IntegerDomain())
@@ -133,7 +132,7 @@ class PathSummary:
         return cls(nesting, nesting, (*cls.identity(nesting).advances[:-1], summary))
 
     def results_in(self, time: Time) -> Time | None:
-        """Return the least time at which ``time`` can arrive at the path's end, None if it cannot.
+        """Return the least time at which ``time`` can arrive at the path's end, None for none.
 
         Complexity: the number of coordinates that change; O(1) for a path that changes nothing.
         """
@@ -170,9 +169,9 @@ class PathSummary:
         return time
 
     def followed_by(self, then: "PathSummary") -> "PathSummary | None":
-        """Return the summary of this path and after it ``then``, None if nothing passes both.
+        """Return the summary of this path followed by ``then``, None if no time passes both.
 
-        ``then`` must start where this path ends.
+        ``then`` starts where this path ends.
         """
         if then.source is not self.target and then.source != self.target:
             raise ValueError(f"a path to {self.target} cannot be followed by one from {then.source}")
@@ -195,7 +194,7 @@ class PathSummary:
         return PathSummary(self.source, then.target, tuple(advances), (*appended, *then.appended))
 
     def describe(self) -> str:
-        """Return for people what the path does to a time, such as ``(t, r) becomes t`` or ``unchanged``.
+        """Describe the change in words, such as ``(t, r) becomes t`` or ``unchanged``.
 
         >>> from tidewheel.progress import ROOT, IntegerDomain
         >>> loop = ROOT.inside(IntegerDomain())
@@ -213,10 +212,10 @@ class PathSummary:
         return f"{_nested(names)} becomes {_nested(arrives)}"
 
     def less_equal(self, other: "PathSummary") -> bool:
-        """Tell whether every time arrives by this path at or before when it does by ``other``.
+        """Tell whether every time arrives by this path at or before its arrival by ``other``.
 
-        Both must have the same ends. The answer may be False for paths that are in this order only because a domain has
-        a greatest time. A collection of minimal summaries then holds one element more than it must.
+        Both have the same ends. The answer may be False for paths that are ordered only because a domain has a greatest
+        time; minimal summaries then have one element too many.
         """
         if self is other:
             return True
@@ -236,9 +235,9 @@ class PathSummary:
         return least is None or domain.less_equal(mine, least)
 
     def refusal(self) -> str | None:
-        """Return for people why times must not take this path; None if it only advances them.
+        """Return the reason in words why times must not take this path; None if it only advances them.
 
-        What it does to each kept coordinate has to be at or above the identity, by that coordinate's own domain.
+        The change of each kept coordinate must be at or above the identity of its domain.
 
         Source: seed "Progress Tracking", section "Path Summaries" (``results_in`` may only advance times).
         """
@@ -262,7 +261,7 @@ class PathSummary:
         """Tell whether a cycle with this summary brings every time back strictly later.
 
         Args:
-            coordinates: how many are looked at, the outermost first; by default all that the path keeps.
+            coordinates: how many outermost ones to check; by default all kept ones.
         """
         if self.is_identity:
             return False

@@ -1,7 +1,7 @@
-"""Texts without secrets: what looks like one, and the values that this process has read of `Secret` objects.
+"""Texts without secrets: apparent secrets, and the values that this process has read of `Secret` objects.
 
-Errors, lines of logs and descriptions of jobs may quote a text of the user's, such as the URL of a database or an error
-of its client. They are redacted where they are made, in the process that knows the values.
+Errors, log lines and descriptions of jobs may quote a user's text, such as a database URL. They are redacted as they
+are made, in the process that knows the values.
 """
 
 import json
@@ -31,7 +31,7 @@ _values: list[tuple[str, str]] = []
 
 
 def conceal(value: str, shown: str) -> None:
-    """Have `redacted` say ``shown`` in place of ``value``, which this process has read, and of its usual escapes."""
+    """Have `redacted` replace ``value``, a secret that this process has read, and its usual escapes by ``shown``."""
     if len(value) < SHORTEST:
         return
     with _changing:
@@ -43,7 +43,7 @@ def conceal(value: str, shown: str) -> None:
 
 
 def redacted(text: str) -> str:
-    """Return a text without what looks like a password, key or token, and without values of secrets. Linear.
+    """Return a text without apparent passwords, keys and tokens, and without known secrets; linear.
 
     >>> redacted("no answer from s3://me:pw@host, secret_key='abc'; 1 token: time 3")
     "no answer from s3://***@host, secret_key='***'; 1 token: time 3"
@@ -54,7 +54,7 @@ def redacted(text: str) -> str:
 
 
 def called(function: object) -> str:
-    """Return the name of a function, and for any other object that of its class: its fields may have secrets.
+    """Return the name of a function, or of an object's class, since its fields may have secrets.
 
     >>> from functools import partial
     >>> called(len), called(partial(open, "file")), called(re.compile("a"))

@@ -1,11 +1,10 @@
-"""The exchange of progress: the two ways in which workers tell each other what happened to their pointstamps.
+"""The exchange of progress: two protocols by which workers tell each other changes of their pointstamps.
 
 Invariants of both:
 
-- A batch is indivisible: all that one scheduling step of a worker did, or several whole steps, in one message, applied
-  at once.
-- It never reports an action not yet performed, and reaches each receiver in the order in which it was sent.
-- An empty batch is not sent, and what cannot move a frontier waits; see `HeldBatch`.
+- A batch is indivisible: all changes of one or more whole steps of a worker, in one message, applied at once.
+- It reports only performed actions, and reaches each receiver in the order of sending.
+- Empty batches are not sent, and changes that cannot move a frontier wait; see `HeldBatch`.
 
 Source: seed "Progress Tracking", section "Maintaining Capabilities"; Abadi et al., "Formal analysis of a distributed
 algorithm for tracking progress", FORTE 2013.
@@ -32,9 +31,9 @@ _MOST_RECENT = 256
 
 
 class Committed(NamedTuple):
-    """What the end of a step brings about.
+    """The effects of the end of a step.
 
-    ``batches`` has the batch for each peer that gets one; ``moved`` the locations whose frontier moved in this view.
+    ``batches`` has the batch for each receiving peer; ``moved`` the locations whose frontier moved in this view.
     """
 
     batches: Mapping[int, ProgressBatch]
@@ -43,12 +42,12 @@ class Committed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """What one worker knows of all pointstamps at one moment, and what it has told of its own.
+    """One worker's knowledge of all pointstamps at one moment, and what it has sent of its own.
 
     Attributes:
-        counts: the counts of all pointstamps, what this worker has not sent included.
-        unsent: what it has not sent.
-        sent: how many batches it has sent (to several peers counts once), and ``recent`` the latest of them.
+        counts: the counts of all pointstamps, unsent changes included.
+        unsent: the unsent changes.
+        sent: how many batches it has sent (one to several peers counts once); ``recent`` are the latest of them.
         received: how many batches it has received, by sender.
         hears_all: whether every peer sends its own batches to this worker.
     """
@@ -72,9 +71,9 @@ class Knowledge:
         return replace(self, counts=dict(added(self.counts.items())), unsent=list(added(self.unsent)), recent=recent)
 
     def with_peer(self, peer: int, other: "Knowledge") -> ProgressBatch:
-        """Return what ``peer`` has done that is not in ``counts``: what is under way from it, and what it has not sent.
+        """Return the changes by ``peer`` that are not in ``counts``: in flight or not yet sent.
 
-        Both may speak of different moments: what this worker has heard since ``peer`` spoke is not counted twice.
+        If this worker has since received more from ``peer``, that is not counted twice.
         """
         under_way = other.sent - self.received.get(peer, 0) if self.hears_all else 0
         if under_way < 0:
@@ -84,13 +83,13 @@ class Knowledge:
 
 
 class Spread(ABC):
-    """One worker's end of a progress protocol: it collects its own changes, and applies those of all to its view.
+    """One worker's end of a progress protocol: sends its own changes, and applies all workers' changes to its view.
 
     Args:
         tracker: this worker's view.
         worker: its number.
-        workers: how many there are.
-        held: where what is to be sent waits.
+        workers: the number of workers.
+        held: the unsent changes.
     """
 
     def __init__(self, tracker: Tracker, worker: int, workers: int, held: HeldBatch) -> None:
@@ -106,19 +105,19 @@ class Spread(ABC):
         self.changes_sent = 0
 
     def record(self, changes: Iterable[Change]) -> None:
-        """Add changes that this worker made in the current step."""
+        """Add changes by this worker in the current step."""
         self._step.extend(changes)
 
     def record_one(self, location: int, time: Time, difference: int) -> None:
-        """Add one change that this worker made in the current step."""
+        """Add one change by this worker in the current step."""
         self._step.update((location, time), difference)
 
     @abstractmethod
     def commit(self) -> Committed:
-        """End the step: say what is to be sent to whom, and what moved in this view."""
+        """End the step; return the batches to send and the moved frontiers."""
 
     def receive(self, sender: int, batch: ProgressBatch) -> set[int]:
-        """Apply a peer's batch; return the locations whose frontier it moved in this view."""
+        """Apply a peer's batch; return the locations whose frontier moved in this view."""
         self._received[sender] += 1
         moved = self._tracker.update(batch)
         self._held.frontiers_moved(moved)
@@ -126,15 +125,15 @@ class Spread(ABC):
 
     @property
     def is_due(self) -> bool:
-        """Whether there is something to send, so that a step must end though nothing happened in it."""
+        """Whether a step must end to send something, even if nothing happened in it."""
         return self._held.is_due
 
     def unsent(self) -> ProgressBatch:
-        """Return what waits to be sent."""
+        """Return the unsent changes."""
         return list(self._held)
 
     def knowledge(self) -> Knowledge:
-        """Return what this worker knows and has told, by which several workers' knowledge can be put together."""
+        """Return what this worker knows and has sent, to combine with other workers' knowledge."""
         return Knowledge(
             dict(self._tracker.counts()),
             self.unsent(),
@@ -145,7 +144,6 @@ class Spread(ABC):
         )
 
     def _send(self, peers: Iterable[int]) -> Mapping[int, ProgressBatch]:
-        """Return what is held as the batch for each of ``peers``."""
         batch = self._held.drain()
         batches = dict.fromkeys(peers, batch)
         self._batches += 1
@@ -156,16 +154,16 @@ class Spread(ABC):
 
 
 class Broadcast(Spread):
-    """One worker's end of the broadcast protocol: each worker tells every worker what happened to its pointstamps.
+    """The broadcast protocol: each worker sends its changes to every worker.
 
-    Its own changes are in its view at once, before the peers have them.
+    Its view has its own changes at once, before the peers receive them.
     """
 
     def __init__(self, tracker: Tracker, worker: int = 0, workers: int = 1, *, hold_back: bool = True) -> None:
         super().__init__(tracker, worker, workers, HeldBatch(tracker, hold_back=hold_back))
 
     def commit(self) -> Committed:
-        """End the step; the batch, or what has been held back with it, goes to every peer."""
+        """End the step; every peer gets the batch, with earlier held ones."""
         step = self._step.drain()
         moved = self._tracker.update(step) if step else set()
         if not self._peers:
@@ -176,12 +174,11 @@ class Broadcast(Spread):
 
 
 class Accumulated(Spread):
-    """One worker's end of the accumulated protocol: workers tell one of them, which tells all the net changes.
+    """The accumulated protocol: workers send changes to one of them, which sends all the net changes.
 
-    An epoch that all workers pass costs one message from each worker and one to each, where the broadcast costs one
-    from each to each. The price is one more trip: a worker's own changes, too, count in its view only when they come
-    back. Every view is the same sum of whole batches, taken at some moment. So it is one that the broadcast could have
-    shown.
+    An epoch that all workers pass costs one message from and to each worker; the broadcast costs one from each to each.
+    A worker's view has its own changes only when they come back, one trip later. Every view is a sum of whole batches
+    at some moment, which the broadcast could have shown.
 
     Source: Murray et al., "Naiad: a timely dataflow system", SOSP 2013, section 3.3 (accumulation of progress updates).
     """
@@ -191,7 +188,7 @@ class Accumulated(Spread):
         super().__init__(tracker, worker, workers, held(tracker, hold_back=hold_back))
 
     def commit(self) -> Committed:
-        """End the step: report to the accumulator, or, being it, tell all peers what has come together."""
+        """End the step: report to the accumulator; the accumulator sends the net changes to all peers."""
         step = self._step.drain()
         if step:
             self._held.add(step)
@@ -204,7 +201,7 @@ class Accumulated(Spread):
         return Committed(batches, self._tracker.update(net))
 
     def receive(self, sender: int, batch: ProgressBatch) -> set[int]:
-        """Add a worker's report to what is to be told, or apply what the accumulator tells."""
+        """Add a worker's report to the net changes, or apply the accumulator's."""
         if self._worker != ACCUMULATOR:
             return super().receive(sender, batch)
         self._received[sender] += 1
@@ -212,7 +209,7 @@ class Accumulated(Spread):
         return set()
 
     def knowledge(self) -> Knowledge:
-        """Return what this worker knows; the accumulator counts what it has heard and not told, too."""
+        """Return this worker's knowledge; the accumulator includes received, unsent changes."""
         counts: ChangeBatch[tuple[int, Time]] = ChangeBatch(self._tracker.counts())
         counts.extend(self._held)
         return replace(super().knowledge(), counts=dict(counts), hears_all=self._worker == ACCUMULATOR)

@@ -1,22 +1,21 @@
 """One view of which substreams have ended where.
 
-A substream is what belongs to one key. Its points are ordered by time, and not at all with those of other keys; so the
-pointstamps of a key at a time are counted like those of a time alone, and what makes views of times safe makes these
-safe, too. Time has to be part of a point: on a cycle that came back to the same point, a message that was consumed
-before a view heard of its making would cancel one that is under way.
+A substream is everything that belongs to one key. Its points are ordered by time, and unordered with those of other
+keys; so they are counted like pointstamps of times, and are safe for the same reason. Points need a time: on a cycle
+back to the same point, a consumed message would otherwise cancel one in flight, in a view that has not heard of the
+consumed one's sending.
 
-Nobody says that a substream begins. Where it is declared, every key that may ever come counts as open from the
-beginning, once for each of those who may send at it; so no view can miss one that it has not heard of. Who will not
-send at a key any more takes one of these counts away.
+No message says that a substream begins. Instead every possible key counts as open from the beginning, once for each
+sender at its declaration; so no view can miss one. A sender that has finished with a key removes one count.
 
 Invariants:
 
-- A substream has ended at a location when nobody may send at its key any more, and no count of its points is positive
-  where that location can be reached from. Each end is told once.
-- Where order is asked for, ends wait for those of the substreams that were closed before. If all who send closed one
-  before another, that is their order.
-- What has ended everywhere, was told, and is counted nowhere, is forgotten. Then nothing of it is left that this view
-  has not heard of: what was done last was done with something that a view counts until it hears of that.
+- A substream has ended at a location when no sender may send at its key, and no count of its points is positive where
+  that location can be reached from. Each end is told once.
+- With an order, an end waits for those of substreams that were closed earlier: a substream that all senders closed
+  before another ends first.
+- A substream that has ended everywhere, was told, and is counted nowhere, is forgotten. This view has then heard
+  everything of it: the last action came with another one that a view counts until it hears of it.
 
 Source: seed "Substream Management", sections on soft bounds and their traffic; seed "Progress Tracking", section "A
 Safety Property".
@@ -45,13 +44,13 @@ Ends: TypeAlias = Mapping[int, list[Key]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _State:
-    """What is counted of a substream. Those to which the same has happened share one.
+    """The counts of a substream, shared by all substreams with the same history.
 
     Attributes:
-        counts: those that are not zero, by (location, time).
+        counts: the counts other than zero, by (location, time).
         positive: the locations with a positive count.
         awaited: the locations of interest where it has not ended.
-        is_closed: whether nobody may send at its key any more.
+        is_closed: whether no sender may send at its key.
     """
 
     counts: Mapping[tuple[int, Time], int]
@@ -61,12 +60,11 @@ class _State:
 
 
 class ToldEnds(NamedTuple):
-    """What a view has told: all that another view needs to go on, besides the counts.
+    """What a view has told, which another view needs to continue, besides the counts.
 
     Attributes:
-        ended: the substreams at which nobody may send any more, and that are not forgotten; with the locations where
-            their ends were told.
-        queues: by ordered location, those of them of which no end was told there, in order.
+        ended: closed substreams that are not forgotten, with the locations where their ends were told.
+        queues: by ordered location, closed substreams without a told end there, in order.
     """
 
     ended: Mapping[Key, Sequence[int]]
@@ -75,13 +73,13 @@ class ToldEnds(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Move:
-    """What becomes of a state.
+    """The next state of a substream.
 
     Attributes:
-        state: the next; None if nothing is counted any more.
-        closes: whether nobody may send any more, from now on.
+        state: the next state; None if nothing is counted any more.
+        closes: whether no sender may send from now on.
         ends: where it has ended now.
-        is_quiet: whether there is a next state, and nothing to be told.
+        is_quiet: whether there is a next state, and nothing to tell.
     """
 
     state: _State | None
@@ -95,17 +93,17 @@ class SubstreamTracker:
 
     Args:
         compiled: the graph.
-        start: the location where records get their keys, and from which they go on.
-        senders: how many may send at each key.
-        interesting: the locations of which somebody asks when substreams end there.
-        ordered: those of them where substreams are to end in the order in which they were closed.
+        start: the location where records get their keys.
+        senders: how many workers may send at each key.
+        interesting: the locations where ends are told.
+        ordered: those where substreams end in the order in which they were closed.
 
     Raises:
-        GraphError: nothing gets from there to a location of interest.
+        GraphError: no path leads from ``start`` to a location of interest.
 
     Attributes:
-        closing: the location and the time at which those who will not send at a key any more take a count of it away.
-            Nothing else of a substream is ever there: what comes back to where keys are given has a later time.
+        closing: the location and time of the counts that senders remove when they have finished with a key. No other
+            point of a substream is there: records that come back to ``start`` have later times.
     """
 
     def __init__(
@@ -141,21 +139,19 @@ class SubstreamTracker:
         self._is_finished = False
 
     def __len__(self) -> int:
-        """Return how many substreams it remembers anything of."""
+        """Return the number of remembered substreams."""
         return len(set(self._lives).union(*self._queues.values()))
 
     def update(self, keys: Iterable[Key], which: Iterable[int], shapes: Sequence[Differences]) -> Ends:
-        """Apply one indivisible batch: what has happened to some substreams, to many of them the same.
+        """Apply one indivisible batch, in which many substreams share a history; return the ends.
 
-        Returns what that ends.
-
-        Complexity: O(1) for each key; and for each state that some of them had, with each shape, as many steps as it
-        has points, and for each location of interest where it has not ended.
+        Complexity: O(1) for each key; for each distinct state and shape, its points and the locations of interest where
+        it has not ended.
 
         Args:
-            keys: the substreams, each once, those that are closed in the order of that.
-            which: for each, the index in ``shapes`` of what has happened to it.
-            shapes: those.
+            keys: the substreams, each once, closed ones in the order of closing.
+            which: for each, the index of its history in ``shapes``.
+            shapes: the histories.
         """
         lives, begin = self._lives, self._begin
         moves: list[dict[_State, _Move]] = [{} for _ in shapes]
@@ -185,7 +181,6 @@ class SubstreamTracker:
         return ends
 
     def _move(self, state: _State, differences: Differences) -> _Move:
-        """Return what becomes of a state."""
         closing, counts = self.closing, dict(state.counts)
         for point, difference in differences:
             now = counts.get(point, 0) + difference
@@ -217,14 +212,13 @@ class SubstreamTracker:
         return found
 
     def _forget(self, keys: Iterable[Key]) -> None:
-        """Forget those of these keys of which nothing is counted, or waits to be told."""
         for key in keys:
             if key not in self._lives and not any(key in queue for queue in self._queues.values()):
                 self._over.append(key)
                 self._closed_before.discard(key)
 
     def finish(self) -> Ends:
-        """Close all keys for all who may send: nobody sends at any key any more. Return what that ends.
+        """Close all keys for all senders; return the ends.
 
         Every key must have occurred in a change before.
         """
@@ -233,7 +227,7 @@ class SubstreamTracker:
         return ends
 
     def close_but(self, spared: Container[Key]) -> tuple[list[Key], Ends]:
-        """Close all keys that are known but these for all who may send; return which that closes, and what it ends."""
+        """Close all known keys but these for all senders; return the closed keys and the ends."""
         closing = self.closing
         still_open = {
             key: state.counts[closing]
@@ -246,7 +240,7 @@ class SubstreamTracker:
         return list(still_open), ends
 
     def told(self) -> ToldEnds:
-        """Return what was told so far. O(the substreams that it remembers)."""
+        """Return everything told so far, in O(remembered substreams)."""
         queues = {location: list(queue) for location, queue in self._queues.items()}
         closed = {key: state.awaited for key, state in self._lives.items() if state.is_closed}
         closed.update((key, self._lives[key].awaited) for key in self._closed_before if key in self._lives)
@@ -259,9 +253,9 @@ class SubstreamTracker:
         return ToldEnds(ended, queues)
 
     def go_on(self, told: ToldEnds) -> None:
-        """Know what another view has told, before the first update: it is not told again, and keeps its order.
+        """Continue from what another view has told, before the first update: it is not told again, and keeps its order.
 
-        What is counted is told anew by all who send, closing included.
+        All senders report their counts anew, closing included.
         """
         begin = self._begin
         states: dict[tuple[int, ...], _State] = {}
@@ -273,16 +267,16 @@ class SubstreamTracker:
             queue.update(dict.fromkeys(told.queues.get(location, ()), False))
 
     def drain_over(self) -> list[Key]:
-        """Return the keys that were forgotten since the last call: of each, nothing is left, and every end was told."""
+        """Return the keys forgotten since the last call: nothing of them is left, and every end was told."""
         over, self._over = self._over, []
         return over
 
     def drain_closed(self) -> list[Key]:
-        """Return the keys at which nobody may send any more since the last call, in order."""
+        """Return the keys closed by all senders since the last call, in order."""
         closed, self._closed = self._closed, []
         return closed
 
     @property
     def is_over(self) -> bool:
-        """Whether no substream is left, and none can come any more."""
+        """Whether no substream is left, and none can come."""
         return self._is_finished and not self._lives and not any(self._queues.values())

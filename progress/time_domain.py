@@ -1,8 +1,8 @@
-"""One kind of time: its partial order, and how times change along a path.
+"""Kinds of times: their partial order, and how they change along a path.
 
-A time is a plain hashable value. Python's own ``<=`` is never used on times, since on tuples it is lexicographic: every
-comparison goes through the `TimeDomain` of the location where the time lives. Integers are the default domain of epochs
-and of the rounds of a loop; the times inside a loop are pairs ``(outer, round)``.
+A time is a plain hashable value. Times are compared by the `TimeDomain` of their location, never by Python's ``<=``,
+which is lexicographic on tuples. Integers are the default for epochs and rounds; times inside a loop are pairs
+``(outer, round)``.
 
 Source: seed "Progress Tracking", sections "Path Summaries" and "A Compiled Representation".
 """
@@ -32,7 +32,7 @@ class TimeDomain(ABC):
     - ``summary_less_equal(a, b)`` holds only if ``results_in(a, t) <= results_in(b, t)`` for every ``t``.
     - A summary that is not below ``identity()`` strictly advances every time.
 
-    ``None`` from ``results_in`` or ``followed_by`` means that nothing passes that path.
+    ``None`` from ``results_in`` or ``followed_by`` means that no time passes the path.
     """
 
     __slots__ = ()
@@ -46,7 +46,7 @@ class TimeDomain(ABC):
         """Tell whether ``a`` is at or before ``b`` in the partial order."""
 
     def comparison(self) -> Callable[[Time, Time], bool]:
-        """Return `less_equal` as a function for frequent calls; a domain may know one that is faster."""
+        """Return `less_equal` as a function for frequent calls, perhaps a faster one."""
         return self.less_equal
 
     @abstractmethod
@@ -55,11 +55,11 @@ class TimeDomain(ABC):
 
     @abstractmethod
     def results_in(self, summary: Summary, time: Time) -> Time | None:
-        """Return the least time at which ``time`` can come out of a path, None if it cannot pass."""
+        """Return the least time at which ``time`` can leave a path, None if it cannot pass."""
 
     @abstractmethod
     def followed_by(self, first: Summary, then: Summary) -> Summary | None:
-        """Return the summary of the path ``first`` and after it ``then``, None if nothing passes both."""
+        """Return the summary of the path ``first`` followed by ``then``, None if no time passes both."""
 
     @abstractmethod
     def summary_less_equal(self, a: Summary, b: Summary) -> bool:
@@ -67,14 +67,14 @@ class TimeDomain(ABC):
 
     @abstractmethod
     def contains(self, time: Time) -> bool:
-        """Tell whether ``time`` is a value of this domain, so that a wrong one is refused where it enters."""
+        """Tell whether ``time`` is a value of this domain."""
 
     def describe(self) -> str:
-        """Return which values are times, for messages."""
+        """Describe the times in words, for messages."""
         return f"values such as {self.minimum()!r}"
 
     def plain(self, time: Time) -> Time:
-        """Return ``time``, which the domain contains, in the form in which it is kept: whole numbers as ``int``."""
+        """Return ``time``, which the domain contains, in its stored form: whole numbers as ``int``."""
         return time
 
     def less_than(self, a: Time, b: Time) -> bool:
@@ -83,13 +83,13 @@ class TimeDomain(ABC):
 
     @property
     def is_lexicographic(self) -> bool:
-        """Whether `in_order` puts times as Python's own ``<`` does: integers, and nested pairs of them."""
+        """Whether `in_order` sorts times as Python's ``<`` does: integers, and nested pairs of them."""
         return False
 
     def in_order(self, times: Iterable[Time]) -> list[Time]:
-        """Return distinct times such that none comes before one that is less; O(n^2), for integers O(n log n).
+        """Return distinct times, none before a lesser one; O(n^2), for integers O(n log n).
 
-        Of two that it puts in no order, the one that was given first comes first.
+        Of two unordered times, the one that was given first comes first.
         """
         if self.is_lexicographic:
             return sorted(times)
@@ -153,7 +153,7 @@ class IntegerDomain(TimeDomain):
         return bool(a <= b)
 
     def contains(self, time: Time) -> bool:
-        """Tell whether ``time`` is a whole number of any type, NumPy's too, but not a bool, from 0 to the maximum."""
+        """Tell whether ``time`` is a whole number of any type but bool, from 0 to the maximum."""
         is_whole = type(time) is int or (isinstance(time, Integral) and not isinstance(time, bool))
         return is_whole and 0 <= time <= self.maximum
 
@@ -168,7 +168,7 @@ class IntegerDomain(TimeDomain):
 
 @dataclass(frozen=True, slots=True)
 class ProductDomain(TimeDomain):
-    """Pairs ``(outer, inner)``, one at or before another when both coordinates are; a summary is a pair of summaries.
+    """Pairs ``(outer, inner)``, ordered if both coordinates are; a summary is a pair of summaries.
 
     >>> from tidewheel.progress import IntegerDomain
     >>> loop = ProductDomain(IntegerDomain(), IntegerDomain())
@@ -188,7 +188,7 @@ class ProductDomain(TimeDomain):
         return self.outer.less_equal(a[0], b[0]) and self.inner.less_equal(a[1], b[1])
 
     def comparison(self) -> Callable[[Time, Time], bool]:
-        """Return a function that compares both coordinates by the comparisons of their domains."""
+        """Return a function that compares both coordinates by their domains' comparisons."""
         if type(self).less_equal is not ProductDomain.less_equal:  # a subclass compares in another way
             return self.less_equal
         outer, inner = self.outer.comparison(), self.inner.comparison()
@@ -241,7 +241,7 @@ class ProductDomain(TimeDomain):
         return pair and self.outer.contains(time[0]) and self.inner.contains(time[1])
 
     def describe(self) -> str:
-        """Return what both coordinates are."""
+        """Describe both coordinates."""
         return f"pairs of {self.outer.describe()} and {self.inner.describe()}"
 
     def plain(self, time: Time) -> Time:

@@ -2,10 +2,10 @@
 
 Invariants:
 
-- A pointstamp holds a frontier back while its own accumulated count is positive; a negative count at one location never
-  cancels a positive one at another, even where both map to the same time at a target. So the counts of each location
-  are accumulated by themselves, and only the frontier of each location travels on along the path summaries.
-- Every source starts with one count a worker at the minimum time: each worker owns one initial token there.
+- A pointstamp holds a frontier back while its own count is positive; a negative count at one location never cancels a
+  positive one at another, even if both map to the same time at a target. So each location accumulates its own counts,
+  and only its frontier travels along the path summaries.
+- Every source starts with one count for each worker at the minimum time: its initial token.
 
 Source: seed "Progress Tracking", sections "Maintaining Capabilities" and "A Safety Property".
 """
@@ -23,22 +23,22 @@ _Changes: TypeAlias = list[tuple[Time, int]]
 
 
 class Pointstamp(NamedTuple):
-    """A time at a location, which is given by its number in `CompiledGraph.locations`."""
+    """A time at a location, given by its number in `CompiledGraph.locations`."""
 
     location: int
     time: Time
 
 
 class Tracker:
-    """Accumulates changes of pointstamps and keeps the frontiers of the locations that somebody asks about.
+    """Accumulates changes of pointstamps and keeps the frontiers of locations of interest.
 
     Args:
         compiled: the graph.
-        workers: how many workers run it.
+        workers: the number of workers.
         interesting: the locations whose frontiers are kept.
 
     Attributes:
-        comparisons: what compares the times at a location, by its number.
+        comparisons: the comparison of times at each location, by number.
     """
 
     def __init__(self, compiled: CompiledGraph, workers: int, interesting: Iterable[Location]) -> None:
@@ -55,10 +55,10 @@ class Tracker:
         )
 
     def update(self, changes: Iterable[tuple[tuple[int, Time], int]]) -> set[int]:
-        """Apply the changes of one indivisible batch; return the numbers of the locations whose frontier changed.
+        """Apply one indivisible batch; return the numbers of the locations whose frontier changed.
 
-        Complexity: for each change, the frontier of its location; where that changes, the locations of interest next
-        to it; and where their frontiers change, those next to them.
+        Complexity: for each change, the frontier of its location; where that changes, the next locations of interest,
+        and so on.
         """
         by_location: dict[int, _Changes] = {}
         for (location, time), difference in changes:
@@ -81,7 +81,6 @@ class Tracker:
         return self._settle(implied) if implied else set()
 
     def _settle(self, implied: dict[int, _Changes]) -> set[int]:
-        """Apply what is implied at locations of interest, each after all that bear on it."""
         moved: set[int] = set()
         ranks = list(implied)
         if len(ranks) > 1:
@@ -98,14 +97,14 @@ class Tracker:
         return moved & self._reach.asked
 
     def frontier(self, location: Location) -> Antichain:
-        """Return the lower bound on the times that can still occur at a location of interest."""
+        """Return the lower bound on times that can still occur at a location of interest."""
         return self._implications[self._reach.rank_of[self._compiled.index[location]]].frontier
 
     def covered_by(self, location: int, time: Time) -> int | None:
-        """Return the number of a location of interest whose frontier says that an earlier pointstamp leads here.
+        """Return a location of interest whose frontier says that an earlier pointstamp leads here.
 
-        While that is so, no frontier depends on whether (location, time) is counted: whatever it holds back, the other
-        pointstamp holds back too. None says that there may be none; a few places are looked at, not all.
+        Then no frontier depends on the count of (location, time): the other pointstamp holds back the same ones. None
+        if there may be none; only a few locations are checked.
         """
         for passage in self._reach.covers(location):
             station = self._reach.stations[passage.rank]
@@ -120,7 +119,7 @@ class Tracker:
 
     @property
     def is_complete(self) -> bool:
-        """Whether no count is positive: nothing can ever occur anywhere, though some of it is still to be heard of."""
+        """Whether no count is positive: no time can occur anywhere, even if some changes are still to come."""
         return self._live == 0
 
     def count(self, location: int, time: Time) -> int:
@@ -136,7 +135,6 @@ class Tracker:
 
 
 def _carry(passage: Passage, frontier_changes: _Changes, implied: dict[int, _Changes]) -> None:
-    """Add what changes of a frontier imply at the other end of a passage."""
     arriving = implied.setdefault(passage.rank, [])
     if passage.paths is None:
         arriving += frontier_changes

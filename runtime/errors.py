@@ -9,11 +9,11 @@ from tidewheel.transport.link import PeerLost
 
 
 class TokenError(TidewheelError):
-    """A timestamp token, or an input handle (which holds one), was used in a way that it does not allow."""
+    """A timestamp token, or an input handle (which holds one), was used in a wrong way."""
 
 
 class ConfigError(TidewheelError, ValueError):
-    """A setting is wrong; the message has its name, its value and the values that it may have."""
+    """A setting is wrong; the message has its name, its value and its possible values."""
 
 
 class WouldBlock(TidewheelError):  # noqa: N818 - named for what it says
@@ -21,21 +21,21 @@ class WouldBlock(TidewheelError):  # noqa: N818 - named for what it says
 
 
 class SnapshotError(TidewheelError):
-    """A snapshot cannot be taken, stored or read; the message says of what, and what to do."""
+    """A snapshot cannot be taken, stored or read; the message says why and what to do."""
 
 
 class JobRolledBack(TidewheelError):  # noqa: N818 - named for what it says
-    """A job has gone back to a snapshot, as a process of it has died: send what comes after the position again."""
+    """A process of a job has died and the job has returned to a snapshot: send what follows the position again."""
 
 
 class JobError(TidewheelError):
     """A job failed, or cannot do what it was asked for.
 
     Attributes:
-        operator: the name of the operator that raised, None if none did.
-        worker: the number of the worker that failed, None if none did.
-        time: the time of the message being worked on, None if there was none.
-        traceback_text: the traceback of the operator's exception, as text; empty if no operator raised.
+        operator: the name of the operator that raised, or None.
+        worker: the number of the worker that failed, or None.
+        time: the time of the processed message, or None.
+        traceback_text: the traceback of the operator's exception, as text; empty for none.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class JobError(TidewheelError):
         self.traceback_text: str = self.args[-1]
 
     def __str__(self) -> str:
-        """Return the message, and the traceback unless that is printed with this error anyway, as that of its cause."""
+        """Return the message, with the traceback unless that is printed as the error's cause."""
         text = self.traceback_text if self.__cause__ is None else ""
         return str(self.args[0]) + (f"\n\n{text}" if text else "")
 
@@ -67,11 +67,11 @@ class WorkerGone(JobError):  # noqa: N818 - named for what it says
 
 
 class AttachmentGone(JobError):  # noqa: N818 - named for what it says
-    """Something that runs beside a job's workers has died, such as a publisher."""
+    """A process beside a job's workers has died, such as a publisher."""
 
 
 class CannotGoBack(JobError):  # noqa: N818 - named for what it says
-    """A job cannot go back to a snapshot, so it fails for good; the message says what prevents it."""
+    """A job cannot return to a snapshot, so it fails for good; the message says what prevents it."""
 
 
 @contextmanager

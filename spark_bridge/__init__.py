@@ -1,7 +1,6 @@
 """Spark DataFrames in and out of dataflows, through Spark executors that are actors of the same Ray cluster.
 
-Importing this loads no library. The public functions import the modules that need Ray, Spark and Arrow when you call
-them.
+Imports here load no library; the public functions import what needs Ray, Spark and Arrow when you call them.
 """
 
 from tidewheel.spark_bridge.dataframe_sink import to_spark

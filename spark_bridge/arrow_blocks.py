@@ -1,15 +1,15 @@
-"""DataFrames and tables as blocks, each of which is an Arrow IPC stream.
+"""DataFrames and tables as blocks, each an Arrow IPC stream.
 
-One partition of a DataFrame becomes one block. Spark computes the partitions into its cache, and each executor, being a
-Ray actor, returns its own as results of actor calls, to the workers that read them (`dataframe_blocks`) or to this
-process; rows never pass through the driver, and no Python worker takes part. RayDP's own conversion to a Ray dataset
-takes the same path from Spark, and then runs Ray tasks that need a free CPU: it hangs when the executors hold all.
+A partition of a DataFrame becomes a block. Spark computes the partitions into its cache, and each executor, a Ray
+actor, returns its own as results of actor calls to the workers that read them (`dataframe_blocks`) or to this process;
+rows pass neither the driver nor a Python worker. RayDP's own conversion to a Ray dataset runs Ray tasks that need a
+free CPU, and hangs when the executors hold all.
 
-The other way, tables become blocks of about one size, which Spark reads as partitions.
+In the other direction, tables become blocks of about one size, which Spark reads as partitions.
 
-Rows of a Spark that does not run on Ray, such as ``local[*]`` or another cluster, go through its driver both ways. The
-driver is this process and its JVM, so all rows of a DataFrame are in its memory at once, and none is read where it was
-computed: that is what a session of ``tidewheel.spark_bridge.session`` is for. A note in the log says so.
+Rows of a Spark outside of Ray, such as ``local[*]`` or another cluster, pass its driver both ways, so all of a
+DataFrame is in the memory of this process and its JVM at once; a log line says so. A session of
+``tidewheel.spark_bridge.session`` avoids that.
 """
 
 import logging
@@ -43,10 +43,10 @@ BLOCK_BYTES = 16 * 2**20
 
 
 def arrow_schema(df: DataFrame, name: str) -> pa.Schema:
-    """Return the Arrow schema that Spark gives the rows of ``df``.
+    """Return the Arrow schema of the rows of ``df``.
 
     Raises:
-        BridgeError: columns are of a type that Arrow does not have, or share a name; ``name`` says which DataFrame.
+        BridgeError: columns have types without Arrow form, or share a name; ``name`` is the DataFrame's.
     """
     types = jvm.column_types(df)
     counts = Counter(column for column, _ in types)
@@ -64,21 +64,20 @@ def arrow_schema(df: DataFrame, name: str) -> pa.Schema:
 
 
 def blocks_of(df: DataFrame, name: str, count: int | None = None, *, store: bool = False) -> DataFrameBlocks:
-    """Compute ``df`` and return its rows as blocks, which those who read them fetch from Spark.
+    """Compute ``df`` and return its rows as blocks, which their readers fetch from Spark.
 
-    There is one for each partition, or, of a Spark that does not run on Ray, ``count`` of them. They are stored in Ray
-    at once where Spark cannot be trusted to compute a partition again as it was, should an executor die; and where
-    there is no executor.
+    There is one for each partition, or, for a Spark outside of Ray, ``count`` of them. They are stored in Ray at once
+    if Spark might compute a partition differently after the death of an executor, or has no executor.
 
     Args:
         df: the DataFrame.
-        name: what it is called, for messages.
-        count: how many blocks to make of a Spark that does not run on Ray.
-        store: whether all blocks are stored at once. Spark keeps nothing then, so the blocks outlive the Spark session;
-            a block that Ray loses with its node is gone for good.
+        name: its name, for messages.
+        count: the number of blocks for a Spark outside of Ray.
+        store: whether to store all blocks at once: they then outlive the Spark session, but a block that Ray loses with
+            its node is gone.
 
     Raises:
-        BridgeError: the DataFrame's types have no Arrow form, or Spark could not compute it.
+        BridgeError: types have no Arrow form, or Spark could not compute the DataFrame.
     """
     schema = arrow_schema(df, name)
     if not is_on_ray(df.sparkSession):
@@ -105,12 +104,12 @@ def _put_blocks(df: DataFrame, name: str, schema: pa.Schema, count: int | None) 
 
 
 def block_count(rows: int, df: DataFrame) -> int:
-    """Return how many blocks to make of so many rows: enough for each core of Spark to have some of the work."""
+    """Return a number of blocks for so many rows: enough to give each core of Spark some of the work."""
     return max(-(-rows // ROWS_PER_BLOCK), 2 * df.sparkSession.sparkContext.defaultParallelism)
 
 
 def quoted(column: str) -> str:
-    """Return ``column`` as Spark resolves exactly this name, dots and backquotes included.
+    """Return ``column`` quoted so that Spark finds exactly this name, dots and backquotes included.
 
     >>> quoted("net.price")
     '`net.price`'
@@ -119,7 +118,6 @@ def quoted(column: str) -> str:
 
 
 def _arrow_schema(df: DataFrame) -> pa.Schema | None:
-    """Return the Arrow schema of ``df``, or None if it has none that both Spark and pyarrow know."""
     if not is_on_ray(df.sparkSession):
         try:
             return readable_schema(to_arrow_schema(df.schema), "the DataFrame")
@@ -133,7 +131,6 @@ def _arrow_schema(df: DataFrame) -> pa.Schema | None:
 
 
 def _has_arrays(kind: pa.DataType) -> bool:
-    """Whether pyarrow has arrays of ``kind`` and of all that is in it; it knows some types by name only."""
     try:
         pa.nulls(0, kind)
     except KeyError:
@@ -142,7 +139,7 @@ def _has_arrays(kind: pa.DataType) -> bool:
 
 
 def in_blocks(tables: Iterable[pa.Table]) -> Iterator[list[pa.Table]]:
-    """Yield ``tables`` in groups of about ``BLOCK_BYTES``, the large ones cut up; none if there are no rows."""
+    """Yield ``tables`` in groups of about ``BLOCK_BYTES``, with large ones cut up; none without rows."""
     block: list[pa.Table] = []
     size = 0
     for table in tables:
@@ -159,27 +156,27 @@ def in_blocks(tables: Iterable[pa.Table]) -> Iterator[list[pa.Table]]:
 
 
 def block_stream(tables: Sequence[pa.Table]) -> bytes:
-    """Return tables of one schema, at least one, as one Arrow IPC stream."""
+    """Return tables of one schema, at least one, as an Arrow IPC stream."""
     buffer = pa.BufferOutputStream()
     write_stream(tables, buffer)
     return bytes(buffer.getvalue().to_pybytes())
 
 
 def write_stream(tables: Sequence[pa.Table], sink: Any) -> None:
-    """Write tables of one schema, at least one, as one Arrow IPC stream to a file or buffer."""
+    """Write tables of one schema, at least one, as an Arrow IPC stream to a file or buffer."""
     with pa.ipc.new_stream(sink, tables[0].schema) as stream:
         for table in tables:
             stream.write_table(table, max_chunksize=ROWS_PER_BATCH)
 
 
 def put_block(tables: Sequence[pa.Table]) -> tuple[ObjectRef[bytes], int]:
-    """Put tables of one schema, at least one, into the object store; return the block, and how many bytes it has."""
+    """Put tables of one schema, at least one, into the object store; return the block, and its bytes."""
     content = block_stream(tables)
     return ray.put(content), len(content)
 
 
 def is_on_ray(spark: SparkSession) -> bool:
-    """Tell whether the executors of a session are actors of the Ray that this process uses.
+    """Tell whether a session's executors are actors of this process's Ray.
 
     Raises:
         BridgeError: they were, and Ray has been shut down.
@@ -195,7 +192,7 @@ def is_on_ray(spark: SparkSession) -> bool:
 
 
 def note(spark: SparkSession, what: str) -> None:
-    """Say in the log that the rows of ``what`` pass the driver."""
+    """Log that the rows of ``what`` pass the driver."""
     _logger.info(
         "%s passes the driver, as its Spark (%s) does not run on Ray: a session of tidewheel.spark_bridge.session() "
         "moves rows between executors and workers without it",
@@ -205,10 +202,10 @@ def note(spark: SparkSession, what: str) -> None:
 
 
 def collected(df: DataFrame, schema: pa.Schema, name: str) -> pa.Table:
-    """Compute a DataFrame, and return its rows in order, as a table of the schema that `arrow_schema` gives it.
+    """Compute a DataFrame; return its rows in order, as a table of the schema from `arrow_schema`.
 
     Raises:
-        BridgeError: Spark could not compute it; ``name`` says which DataFrame.
+        BridgeError: Spark could not compute the DataFrame ``name``.
     """
     with computing(name):
         batches = jvm.collected_batches(df)
@@ -216,12 +213,12 @@ def collected(df: DataFrame, schema: pa.Schema, name: str) -> pa.Table:
 
 
 def created(spark: SparkSession, tables: Iterable[pa.Table], schema: pa.Schema) -> DataFrame:
-    """Return a DataFrame of tables, in a Spark that does not run on Ray.
+    """Return a DataFrame of tables, in a Spark outside of Ray.
 
     Args:
         spark: the session.
         tables: the rows.
-        schema: the schema of all tables, which `readable_schema` made.
+        schema: the schema of all tables, from `readable_schema`.
     """
     table = pa.concat_tables([schema.empty_table(), *tables]).combine_chunks()
     return jvm.dataframe_of_tables(spark, [table], write_stream, spark_schema(schema).json())

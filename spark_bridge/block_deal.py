@@ -1,7 +1,6 @@
-"""The deal of a DataFrame's blocks to workers: each reads those of its own node, as far as shares stay even.
+"""The deal of a DataFrame's blocks to workers: each reads blocks of its own node, as far as shares stay even.
 
-A block that is read on another node than that of the executor which has it crosses the network. So blocks are dealt out
-by where they are, where that is known; who reads how many does not depend on it.
+A block of another node's executor crosses the network; the place of blocks does not change how many a worker reads.
 """
 
 from collections import Counter
@@ -9,18 +8,18 @@ from collections.abc import Iterator, Sequence
 
 
 def deal(places: Sequence[str], nodes: Sequence[str], *, in_step: bool) -> list[list[int]]:
-    """Return for each worker the numbers of the blocks that it reads, ascending.
+    """Return the numbers of each worker's blocks, ascending.
 
-    Together they are all blocks, each once, and no worker has more than one block more than another. Among the deals of
-    which this holds, and `in_step` where it is asked for, none has more blocks on the nodes of their readers. Whoever
-    calls it with the same arguments gets the same. Where all workers are on one node, or no block is known to be on the
-    node of one, that is by turn: every ``len(nodes)``-th block. O(blocks + workers).
+    Each block occurs once, and no worker has more than one block more than another. Among such deals, `in_step` if
+    asked for, none has more blocks on the nodes of their readers. The result depends only on the arguments. If all
+    workers are on one node, or no block is known to be near, that is every ``len(nodes)``-th block. O(blocks +
+    workers).
 
     Args:
-        places: the node that each block is on, empty if that is not known.
+        places: the node of each block, empty if unknown.
         nodes: the node of each worker.
-        in_step: whether the first block of each worker is among the first ``len(nodes)``, its second among the next,
-            and so on, so that workers that read blocks in order of time are never far apart in time.
+        in_step: whether each worker's first block is among the first ``len(nodes)``, its second among the next, and so
+            on, so that workers that read in order of time stay close in time.
 
     >>> deal(["a", "b", "b", "a", "b"], ["a", "b"], in_step=False)
     [[0, 3], [1, 2, 4]]
@@ -73,6 +72,5 @@ def _readers(places: Sequence[str], nodes: Sequence[str]) -> list[int]:
 
 
 def _room(share: int, taken: Sequence[int]) -> Iterator[int]:
-    """Yield workers by turn, each until it has its share, and then those that have no more than that."""
     for dealt in range(share + 1):
         yield from (worker for worker, already in enumerate(taken) if already <= dealt)

@@ -1,8 +1,7 @@
-"""The RDD of Arrow batches that the executors of a Spark session on Ray have cached, and calls to these executors.
+"""The RDD of Arrow batches in the cache of a Spark session's executors on Ray, and calls to these.
 
-Executors are Java actors with names of their own. Actors of the next application of a namespace have the same names,
-and its RDDs the same numbers: so an actor is one of these executors only if it is the same actor, which it stays when
-Ray has started it again.
+Executors are named Java actors; the next application of a namespace reuses the names of actors and the numbers of RDDs.
+So only the very actor, which stays the same after a restart by Ray, is one of these executors.
 """
 
 from collections.abc import Mapping
@@ -20,15 +19,15 @@ from tidewheel.spark_bridge.ray_cluster import EXECUTOR
 
 @dataclass(frozen=True, slots=True)
 class CachedRdd:
-    """A cached RDD of Arrow batches. Its executors are as they were when it was cached.
+    """A cached RDD of Arrow batches, with its executors at that time.
 
     Attributes:
-        number: the number by which Spark knows it.
+        number: Spark's number of it.
         schema_json: the schema of the batches, as Arrow's JSON.
-        agent: the URL of RayDP's agent in the driver, which has Spark compute what was lost.
-        holders: the numbers that Spark gives the executors that have the partitions; None where that is not known.
-        actors: the identifier of each executor's actor, by the number of the executor.
-        nodes: the Ray node that each was on, in the same way, as far as Ray said. One that has died may be elsewhere.
+        agent: the URL of RayDP's agent in the driver, which has Spark compute lost partitions.
+        holders: Spark's numbers of the executors of the partitions; None if unknown.
+        actors: the id of each executor's actor, by executor.
+        nodes: the Ray node of each executor, as far as known; a restarted one may be elsewhere.
     """
 
     number: int = 0
@@ -40,7 +39,7 @@ class CachedRdd:
 
     @classmethod
     def described(cls, rdd: Any) -> "CachedRdd":
-        """Return the RDD that `jvm.cache_as_arrow` describes, with the executors that run now."""
+        """Return the RDD of `jvm.cache_as_arrow`, with the present executors."""
         names = [name for name in ray.util.list_named_actors() if name.startswith(EXECUTOR)]
         found = {name.removeprefix(EXECUTOR): _named(name) for name in names}
         actors = {number: actor_id(actor) for number, actor in found.items() if actor is not None}
@@ -49,14 +48,14 @@ class CachedRdd:
 
     @property
     def places(self) -> tuple[str, ...]:
-        """The Ray node that each partition is on, empty where that is not known."""
+        """The Ray node of each partition, empty if unknown."""
         return tuple(self.nodes.get(holder or "", "") for holder in self.holders)
 
     def request(self, partition: int) -> ObjectRef[bytes]:
-        """Ask an executor for a partition; the object is an Arrow IPC stream.
+        """Request a partition, an Arrow IPC stream, from an executor.
 
-        An executor gets what another one has cached, and one that has died meanwhile is started again by Ray, and has
-        Spark compute what is missing, so it need not be the holder that answers.
+        Any executor can answer: it gets what others have cached, and one that Ray has restarted has Spark compute what
+        is missing.
 
         Raises:
             BridgeError: there are no executors: Spark has stopped.
@@ -65,7 +64,7 @@ class CachedRdd:
         return call_java(actor, "getRDDPartition", self.number, partition, self.schema_json, self.agent)
 
     def probe(self, partition: int) -> ObjectRef[Any]:
-        """Ask the holder of a partition for something that it can say at once, if it has started.
+        """Send a partition's holder a question that it answers at once, if it has started.
 
         Raises:
             BridgeError: there are no executors: Spark has stopped.
@@ -83,7 +82,6 @@ class CachedRdd:
 
 
 def _named(name: str) -> Any:
-    """Return the actor of a name, None if there is none any more."""
     try:
         return ray.get_actor(name)
     except ValueError:
@@ -91,7 +89,6 @@ def _named(name: str) -> Any:
 
 
 def _node(actor: str) -> str:
-    """Return the node of an actor, empty if Ray does not say."""
     with suppress(Exception):  # without it, a block may be read on another node than its own
         return node_of(actor)
     return ""

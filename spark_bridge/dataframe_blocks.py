@@ -1,10 +1,10 @@
-"""The rows of a DataFrame as blocks, each of which is an Arrow IPC stream when it comes.
+"""The rows of a DataFrame as blocks, which arrive as Arrow IPC streams.
 
-Spark computes the partitions into its cache, in memory or on its disks. Each is fetched by the worker that reads it,
-when it reads it, from the executor that has it: as a Ray object of the worker's own, which is gone when it was read. So
-there is as much in the object store as workers are ahead, and nothing passes the driver.
+Spark computes the partitions into its cache, in memory or on disk. Each reading worker fetches its blocks from the
+executors as Ray objects of its own, which are freed after reading. So the object store holds only what workers read
+ahead, and nothing passes the driver.
 
-What no job has read when the session ends is stored in Ray's object store then, so that a job may read it later.
+When the session ends, unread blocks are stored in Ray's object store for later jobs.
 """
 
 import logging
@@ -51,13 +51,13 @@ _CALL_SITE = "callSite.short"
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class DataFrameBlocks:
-    """The blocks of a DataFrame, in the order of its partitions: one for each of them, where Spark runs on Ray.
+    """The blocks of a DataFrame, in the order of its partitions, one for each if Spark runs on Ray.
 
     Attributes:
         schema: the schema of every block.
-        rdd: the RDD that has them in Spark's cache, or had; without partitions if none ever had.
-        stored: the blocks as Ray objects, None as long as they are only in Spark's cache.
-        is_read: whether a job has been given them.
+        rdd: the RDD that has or had them in Spark's cache; without partitions if none ever had.
+        stored: the blocks as Ray objects, None while they are only in Spark's cache.
+        is_read: whether a job has received them.
     """
 
     schema: pa.Schema
@@ -70,7 +70,7 @@ class DataFrameBlocks:
 
     @property
     def places(self) -> tuple[str, ...]:
-        """The Ray node that each is on, empty where that is not known: an executor stores what it has where it is."""
+        """The Ray node of each block, empty if unknown; an executor stores blocks on its own node."""
         return self.rdd.places or ("",) * len(self)
 
     @property
@@ -84,7 +84,7 @@ class DataFrameBlocks:
         )
 
     def request(self, number: int) -> ObjectRef[bytes]:
-        """Return a block, which may be on its way yet.
+        """Return a block, which may still be on its way.
 
         Raises:
             BridgeError: Spark has stopped.
@@ -93,11 +93,10 @@ class DataFrameBlocks:
         return self.rdd.request(number) if self.stored is None else self.stored[number]
 
     def read(self, numbers: Iterable[int]) -> Generator[Pause | tuple[int, bytes], None, None]:
-        """Yield the blocks of these numbers with their numbers, and a `Pause` while the next one is on its way.
+        """Yield these blocks with their numbers, and a `Pause` while the next one is on its way.
 
-        An executor that has died is started again by Ray, and has Spark compute what it had; blocks are asked for
-        again then, but not before: calls that come before its start wait for that, and with RayDP two of them keep out
-        the call that would start it.
+        Ray restarts a dead executor, which has Spark compute its partitions; only then are blocks requested again,
+        since with RayDP two earlier calls keep out the one that would start it.
 
         Raises:
             BridgeError: Spark has stopped, or no executor has answered for a while.
@@ -123,7 +122,6 @@ class DataFrameBlocks:
                 yield awaited.popleft()[0], block
 
     def _recovery(self, number: int, deadline: float, reason: Exception) -> Generator[Pause, None, None]:
-        """Wait until an executor answers."""
         while (remaining := deadline - time.monotonic()) > 0:
             yield Pause(_RETRY_SECONDS)
             try:
@@ -140,10 +138,10 @@ class DataFrameBlocks:
         return DataFrameBlocks, (self.schema, self.rdd, self.stored, True)
 
     def store(self) -> None:
-        """Store all blocks in Ray's object store; Spark may stop then.
+        """Store all blocks in Ray's object store; Spark may then stop.
 
         Raises:
-            BridgeError: Spark has stopped, or an executor has died, or does not answer.
+            BridgeError: Spark has stopped, or an executor has died or does not answer.
         """
         stored = tuple(map(self.rdd.request, range(len(self))))
         left = list(stored)
@@ -176,7 +174,7 @@ def _arrival(reference: ObjectRef[T], seconds: float) -> Generator[Pause, None, 
 
 
 class CachedDataFrames:
-    """The cached blocks of this process. It drops from Spark's cache what no dataflow can read any more."""
+    """The cached blocks of this process, dropped from Spark's cache when no dataflow can read them."""
 
     def __init__(self) -> None:
         self._cached: dict[tuple[str, int], weakref.ref[DataFrameBlocks]] = {}
@@ -187,7 +185,7 @@ class CachedDataFrames:
         return len(self._cached)
 
     def add(self, df: "DataFrame", schema: pa.Schema) -> DataFrameBlocks:
-        """Compute a DataFrame, which has a partition, and return its blocks.
+        """Compute a DataFrame with partitions, and return its blocks.
 
         Raises:
             py4j.protocol.Py4JError: Spark could not compute it, and keeps nothing of it.
@@ -200,21 +198,21 @@ class CachedDataFrames:
         return blocks
 
     def prune(self, df: "DataFrame") -> None:
-        """Drop from the cache what belongs to no dataflow any more; `df` is any DataFrame of the session."""
+        """Drop unused blocks from the cache; `df` is any DataFrame of the session."""
         with self._lock:
             dead = [key for key, blocks in self._cached.items() if blocks() is None]
         for key in dead:
             self._drop(df, key)
 
     def store(self, df: "DataFrame", blocks: DataFrameBlocks) -> None:
-        """Store blocks, and drop them from Spark's cache; raises as `DataFrameBlocks.store`."""
+        """Store blocks, and drop them from Spark's cache; raises as `DataFrameBlocks.store` does."""
         try:
             blocks.store()
         finally:
             self._drop(df, (_application(df), blocks.rdd.number))
 
     def store_unread(self) -> None:
-        """Store what no job has read, as Spark is about to stop; what cannot be stored is logged."""
+        """Store unread blocks as Spark is about to stop; failures are logged."""
         with self._lock:
             living = [blocks for reference in self._cached.values() if (blocks := reference()) is not None]
         for blocks in living:
@@ -240,9 +238,9 @@ class CachedDataFrames:
 
 @contextmanager
 def _nothing_left_on_failure(spark: "SparkSession") -> Iterator[None]:
-    """Drop the RDDs from Spark's cache that the block has marked to be cached, if it raises.
+    """Drop the RDDs that the block has marked to be cached, if it raises.
 
-    RayDP tells the number of its RDD only when that is computed: it is found by the call site, which is the thread's.
+    RayDP tells the number of its RDD only when it is computed, so RDDs are found by the thread's call site.
     """
     context: Any = spark.sparkContext
     site = context.getLocalProperty(_CALL_SITE)

@@ -1,16 +1,15 @@
 """Results of a dataflow as a Spark DataFrame.
 
-Batches become Arrow IPC streams in Ray's object store, and the executors' JVMs read them from there: no pandas, and no
-Python worker. What a running job has captured, its workers put there, each on its own node. Leases keep the Ray objects
-alive while Spark can still read them.
+Batches become Arrow IPC streams in Ray's object store, which the executors' JVMs read, without pandas or Python
+workers. Workers store a running job's captured batches there, each on its own node. Leases keep the Ray objects alive
+while Spark can read them.
 
-A DataFrame made from Ray objects knows them by name only; Ray frees an object when the last Python reference to it
-goes, and Spark then fails at some later action. Holding the references in the Python DataFrame would not do: DataFrames
-derived from it, joins and temporary views read the same objects after it is gone. What all of these share is the RDD in
-the driver's JVM, so a lease is held until the JVM has collected that RDD, which a weak reference tells.
+A DataFrame of Ray objects knows only their names; Ray frees an object with its last Python reference, and a later Spark
+action then fails. References in the Python DataFrame would not suffice: derived DataFrames, joins and temporary views
+outlive it. They all share the RDD in the driver's JVM, so a lease lasts until the JVM has collected that RDD, as a weak
+reference tells.
 
-The JVM collects when its own heap is full, and knows nothing of how much there is in the object store: so it is asked
-to, when much has been leased since the last time.
+The JVM collects only when its own heap is full, so it is asked to after many leases.
 """
 
 import gc
@@ -53,28 +52,27 @@ def to_spark(
     schema: "pa.Schema | None" = None,
     time: str | None = "time",
 ) -> "DataFrame":
-    """Return a DataFrame of the rows of ``source``, which is read to its end here.
+    """Return a DataFrame of the rows of ``source``, which this reads to its end.
 
-    While a job runs on Ray, the rows of ``job.captured(name)`` do not pass this process. Each worker makes partitions
-    of them on its node. The rows of any other source pass this process. They stay in Ray's object store, owned by this
-    process. They are released when the session ends, or at the next ``to_spark`` after the JVM has collected the
-    DataFrame and all that derive from it. Nothing is left with RayDP's master. Rows have no order in a DataFrame;
-    ``time`` keeps what order there was.
+    Rows of ``job.captured(name)`` of a running Ray job do not pass this process: each worker makes partitions on its
+    node. Rows of other sources do. They stay in Ray's object store, owned by this process, until the session ends, or
+    the next ``to_spark`` after the JVM has collected the DataFrame and all derived ones. Rows have no order in a
+    DataFrame; ``time`` keeps it.
 
     Args:
-        spark: the session that ``tidewheel.spark_bridge.session`` yields. The rows for another one, such as
-            ``local[*]``, go through its driver, which is this process.
+        spark: a session of ``tidewheel.spark_bridge.session``; the rows for another one, such as ``local[*]``, pass its
+            driver, which is this process.
         source: an iterable of messages with ``.time`` and ``.batch``, such as ``job.captured(name)``; or a
-            subscription, which is read until its topic ends. Any object works whose ``epochs()`` yields epochs with
-            ``.time`` and ``.batches``. A batch is an Arrow table or record batch, or a list of dicts.
-        schema: the schema of the rows. Give it for lists of dicts whose types do not show in the first, and for
-            results that may have no batch at all.
-        time: the name of the last column, which has the time of each row as a 64-bit integer; None for no such column.
+            subscription, read until its topic ends, or any object whose ``epochs()`` yields epochs with ``.time`` and
+            ``.batches``. A batch is an Arrow table or record batch, or a list of dicts.
+        schema: the schema of the rows, needed for lists of dicts whose first does not show all types, and for results
+            without a batch.
+        time: the name of the last column, the time of each row as a 64-bit integer; None for none.
 
     Raises:
-        BridgeError: batches differ in schema, or Spark has no columns for their types. There is no batch, and no
-            ``schema``. Columns share a name, apart from its case, with each other or with ``time``. A time is no 64-bit
-            integer, with ``time``. Or a worker makes no block for two minutes.
+        BridgeError: batches differ in schema or have types without Spark columns; there is neither a batch nor a
+            ``schema``; columns share a name, apart from case, with each other or with ``time``; a time is no 64-bit
+            integer; or a worker makes no block for two minutes.
     """
     from tidewheel.spark_bridge.arrow_blocks import created, in_blocks, is_on_ray, note, put_block
     from tidewheel.spark_bridge.record_tables import RecordTables
@@ -116,7 +114,6 @@ def _made_by_workers(captured: CapturedOnWorkers, rows: "RecordTables") -> "list
 
 
 def _told_columns(kept: "Kept", time: str | None) -> "Iterator[tuple[pa.Schema, str] | None]":
-    """On a worker, yield the columns that the first batch tells, and which that is; None if none tells them."""
     from tidewheel.spark_bridge.record_tables import RecordTables
 
     rows = RecordTables(None, time)
@@ -125,7 +122,6 @@ def _told_columns(kept: "Kept", time: str | None) -> "Iterator[tuple[pa.Schema, 
 
 
 def _blocks(kept: "Kept", columns: "pa.Schema", time: str | None, origin: str) -> Iterator[bytes | list[int]]:
-    """On a worker, yield blocks, and at last how many bytes each has."""
     from tidewheel.spark_bridge.arrow_blocks import block_stream, in_blocks
     from tidewheel.spark_bridge.record_tables import RecordTables
 
@@ -138,7 +134,6 @@ def _blocks(kept: "Kept", columns: "pa.Schema", time: str | None, origin: str) -
 
 
 def _drained(made: "ObjectRefGenerator") -> "list[ObjectRef[Any]]":
-    """Return all that a worker yields, once it is there; the last is why not, if it has failed."""
     import ray
 
     references: list[ObjectRef[Any]] = []
@@ -153,7 +148,6 @@ def _drained(made: "ObjectRefGenerator") -> "list[ObjectRef[Any]]":
 
 
 def _last(references: "Sequence[ObjectRef[Any]]") -> Any:
-    """Return the last object; raise what a worker has raised."""
     import ray
 
     try:
@@ -169,7 +163,6 @@ def _columns(rows: "RecordTables") -> "pa.Schema":
 
 
 def _messages(source: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield ``(time, batch)`` for all that ``source`` has."""
     items: Iterable[Any] = source.epochs() if callable(getattr(source, "epochs", None)) else source
     for item in items:
         if hasattr(item, "batches"):
@@ -184,7 +177,6 @@ def _messages(source: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _read(spark: "SparkSession", put: "list[tuple[ObjectRef[bytes], int]]", schema: "pa.Schema") -> "DataFrame":
-    """Return the DataFrame that reads blocks, which come with their sizes, in the executors' JVMs."""
     from tidewheel.spark_bridge.spark_types import spark_schema
 
     blocks = [block for block, _ in put]
@@ -214,10 +206,10 @@ class BlockLeases:
         return len(self._leases)
 
     def hold(self, jvm: Any, rdd: Any, references: "Sequence[ObjectRef[bytes]]", size: int) -> None:
-        """Keep ``references`` until the JVM has collected ``rdd``; expired leases are dropped on this occasion.
+        """Keep ``references`` until the JVM has collected ``rdd``; drop expired leases.
 
         Args:
-            jvm: the driver's.
+            jvm: the driver's JVM.
             rdd: the RDD that reads the blocks.
             references: the blocks.
             size: their size in bytes.
@@ -240,7 +232,7 @@ class BlockLeases:
         """Drop the leases of RDDs that the JVM has collected.
 
         Args:
-            look: also at those that it has collected just now, and not put into its queue yet.
+            look: whether to look also for those that it has just collected and not yet put into its queue.
         """
         with self._lock:
             leases, collected = list(self._leases), self._collected

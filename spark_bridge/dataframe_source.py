@@ -1,7 +1,7 @@
 """A Spark DataFrame as a source of a dataflow.
 
-``from_spark`` does Spark's part at once, in the driver: it checks the epochs, brings the rows into their order and has
-Spark keep them as Arrow blocks. What remains is a ``DataFrameSource``, whose readers fetch block after block.
+``from_spark`` does Spark's part at once, in the driver: it checks the epochs, sorts the rows and has Spark keep them as
+Arrow blocks. The readers of the resulting ``DataFrameSource`` fetch block after block.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +24,7 @@ _StreamT_co = TypeVar("_StreamT_co", covariant=True)
 
 
 class TakesSource(Protocol[_StreamT_co]):
-    """The part of a dataflow that ``from_spark`` needs: it takes a named source and returns a stream of its items."""
+    """The method of a dataflow that ``from_spark`` needs."""
 
     def source(self, name: str, source: "DataFrameSource", /) -> _StreamT_co:
         """Add ``source`` to the dataflow as ``name``."""
@@ -32,16 +32,16 @@ class TakesSource(Protocol[_StreamT_co]):
 
 @dataclass(frozen=True, slots=True)
 class DataFrameSource:
-    """The rows of a DataFrame, fetched block by block by the workers of a job.
+    """The rows of a DataFrame, which the workers of a job fetch block by block.
 
-    The source may be read again, for as long as it lives and its blocks can be had. A reader refers to the blocks that
-    it has asked for and not read yet, which are few.
+    It may be read again while it lives and its blocks exist; a reader refers only to the few blocks that it has
+    requested.
 
     Attributes:
-        name: what the stream is called, for messages.
+        name: the name of the stream, for messages.
         blocks: the rows, in epoch order over all blocks and within each.
-        time: the column that holds the epoch; None if all rows are of epoch 0.
-        keeps_time: whether that column is one of the rows'.
+        time: the column of epochs; None if all rows are of epoch 0.
+        keeps_time: whether rows have that column.
     """
 
     name: str
@@ -50,18 +50,18 @@ class DataFrameSource:
     keeps_time: bool = True
 
     def partitions(self, worker: int, workers: int) -> "Sequence[Iterator[tuple[Any, pa.Table] | Pause]]":
-        """Return this worker's one partition: every ``workers``-th block, beginning with block number ``worker``.
+        """Return this worker's one partition: every ``workers``-th block, from number ``worker``.
 
-        It yields ``(epoch, rows)`` with epochs that never decrease, and a `Pause` while a block is on its way. Over all
-        workers every row comes once. Reading raises BridgeError if a block is gone.
+        It yields ``(epoch, rows)`` with epochs that never decrease, and a `Pause` while a block is on its way; it
+        raises BridgeError if a block is gone. Over all workers every row comes once.
         """
         return self.partitions_near(worker, [""] * workers)
 
     def partitions_near(self, worker: int, nodes: Sequence[str]) -> "Sequence[Iterator[tuple[Any, pa.Table] | Pause]]":
-        """Return this worker's one partition as `partitions` does, rather of blocks on its node; all read as many.
+        """Return this worker's partition as `partitions` does, preferring blocks on its node; all read as many.
 
-        With epochs the workers stay together in time: each has one of the first ``len(nodes)`` blocks, one of the next,
-        and so on.
+        With epochs, each worker has one of the first ``len(nodes)`` blocks, one of the next, and so on, so that they
+        stay close in time.
         """
         return [self._read(deal(self.blocks.places, nodes, in_step=self.time is not None)[worker])]
 
@@ -85,7 +85,6 @@ class DataFrameSource:
             ) from error
 
     def _batches(self, table: "pa.Table") -> "Iterator[tuple[int, pa.Table]]":
-        """Yield the rows of a block, by epochs."""
         if self.time is None:
             if table.num_rows:
                 yield 0, table
@@ -95,18 +94,16 @@ class DataFrameSource:
 
 
 def _table(stream: bytes) -> "pa.Table":
-    """Return one block as a table of one chunk: slices of it need no search."""
     import pyarrow as pa
 
     return pa.ipc.open_stream(pa.py_buffer(stream)).read_all().replace_schema_metadata().combine_chunks()
 
 
 def epoch_slices(table: "pa.Table", column: str) -> "Iterator[tuple[int, pa.Table]]":
-    """Yield ``(epoch, rows)`` for each run of equal values in ``column``, which holds integers without nulls.
+    """Yield ``(epoch, rows)`` for each run of equal values in ``column``, of integers without nulls.
 
-    The slices are zero-copy, keep ``column``, and are the table again when put together. On a table sorted by
-    ``column`` there is one slice per epoch; a table without rows has none. The cost is that of one pass over one column
-    plus a constant per epoch.
+    The slices are zero-copy, and make up the table again. A table sorted by ``column`` has one slice per epoch. The
+    cost is one pass over one column plus a constant per epoch.
 
     >>> import pyarrow as pa
     >>> [(epoch, rows.num_rows) for epoch, rows in epoch_slices(pa.table({"day": [3, 3, 5]}), "day")]
@@ -133,32 +130,30 @@ def from_spark(
 ) -> _StreamT_co:
     """Return a stream of the rows of ``df`` as Arrow tables, each of one epoch.
 
-    Spark computes the rows here. When this returns they are in its cache, in memory or on its disks. The workers of a
-    job fetch them from there. Each prefers executors on its own Ray node, and fetches one block ahead of the one that
-    it reads. Tokens follow the epochs, so operators downstream begin with the first one.
+    Spark computes the rows before this returns, into its cache in memory or on disk. The workers of a job fetch them
+    from there, preferably from executors on their own node, one block ahead of the one that they read. Tokens follow
+    the epochs, so later operators begin with the first one.
 
-    Spark keeps its copy as long as the dataflow lives; the next ``from_spark`` notices its end. The session has to stay
-    open until the job has read all rows, or the job fails. At the end of a block of ``session()``, Ray stores the rows
-    that no job has read, for as long as this process lives. That does not hold for a Spark that the program had started
-    before the block.
+    Spark keeps its copy as long as the dataflow lives; the next ``from_spark`` notices its end. The session must stay
+    open until the job has read all rows, or the job fails. At the end of a block of ``session()``, Ray stores unread
+    rows for as long as this process lives, unless the program had started Spark before the block.
 
     Args:
         flow: the dataflow to add the source to.
         name: the name of the source.
-        df: a DataFrame of a session of ``tidewheel.spark_bridge.session``. The rows of another one, such as
-            ``local[*]``, go through its driver, which is this process, to Ray's object store. With epochs, Spark
-            computes and caches it once, unless it is cached already.
-        time: the column that holds the epochs, an integer without nulls or negative values. A Column that computes
-            them, or a function that returns one for the DataFrame, does not become part of the rows. Each worker gets
-            its rows in epoch order. Without it every row is at time 0.
-        partitions: the number of blocks; with at least as many as workers, each worker has rows. By default there are
-            as many as ``df`` has partitions. With epochs or another Spark there is one for every 65,536 rows, and at
-            least two for each core.
+        df: a DataFrame of a session of ``tidewheel.spark_bridge.session``; the rows of another one, such as
+            ``local[*]``, pass its driver, which is this process, to Ray's object store. With epochs, Spark computes and
+            caches it once, unless it is cached.
+        time: the column of epochs, integers without nulls or negative values. A Column that computes them, or a
+            function that returns one, adds nothing to the rows. Each worker gets its rows in epoch order. Without it
+            every row is at time 0.
+        partitions: the number of blocks; each worker has rows with at least as many as workers. By default as many as
+            ``df`` has partitions. With epochs or another Spark, one for every 65,536 rows, and at least two for each
+            core.
 
     Raises:
-        BridgeError: ``df`` is no DataFrame, or a streaming one. Its types have no Arrow form, or Spark cannot compute
-            it. The epoch column is missing, no integer, or holds nulls or negative values. Or ``partitions`` is below
-            1.
+        BridgeError: ``df`` is no DataFrame, or a streaming one; its types have no Arrow form, or Spark cannot compute
+            it; the epoch column is missing, no integer, or has nulls or negative values; or ``partitions`` is below 1.
     """
     from tidewheel.spark_bridge.arrow_blocks import arrow_schema, block_count, blocks_of, is_on_ray
     from tidewheel.spark_bridge.dataframe_blocks import DataFrameBlocks

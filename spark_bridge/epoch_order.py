@@ -1,4 +1,4 @@
-"""The rows of a DataFrame in the order of their epochs: the column that has them, its checks, and the sorting."""
+"""The rows of a DataFrame in the order of their epochs: the column of epochs, its checks, and the sorting."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ EPOCH = "__tidewheel_epoch"
 
 @dataclass(frozen=True, slots=True)
 class EpochColumn:
-    """Where the epochs of a DataFrame are.
+    """A DataFrame with its column of epochs, which ``is_own`` if the user's rows have it.
 
     Attributes:
         df: the DataFrame, with its epochs as a column.
@@ -35,16 +35,16 @@ class EpochColumn:
     is_own: bool
 
     def words(self, kind: str = "") -> str:
-        """Return what to call it in a message, with its type if that is given."""
+        """Return the column's description for messages, with its type if given."""
         what = f"column {self.column!r}" if self.is_own else "the result of time="
         return f"{what}{kind and f' ({kind})'} of DataFrame {self.name!r}"
 
 
 def epoch_column(df: DataFrame, name: str, time: str | Column | Callable[[DataFrame], Column]) -> EpochColumn:
-    """Return where the epochs are that ``time=`` means.
+    """Return the column of epochs of ``time=``.
 
     Raises:
-        BridgeError: there is no such column, it holds no integers, or ``time`` is something else.
+        BridgeError: the column is missing or has no integers, or ``time`` is something else.
     """
     if isinstance(time, str):
         return _checked(EpochColumn(df, time, name, is_own=True))
@@ -79,7 +79,7 @@ def _checked(epochs: EpochColumn) -> EpochColumn:
 
 
 def checked_row_count(df: DataFrame, epochs: EpochColumn) -> int:
-    """Return how many rows there are, after looking at every epoch in one aggregation; ``df`` is where it is cached.
+    """Return the number of rows after a check of all epochs in one aggregation of the cached ``df``.
 
     Raises:
         BridgeError: epochs are missing, or negative.
@@ -105,7 +105,7 @@ def checked_row_count(df: DataFrame, epochs: EpochColumn) -> int:
 
 
 def in_epoch_order(df: DataFrame, time: str, count: int) -> DataFrame:
-    """Return ``df`` in ``count`` partitions that follow each other in time; an epoch too big for one spans several."""
+    """Return ``df`` in ``count`` partitions in order of time; a large epoch spans several."""
     epoch = functions.col(quoted(time))
     return df.repartitionByRange(count, epoch, _salt(df)).sortWithinPartitions(epoch)
 
@@ -119,7 +119,7 @@ def _salt(df: DataFrame) -> Column:
 
 @contextmanager
 def cached(df: DataFrame) -> Iterator[DataFrame]:
-    """Keep the rows of ``df`` in Spark for the block, so that they are computed once; leave a cache that was there."""
+    """Keep the rows of ``df`` in Spark during the block, so that they are computed once; leave an older cache."""
     if df.storageLevel != StorageLevel.NONE:
         yield df
         return

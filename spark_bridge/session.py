@@ -1,8 +1,8 @@
 """A Spark session whose executors are actors of a Ray cluster.
 
-RayDP has fixed actor names and PySpark one SparkContext, so there is one session per process and per Ray namespace.
-This module starts one with everything around it in order (Java, Python, Ray, room for the executors) and leaves the
-process as it found it. A session that the program has started itself with ``raydp.init_spark`` it uses as it is.
+RayDP has fixed actor names and PySpark one SparkContext, so a process and a Ray namespace have one session. This module
+starts one with everything that it needs (Java, Python, Ray, room for the executors), and restores the process
+afterwards. It uses a session that the program has started with ``raydp.init_spark`` as it is.
 """
 
 import atexit
@@ -40,28 +40,26 @@ def session(
 ) -> "Iterator[SparkSession]":
     """Start Spark on Ray, yield its ``SparkSession``, and stop Spark at the end of the block.
 
-    It uses the Ray that this process is connected to, or starts one in the namespace ``tidewheel``. Ray is never
-    stopped: a job may still use it, and a Ray started here ends with the process. A stream of ``from_spark`` that no
-    job has read yet outlives the block. A DataFrame, also one of ``to_spark``, does not. A job that still reads fails.
+    It uses the Ray that this process is connected to, or starts one in the namespace ``tidewheel``. It never stops Ray:
+    a job may still use it, and a Ray started here ends with the process. A stream of ``from_spark`` that no job has
+    read outlives the block, but a DataFrame, also one of ``to_spark``, does not.  A job that is still reading fails.
 
-    While the block lasts, ``executors * cores`` CPUs of the cluster are taken, and ``JAVA_HOME``, ``PATH`` and
-    ``PYSPARK_PYTHON`` of this process are set for Spark. Spark's console output is limited to errors. Starting takes
-    10 to 20 seconds.
+    During the block, ``executors * cores`` CPUs of the cluster are taken, and ``JAVA_HOME``, ``PATH`` and
+    ``PYSPARK_PYTHON`` of this process are set for Spark. Spark logs errors only. Starting takes 10 to 20 seconds.
 
-    A session that the program has started itself, by ``raydp.init_spark``, is used as it is, and goes on afterwards:
-    the arguments mean nothing then.
+    A session that the program has started by ``raydp.init_spark`` is used as it is, without these arguments, and goes
+    on afterwards.
 
     Args:
         app_name: the name of the Spark application.
-        executors: how many Spark executors to start, each a Ray actor.
-        cores: how many CPUs each of them takes.
-        memory: the heap of each of them, as Spark writes it (``"512m"``, ``"1g"``).
+        executors: the number of Spark executors, each a Ray actor.
+        cores: the CPUs of each.
+        memory: the heap of each, as Spark writes it (``"512m"``, ``"1g"``).
         configs: more Spark settings; Java options are added to those that RayDP needs.
 
     Raises:
-        BridgeError: there is no Java 17, or no room on the cluster. This process or namespace has another session, or
-            the process uses Ray Client. RayDP could not start, or runs already without the settings that conversions
-            need.
+        BridgeError: there is no Java 17, or no room on the cluster; this process or namespace has another session, or
+            the process uses Ray Client; RayDP could not start, or runs without the settings that conversions need.
     """
     from tidewheel.spark_bridge import ray_cluster
 
@@ -88,10 +86,10 @@ def session(
 
 
 def running_session() -> "SparkSession | None":
-    """Return the session that RayDP runs in this process, None if it runs none.
+    """Return RayDP's session in this process, None for none.
 
     Raises:
-        BridgeError: it was started without what conversions need.
+        BridgeError: it lacks settings that conversions need.
     """
     running = jvm.raydp_session()
     if running is None:
@@ -120,7 +118,6 @@ def running_session() -> "SparkSession | None":
 
 
 def _closed_to_ray(spark: "SparkSession") -> list[str]:
-    """Return the settings that do not open the packages of the JDK which Ray's serialiser looks into."""
     everywhere = os.environ.get("JDK_JAVA_OPTIONS", "")
     configuration = spark.sparkContext.getConf()
 
@@ -145,9 +142,9 @@ def _refuse_foreign_session() -> None:
 def _started(
     app_name: str, executors: int, cores: int, memory: str, settings: dict[str, str]
 ) -> "Iterator[SparkSession]":
-    """Start a session, yield it, and stop it, at the latest when the process ends.
+    """Start a session, yield it, and stop it, at the latest at the end of the process.
 
-    The session is not ``raydp.init_spark``'s, which RayDP would stop by a call to Ray even after Ray was shut down.
+    It is not ``raydp.init_spark``'s, which RayDP would stop by a call to Ray even after Ray's shutdown.
     """
     from raydp.spark import SparkCluster
 
@@ -182,7 +179,6 @@ def _started(
 
 
 def _stop(spark: "SparkSession", cluster: "SparkCluster") -> None:
-    """Stop Spark and wait until its actors have returned their names and CPUs."""
     import ray
 
     from tidewheel.spark_bridge.dataframe_blocks import CACHED

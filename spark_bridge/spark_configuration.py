@@ -1,8 +1,8 @@
 """The Spark settings that RayDP needs on Java 17, merged with the user's.
 
-Ray's Java workers serialise with a library that reflects into the JDK, which Java 17 forbids unless the packages are
-opened on the command line: without that the application master dies at the first conversion. The driver, the executors
-and RayDP's master each have a setting of their own for it, and all three are needed.
+Ray's Java workers serialise with a library that reflects into the JDK, which Java 17 forbids without options: the
+application master would die at the first conversion. The driver, the executors and RayDP's master each need a setting
+for it.
 """
 
 from collections.abc import Mapping
@@ -45,10 +45,9 @@ appender.stderr.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex
 
 
 def spark_configuration(configs: Mapping[str, object] | None = None) -> dict[str, str]:
-    """Return ``configs`` with what RayDP needs and with the defaults that keep Spark quiet.
+    """Return ``configs`` with RayDP's needs and defaults that keep Spark quiet.
 
-    Java options are added to the user's; for anything else the user's value wins. Booleans become what Spark calls
-    them.
+    Java options are added to the user's; otherwise the user's value wins.
 
     >>> spark_configuration({"spark.sql.ansi.enabled": True})["spark.sql.ansi.enabled"]
     'true'
@@ -66,7 +65,7 @@ def spark_configuration(configs: Mapping[str, object] | None = None) -> dict[str
 
 
 def executor_cpus(settings: Mapping[str, str], cores: int) -> float:
-    """Return how many Ray CPUs an executor with ``cores`` Spark cores takes: as many, unless a setting says otherwise.
+    """Return the Ray CPUs of an executor with ``cores`` Spark cores: as many, unless a setting says otherwise.
 
     >>> executor_cpus({}, cores=2)
     2.0

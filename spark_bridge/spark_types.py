@@ -1,8 +1,8 @@
 """The Arrow types that Spark reads, and the Spark types that they become.
 
-Spark reads the buffers of a record batch by its own schema, without looking at the batch's, so the Arrow type must be
-exactly the one that Spark would have chosen. ``readable_type`` widens, decodes or re-encodes a type to that one without
-losing a value, and ``spark_schema`` names Spark's types for those.
+Spark reads a record batch by its own schema, not the batch's, so the Arrow type must be exactly the one that Spark
+expects. ``readable_type`` widens, decodes or re-encodes a type to that one without losing a value, and ``spark_schema``
+has Spark's types.
 """
 
 from collections.abc import Iterable
@@ -21,8 +21,8 @@ def readable_schema(schema: pa.Schema, where: str) -> pa.Schema:
     """Return ``schema`` with the types that Spark reads, every field nullable and without metadata.
 
     Raises:
-        BridgeError: columns share a name, but for its case, or one is of a type that Spark has no counterpart of;
-            ``where`` says whose.
+        BridgeError: columns share a name, apart from case, or a type has no Spark counterpart; ``where`` names the
+            origin.
     """
     fields = []
     for field in schema:
@@ -41,7 +41,7 @@ def readable_schema(schema: pa.Schema, where: str) -> pa.Schema:
 
 
 def readable_type(kind: pa.DataType) -> pa.DataType | None:
-    """Return the Arrow type in which Spark reads values of ``kind``, or None if it cannot.
+    """Return the Arrow type in which Spark reads values of ``kind``, None if it cannot.
 
     >>> import pyarrow as pa
     >>> readable_type(pa.dictionary(pa.int8(), pa.uint32()))
@@ -81,12 +81,12 @@ def readable_type(kind: pa.DataType) -> pa.DataType | None:
 
 
 def spark_schema(fields: Iterable[pa.Field]) -> StructType:
-    """Return the Spark schema of the fields of an Arrow schema that ``readable_schema`` made."""
+    """Return the Spark schema of fields from ``readable_schema``."""
     return StructType([StructField(field.name, spark_type(field.type)) for field in fields])
 
 
 def spark_type(kind: pa.DataType) -> DataType:
-    """Return Spark's type for an Arrow type that ``readable_type`` returned."""
+    """Return Spark's type for an Arrow type from ``readable_type``."""
     if pa.types.is_list(kind):
         return ArrayType(spark_type(kind.value_type))
     if pa.types.is_map(kind):  # of these, PySpark's function would warn that it uses deprecated parts of Python

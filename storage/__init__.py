@@ -1,1 +1,1 @@
-"""Folders and object stores, on which snapshots, logs of topics and files stand."""
+"""Folders and object stores, for snapshots, logs of topics and files."""

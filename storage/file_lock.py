@@ -1,7 +1,7 @@
-"""One holder of a file or directory at a time, among all processes of this machine.
+"""Locks of files or directories among all processes of this machine.
 
-The kernel releases the lock when the process dies in any way. The lock belongs to the open file, so it also separates
-two parts of one process. A forked child that starts no other program keeps it, too.
+The kernel releases a lock when its process dies. The lock belongs to the open file, so it also separates two parts of
+one process; a forked child keeps it, too.
 
 Source: flock(2).
 """
@@ -21,9 +21,9 @@ _MOST_HOLDER_BYTES = 300
 
 
 def open_locked(path: Path, flags: int, within_s: float) -> int | None:
-    """Open a file or a folder and take its lock; wait at most so many seconds for another holder.
+    """Open a file or a folder and lock it; wait up to ``within_s`` seconds for another holder.
 
-    Returns the descriptor; closing it releases the lock. Returns None if the other holder still has the lock.
+    Return the descriptor, whose closing releases the lock, or None if it is still taken.
     """
     with ExitStack() as opened:
         descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
@@ -35,7 +35,6 @@ def open_locked(path: Path, flags: int, within_s: float) -> int | None:
 
 
 def _is_taken(descriptor: int) -> bool:
-    """Take the lock if no other holder has it; return whether this one has it now."""
     with suppress(BlockingIOError):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True
@@ -43,15 +42,15 @@ def _is_taken(descriptor: int) -> bool:
 
 
 def open_lock_file(path: Path, within_s: float, error: Callable[[str], Exception]) -> int:
-    """Take the lock of a file, which stays and names the holder; return its descriptor. Closing that releases the lock.
+    """Lock a file that names its holder and stays; return its descriptor, whose closing releases the lock.
 
     Args:
-        path: of the file, which is made if it is not there.
+        path: the file, made if missing.
         within_s: how long to wait for another holder, in seconds.
-        error: makes the exception, of a text that names the other holder.
+        error: makes the exception, of a text with the other holder.
 
     Raises:
-        Exception: another process still holds the lock; ``error`` makes it.
+        Exception: another process still has the lock.
     """
     descriptor = open_locked(path, os.O_RDWR | os.O_CREAT, within_s)
     if descriptor is None:

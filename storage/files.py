@@ -1,4 +1,4 @@
-"""The calls that change files. Tests replace them to simulate disks that are full, fail or stop."""
+"""The calls that change files, which tests replace by full, failing or stopping disks."""
 
 import errno
 import os
@@ -18,26 +18,26 @@ _MOST_PARTS = 1024
 
 
 class Files:
-    """The calls of the operating system. `os.close` closes the descriptors."""
+    """The operating system's calls; `os.close` closes the descriptors."""
 
     def create(self, path: Path) -> int:
-        """Return a descriptor of a new, empty file, to read and write."""
+        """Return a descriptor of a new, empty file, for reading and writing."""
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
 
     def allocate(self, descriptor: int, size: int) -> None:
-        """Make an empty file ``size`` bytes long, which have room on the disk."""
+        """Reserve ``size`` bytes on disk for an empty file."""
         os.posix_fallocate(descriptor, 0, size)
 
     def write(self, descriptor: int, parts: Sequence[Part], offset: int) -> int:
-        """Write parts one after the other from ``offset`` on; return the number of written bytes, at least one."""
+        """Write parts from ``offset`` on; return the number of written bytes, at least one."""
         return os.pwritev(descriptor, parts, offset)
 
     def sync(self, descriptor: int) -> None:
-        """Return once the contents and size of the file would survive a loss of power."""
+        """Make the content and size of a file durable."""
         os.fdatasync(descriptor)
 
     def cut(self, descriptor: int, size: int) -> None:
-        """Make a file ``size`` bytes long."""
+        """Set the size of a file to ``size`` bytes."""
         os.ftruncate(descriptor, size)
 
     def rename(self, old: Path, new: Path) -> None:
@@ -45,16 +45,16 @@ class Files:
         old.rename(new)
 
     def remove(self, path: Path) -> None:
-        """Remove a file, if it is there."""
+        """Remove a file, if it exists."""
         path.unlink(missing_ok=True)
 
     def free_bytes(self, path: Path) -> int:
-        """Return how many bytes the disk of a directory has left for this user."""
+        """Return the free bytes of a directory's disk for this user."""
         status = os.statvfs(path)
         return status.f_bavail * status.f_frsize
 
     def sync_directory(self, path: Path) -> None:
-        """Return once the names in a directory would survive a loss of power."""
+        """Make the names in a directory durable."""
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)
@@ -67,10 +67,10 @@ FILES = Files()
 
 
 def write_all(files: Files, descriptor: int, parts: Sequence[Part], offset: int) -> None:
-    """Write all parts from ``offset`` on; no part may be empty.
+    """Write all parts, none of them empty, from ``offset`` on.
 
     Raises:
-        OSError: the write failed; some parts may be written.
+        OSError: the write failed, perhaps half-way.
     """
     left = list(parts)
     first = 0
@@ -87,7 +87,7 @@ def write_all(files: Files, descriptor: int, parts: Sequence[Part], offset: int)
 
 
 def make_directory(files: Files, path: Path, mode: int = 0o700) -> None:
-    """Make a directory and its missing parents, so that they would survive a loss of power."""
+    """Make a directory and its missing parents, durably."""
     if path.is_dir():
         return
     make_directory(files, path.parent, mode)
@@ -96,15 +96,15 @@ def make_directory(files: Files, path: Path, mode: int = 0o700) -> None:
 
 
 def check_private(path: Path, what: str, error: Callable[[str], Exception]) -> None:
-    """Check that no other user can write to a directory, because readers unpickle what is in it.
+    """Check that no other user can write to a directory whose content readers unpickle.
 
     Args:
         path: the directory.
-        what: what it holds, for the message, such as "the log".
+        what: its content, for the message, such as "the log".
         error: makes the exception of a message.
 
     Raises:
-        Exception: another user can write there; ``error`` makes it.
+        Exception: another user can write there.
     """
     status = path.stat()
     if status.st_uid not in {0, os.geteuid()} or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):

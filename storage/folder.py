@@ -12,29 +12,29 @@ if TYPE_CHECKING:
 
 
 class Objects(Protocol):
-    """Objects by name, under a URL. Threads may share it."""
+    """Objects by name, under a URL; thread-safe."""
 
     def put_new(self, name: str, data: bytes) -> bool:
-        """Put a small object unless there is one of that name; return whether it was put."""
+        """Put a small object unless the name exists; return whether it was put."""
 
     def read(self, name: str, size: int = 0) -> bytes | None:
-        """Return the bytes of an object, None if there is none; a large ``size`` is read in pieces."""
+        """Return the bytes of an object, None if it does not exist; a large ``size`` is read in pieces."""
 
     def sizes(self, prefix: str) -> Mapping[str, int]:
-        """Return the sizes in bytes of the objects in a subfolder, such as ``log/``, by their names; "" is for all."""
+        """Return the sizes in bytes of a subfolder's objects, such as ``log/``, by name; "" is for all."""
 
     def remove(self, names: Sequence[str]) -> None:
-        """Remove objects, those that are there."""
+        """Remove objects that exist."""
 
 
 class Folder(Objects, Protocol):
-    """Objects that may be large."""
+    """Objects of any size."""
 
     def write(self, name: str, frames: Sequence[memoryview]) -> None:
-        """Put an object that consists of frames, one after the other; readers see all of it or nothing."""
+        """Put an object of frames, one after the other; readers see all of it or nothing."""
 
     def remove_empty_folders(self) -> None:
-        """Remove the folder and those in it that have no objects."""
+        """Remove the folder and its folders, if they have no objects."""
 
 
 def open_folder(url: str, timeout_s: float, error: Callable[[str], Exception]) -> Folder:
@@ -42,8 +42,8 @@ def open_folder(url: str, timeout_s: float, error: Callable[[str], Exception]) -
 
     Args:
         url: an absolute path, or a URL of an object store.
-        timeout_s: how long an object store may not answer before a call fails, in seconds.
-        error: makes the exception of a message. All calls raise it.
+        timeout_s: how long an object store may not answer, in seconds.
+        error: makes the exceptions of all calls, from a message.
     """
     return open_store(url, timeout_s, error) if is_url(url) else LocalFolder(Path(url), error)
 

@@ -1,7 +1,7 @@
-"""The calls of a folder of objects as values, so that code can decide what to call without making the call.
+"""The calls of a folder as values, for code that decides on calls without making them.
 
-Such code is a generator: it yields a call and receives its result. `run` carries out the calls on a folder. A test can
-stop several writers between any two calls, lose an answer, or let a call arrive late.
+Such code is a generator that yields calls and receives their results; `run` makes the calls on a folder. A test can
+stop writers between two calls, lose an answer, or delay a call.
 """
 
 from collections.abc import Generator
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class PutNew:
-    """Put an object unless there is one of that name; the result says whether it was put."""
+    """Put an object unless the name exists; the result says whether it was put."""
 
     name: str
     data: bytes
@@ -23,7 +23,7 @@ class PutNew:
 
 @dataclass(frozen=True, slots=True)
 class Get:
-    """Read an object; the result is its bytes, or None if there is none. A large ``size`` is read in pieces."""
+    """Read an object; the result is its bytes, or None; a large ``size`` is read in pieces."""
 
     name: str
     size: int = 0
@@ -31,14 +31,14 @@ class Get:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """List the objects whose names begin so; the result is their sizes by name."""
+    """List the objects with a prefix; the result is their sizes by name."""
 
     prefix: str
 
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Remove objects, those that are there."""
+    """Remove objects that exist."""
 
     names: tuple[str, ...]
 
@@ -48,7 +48,7 @@ Calls: TypeAlias = Generator[Call, Any, T]
 
 
 def run(calls: Calls[T], folder: Objects) -> T:
-    """Carry out calls one after the other; return the result of the generator."""
+    """Make the calls of a generator; return its result."""
     reply: object = None
     while True:
         try:

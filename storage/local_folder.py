@@ -1,7 +1,7 @@
-"""A folder of this machine, or of a shared file system, as objects that survive a loss of power.
+"""A folder of this machine, or of a shared file system, as durable objects.
 
-obstore's local store calls no fsync, so this has code of its own. A file is written under a temporary name and synced,
-then linked or renamed, and then its directory is synced. A reader sees a whole file or none.
+obstore's local store calls no fsync, so files are written here: under a temporary name, synced, linked or renamed, and
+the directory synced. A reader sees a whole file or none.
 """
 
 import errno
@@ -17,12 +17,12 @@ _REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 class LocalFolder:
-    """A directory. See `Folder`.
+    """A directory as a `Folder`.
 
-    Every call raises what ``error`` makes of a message, which has the path, the reason and the remedy.
+    Every call raises ``error`` of a message with the path, the reason and the remedy.
 
     Args:
-        path: absolute; made when the first object is written.
+        path: absolute; made with the first object.
         error: makes the exception of a message.
     """
 
@@ -31,13 +31,13 @@ class LocalFolder:
         self._error = error
 
     def write(self, name: str, frames: Sequence[memoryview]) -> None:
-        """Put an object; a frame is not copied."""
+        """Put an object without copying its frames."""
         with self._clear_errors(name, "written"), self._written(name, frames) as (temporary, path):
             temporary.rename(path)
             FILES.sync_directory(path.parent)
 
     def put_new(self, name: str, data: bytes) -> bool:
-        """Put an object unless there is one of that name."""
+        """Put an object unless the name exists."""
         with self._clear_errors(name, "written"), self._written(name, [memoryview(data)]) as (temporary, path):
             try:
                 path.hardlink_to(temporary)
@@ -81,7 +81,7 @@ class LocalFolder:
                     FILES.sync_directory(directory)
 
     def remove_empty_folders(self) -> None:
-        """Remove the folder and those in it that have no files."""
+        """Remove the folder and its folders, if they have no files."""
         with self._clear_errors("", "removed"):
             for folder in (*self._path.iterdir(), self._path):
                 with suppress(OSError):  # a file, or it has some
@@ -89,7 +89,6 @@ class LocalFolder:
 
     @contextmanager
     def _written(self, name: str, frames: Sequence[memoryview]) -> Iterator[tuple[Path, Path]]:
-        """Write a temporary file and sync it; yield its path and the final one, and remove it at the end."""
         path = self._path / name
         make_directory(FILES, path.parent)
         check_private(self._path, "what a job saves", self._error)

@@ -1,6 +1,6 @@
-"""The bytes of a log: a header, and records one after the other, each with checksums. No I/O.
+"""The bytes of a log: a header, and records one after the other, each with checksums; no I/O.
 
-Logs of topics and recordings of streams consist of these. The body of a header says which of them it is.
+Logs of topics and recordings of streams have this form; the body of the header tells which.
 
 All numbers are little-endian. Checksums are CRC-32C, for which processors have an instruction.
 
@@ -76,23 +76,23 @@ H = TypeVar("H", bound=msgspec.Struct)
 
 
 class NoHeader(ValueError):  # noqa: N818  it names what is so
-    """Bytes are no header that is asked for. The message says why; the caller says where."""
+    """Bytes are not the wanted header; the message says why, the caller where."""
 
 
 class OtherFormat(NoHeader):
-    """A header is whole, but of another version of the format."""
+    """A header is whole, but has another version of the format."""
 
 
 class Entry(msgspec.Struct, frozen=True):
     """An entry that becomes a record; the joined parts are its payload.
 
     Args:
-        tick: at least 0, and at least the tick of the entry before.
+        tick: at least 0, and at least the previous entry's.
         kind: 0 to 255.
-        parts: together less than 4 GiB; the caller must not change them any more.
-        checksum: the CRC-32C of the first part that is not empty, if the caller knows it; the log does not check it.
+        parts: together less than 4 GiB; they must not change any more.
+        checksum: the CRC-32C of the first non-empty part, if known; unchecked.
         refers: whether the first part is a `REFERENCE` to the beginning of the payload, with its checksum.
-        is_urgent: whether it may have room from the `Reserve` of a log whose disk is full.
+        is_urgent: whether it may use the `Reserve` of a log whose disk is full.
     """
 
     tick: int
@@ -112,7 +112,7 @@ class Record(msgspec.Struct, frozen=True):
 
 
 class RecordHead(msgspec.Struct, frozen=True):
-    """The bytes before a payload; see the table above."""
+    """The bytes before a payload; see the table in the module."""
 
     length: int
     checksum: int
@@ -128,17 +128,17 @@ class RecordHead(msgspec.Struct, frozen=True):
 
 
 def encode_header(header: msgspec.Struct) -> bytes:
-    """Return the first bytes of a file, with a header."""
+    """Return the first bytes of a file with a header."""
     body = msgspec.msgpack.encode(header)
     start = _FILE.pack(_FILE_MAGIC, FORMAT_VERSION, len(body))
     return start + _CHECKSUM.pack(crc32c(body, crc32c(start))) + body
 
 
 def header_bytes(prefix: bytes) -> int:
-    """Return the length of the header of a file, given its first `PREFIX_BYTES`.
+    """Return the length of a file's header, given its first `PREFIX_BYTES`.
 
     Raises:
-        NoHeader: the bytes do not begin a header.
+        NoHeader: they begin no header.
     """
     if len(prefix) < PREFIX_BYTES or not prefix.startswith(_FILE_MAGIC):
         raise NoHeader("it does not begin as a segment of a log does")
@@ -147,11 +147,11 @@ def header_bytes(prefix: bytes) -> int:
 
 
 def decode_header(data: bytes, kind: type[H]) -> H:
-    """Return the header of a file, whose bytes are ``data``, as a struct of this kind.
+    """Return the header in the bytes ``data``, as a struct of this kind.
 
     Raises:
         NoHeader: the checksum does not match, or the header is of another kind.
-        OtherFormat: the header is whole, but of another version.
+        OtherFormat: the header is whole, but has another version.
     """
     body = memoryview(data)[PREFIX_BYTES:]
     if crc32c(body, crc32c(data[: _FILE.size])) != salt_of(data):
@@ -176,10 +176,10 @@ def encode_record(entry: Entry, offset: int, salt: int, durable: int, into: list
 
     Args:
         entry: the entry to write.
-        offset: the offset of the record in the file.
-        salt: the salt of the segment.
+        offset: the record's offset in the file.
+        salt: the segment's salt.
         durable: the size of the durable part of the file.
-        into: receives the parts; none of them is empty.
+        into: receives the parts, none of them empty.
 
     Raises:
         ValueError: the payload, the kind or the tick is too large.
@@ -207,13 +207,13 @@ def encode_record(entry: Entry, offset: int, salt: int, durable: int, into: list
 
 
 def decode_head(data: bytes, start: int, offset: int, salt: int) -> RecordHead | None:
-    """Return the head at ``start`` of ``data``; None if there is none.
+    """Return the head at ``start`` of ``data``; None for none.
 
     Args:
-        data: some bytes of the file.
+        data: bytes of the file.
         start: a position in ``data``.
-        offset: the offset of that position in the file.
-        salt: the salt of the segment.
+        offset: that position's offset in the file.
+        salt: the segment's salt.
     """
     if len(data) < start + HEAD_BYTES or not data.startswith(MAGIC, start):
         return None
@@ -225,15 +225,15 @@ def decode_head(data: bytes, start: int, offset: int, salt: int) -> RecordHead |
 
 
 def ends_checksum(payload: Part) -> int:
-    """Return a checksum of the length and of both ends of a large payload in memory.
+    """Return a checksum of the length and both ends of a large payload in memory.
 
-    A process that is killed leaves no such payload half-written: the record that refers to it is written afterwards.
-    To sum all of it would take as long as a tenth of its whole way from a worker to a subscriber.
+    A killed process leaves no such payload half-written, since the record that refers to it comes afterwards; a full
+    checksum would take a tenth of the whole way from a worker to a subscriber.
     """
     flat = memoryview(payload).cast("B")
     return crc32c(flat[-_END_BYTES:], crc32c(flat[:_END_BYTES], len(flat) & 0xFFFFFFFF))
 
 
 def payload_matches(head: RecordHead, payload: bytes) -> bool:
-    """Tell whether the payload of a record, without what it may refer to, matches its head."""
+    """Tell whether a record's payload, without what it refers to, matches its head."""
     return len(payload) == head.length and crc32c(payload) == head.checksum

@@ -1,16 +1,15 @@
-"""A claimed log: numbered objects in a folder, each of which belongs to one writer.
+"""A claimed log: numbered objects in a folder that one writer at a time owns.
 
 Invariants:
 
-- An object is put only if there is none of its number, and a writer puts the number behind the last one that it knows.
-  So of two writers each number has one winner, and no lock and no clock decides.
-- A writer claims the log by an object. A former writer finds that in the place of its own next one, however late it
-  comes, and writes nothing more. So the log of a job that was taken for dead has one line of objects.
-- An object that the store has is durable, also if its answer was lost. Each object names its writer, so no other writes
-  the same bytes: a number that has the same bytes belongs to an earlier try of this writer.
+- An object is put only if its number is new, and a writer puts the number after its last known one; so each number has
+  one winner, without lock or clock.
+- A writer claims the log by an object. A former writer finds that in place of its own next one, however late, and
+  stops; so the log of a job that was taken for dead stays one sequence.
+- A stored object is durable, even if the answer was lost. Each object names its writer, so equal bytes at a number are
+  from an earlier try of this writer.
 
-The log of snapshots and the logs of topics in object stores are claimed logs. What an object says, and which objects
-may be removed, is theirs.
+The log of snapshots and the logs of topics in object stores are claimed logs, which decide on contents and removals.
 
 Source: Amazon S3, "Conditional writes".
 """
@@ -24,7 +23,7 @@ from tidewheel.storage.folder_calls import Calls, Get, PutNew
 
 
 class Put(Enum):
-    """What has come of putting an object."""
+    """The outcome of putting an object."""
 
     OWN = "own"
     """The number belongs to this writer, by this call or an earlier try."""
@@ -38,12 +37,12 @@ class Put(Enum):
 
 @dataclass(frozen=True, slots=True)
 class NumberedLog:
-    """The names of the objects of a claimed log, and the calls that put them. It has no I/O; see `folder_calls`.
+    """The names of a claimed log's objects, and the calls that put them, without I/O; see `folder_calls`.
 
     Args:
-        prefix: how all names begin, such as ``log/``.
-        digits: the least number of digits of a number.
-        suffix: how all names end, such as ``.json``.
+        prefix: the prefix of all names, such as ``log/``.
+        digits: the least number of digits.
+        suffix: the suffix of all names, such as ``.json``.
 
     >>> entries = NumberedLog("log/", 10, ".json")
     >>> entries.name(43)
@@ -57,16 +56,16 @@ class NumberedLog:
     suffix: str = ""
 
     def name(self, number: int) -> str:
-        """Return the name of an object. Names sort as their numbers do."""
+        """Return the name of an object; names sort by number."""
         return f"{self.prefix}{number:0{self.digits}}{self.suffix}"
 
     def number(self, name: str) -> int | None:
-        """Return the number of an object; None if the name is no object's, such as that of a half-written file."""
+        """Return the number of an object; None for other names, such as of a half-written file."""
         found = self._match(name)
         return int(found[1]) if found and not found[2] else None
 
     def half_written(self, name: str) -> int | None:
-        """Return the number of an object that a writer has left half-written in a file; None for other names."""
+        """Return the number of a half-written object's file; None for other names."""
         found = self._match(name)
         return int(found[1]) if found and found[2] else None
 
@@ -77,7 +76,7 @@ class NumberedLog:
     def put(self, number: int, data: bytes) -> Calls[Put]:
         """Put the object of a number, which names its writer.
 
-        A caller that received an error may call this again with the same bytes.
+        After an error a caller may call this again with the same bytes.
         """
         name = self.name(number)
         if (yield PutNew(name, data)):
@@ -88,18 +87,18 @@ class NumberedLog:
         return Put.OWN if found == data else Put.TAKEN
 
     def check_store(self, number: int, url: str, harm: str, error: Callable[[str], Exception]) -> Calls[None]:
-        """Check that the store refuses a second object of a number that has one.
+        """Check that the store refuses a second object of a number.
 
-        Nothing is put if the object is gone: a later writer has removed it, which the next put finds out.
+        It puts nothing if the object is gone: a later writer has removed it, as the next put finds out.
 
         Args:
-            number: of an object that was put.
-            url: where the log is, for the message.
+            number: of an existing object.
+            url: the place of the log, for the message.
             harm: what two writers could do otherwise, for the message.
             error: makes the exception of a message.
 
         Raises:
-            Exception: it does not; ``error`` makes it.
+            Exception: it does not refuse.
         """
         name = self.name(number)
         data = yield Get(name)

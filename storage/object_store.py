@@ -1,9 +1,9 @@
 """A folder in S3, Google Cloud Storage or Azure, through obstore.
 
-Importing this module takes some tenths of a second; `store_url.py` has what is needed before.
+Importing this module takes some tenths of a second; `store_url.py` has the earlier checks.
 
-Credentials and endpoints come from the environment, as obstore reads them. No message has a secret: URLs in the texts
-of errors lose their query and their user.
+obstore reads credentials and endpoints from the environment. Messages have no secrets: URLs in errors lose their query
+and user.
 """
 
 import os
@@ -34,13 +34,13 @@ _REFUSED = re.compile(r"40[13]\b")
 
 
 class RemoteFolder:
-    """A bucket, or what lies under a prefix of one. Threads may share it.
+    """A bucket, or a prefix of one; thread-safe.
 
-    Every call, also making one, raises what ``error`` makes of a message, which has the URL, the reason and the remedy.
+    Every call and the constructor raise ``error`` of a message with the URL, the reason and the remedy.
 
     Args:
         url: such as ``s3://bucket/job``, ``gs://bucket/job`` or ``az://container/job``; without secrets.
-        timeout_s: how long the store may not answer before a call fails.
+        timeout_s: how long the store may not answer.
         error: makes the exception of a message.
     """
 
@@ -56,7 +56,7 @@ class RemoteFolder:
             )
 
     def write(self, name: str, frames: Sequence[memoryview]) -> None:
-        """Put an object; a large one is uploaded in pieces, several at once."""
+        """Put an object, a large one in parallel pieces."""
         with self._clear_errors(name, "written"):
             if sum(frame.nbytes for frame in frames) <= _PIECE_BYTES:
                 obstore.put(self._store, name, b"".join(frames), use_multipart=False)
@@ -65,7 +65,7 @@ class RemoteFolder:
             obstore.put(self._store, name, pieces, chunk_size=_PIECE_BYTES, max_concurrency=_PIECES_AT_ONCE)
 
     def put_new(self, name: str, data: bytes) -> bool:
-        """Put an object unless there is one of that name."""
+        """Put an object unless the name exists."""
         with self._clear_errors(name, "written"):
             try:
                 obstore.put(self._store, name, data, mode="create")
@@ -86,7 +86,7 @@ class RemoteFolder:
                 return None
 
     def read_part(self, name: str, start: int, size: int) -> bytes | None:
-        """Return at most ``size`` bytes of an object, which has more than ``start``; None if there is no object."""
+        """Return at most ``size`` bytes of an object with more than ``start``; None if it does not exist."""
         with self._clear_errors(name, "read"):
             try:
                 return bytes(obstore.get_range(self._store, name, start=start, length=size))
@@ -96,7 +96,6 @@ class RemoteFolder:
                 return None
 
     def _read_pieces(self, name: str, size: int) -> bytes:
-        """Read the first piece, which tells the size; then the others if it is the right one, several at once."""
         try:
             first = obstore.get(self._store, name, options={"range": (0, _PIECE_BYTES)})
         except exceptions.GenericError as error:
@@ -126,7 +125,7 @@ class RemoteFolder:
                         raise
 
     def remove_empty_folders(self) -> None:
-        """Do nothing: a store has objects, and no folders."""
+        """Do nothing: a store has no folders."""
 
     @contextmanager
     def _clear_errors(self, name: str, done: str) -> Iterator[None]:
@@ -156,7 +155,6 @@ class RemoteFolder:
 
 
 def _config_of(again: Retry) -> "RetryConfig":
-    """Return how obstore repeats requests. It chooses by itself after which answers."""
     assert again.attempts is not None, "obstore wants a number"
     return {
         "max_retries": again.attempts - 1,
@@ -182,7 +180,6 @@ def _pieces(frames: Sequence[memoryview]) -> Iterator[memoryview]:
 
 
 def _reason(text: str) -> str:
-    """Return the short form of an error's text: status and code of the answer, else its first line without secrets."""
     status, code = _STATUS.search(text), _CODE.search(text)
     if status:
         return f"{status[1].strip()}, {code[1]}" if code else status[1].strip()
@@ -190,7 +187,7 @@ def _reason(text: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Return a text whose URLs have no user, no password and no query.
+    """Return a text whose URLs have no user, password or query.
 
     >>> clean("GET https://me:secret@host/a?sig=secret failed")
     'GET https://host/a failed'

@@ -1,6 +1,6 @@
-"""The place of a file or folder, of this machine or in an object store, as users give it.
+"""The place of a file or folder, on this machine or in an object store, as users give it.
 
-A place is checked before `object_store.py`, which takes time to import, is needed.
+It is checked without `object_store.py`, which takes time to import.
 """
 
 import os
@@ -17,7 +17,7 @@ _URL = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
 
 
 def is_place(given: object) -> TypeGuard[str | os.PathLike[str]]:
-    """Tell whether something may be a path or a URL: a text or path that is not empty and has no NUL.
+    """Tell whether something may be a path or a URL: a non-empty string or path without NUL.
 
     >>> is_place("data"), is_place(Path("data")), is_place(None), is_place(b"data"), is_place("")
     (True, True, False, False, False)
@@ -29,15 +29,15 @@ def is_place(given: object) -> TypeGuard[str | os.PathLike[str]]:
 
 
 def local_path(given: object, what: str, error: Callable[[str], Exception]) -> Path:
-    """Return a path of a file system, as it was given.
+    """Return a file system path, as given.
 
     Args:
-        given: a text or a path; not a URL, as nothing else would be found at a folder with the name of its scheme.
-        what: what it is for, such as ``"write_files: a folder"``.
-        error: makes the exception of a message, which has no secret.
+        given: a string or a path, not a URL.
+        what: its purpose, such as ``"write_files: a folder"``.
+        error: makes the exception of a message without secrets.
 
     Raises:
-        Exception: it is no path, or a URL; ``error`` makes it.
+        Exception: it is no path, or a URL.
     """
     if not is_place(given):
         raise error(f"{what} is a text or a pathlib.Path, not {short(given)}")
@@ -53,20 +53,20 @@ def local_path(given: object, what: str, error: Callable[[str], Exception]) -> P
 
 
 def is_url(place: str) -> bool:
-    """Tell whether the place of a folder, from `absolute`, is in an object store."""
+    """Tell whether a place from `absolute` is in an object store."""
     return "://" in place
 
 
 def absolute(place: str | os.PathLike[str], what: str, error: Callable[[str], Exception]) -> str:
-    """Return an absolute path, or a URL without a slash at its end.
+    """Return an absolute path, or a URL without a final slash.
 
     Args:
         place: a path, ``file:///path``, ``s3://bucket/path``, ``gs://bucket/path`` or ``az://container/path``.
-        what: what the folder is, for the message.
-        error: makes the exception of a message, which has no secret.
+        what: the purpose of the folder, for the message.
+        error: makes the exception of a message without secrets.
 
     Raises:
-        Exception: the URL has another scheme, no bucket, one slash where it needs two, or a secret; ``error`` makes it.
+        Exception: the URL has another scheme, no bucket, one slash where it needs two, or a secret.
     """
     text = os.fspath(place)
     scheme, colon, _ = text.partition(":")

@@ -1,8 +1,8 @@
 """Folders of files that readers see whole or not at all.
 
-A folder is filled under a hidden name such as ".tmp-epoch=7", and gets its name once all its files are there. A folder
-that it replaces is moved away for that, to ".old-epoch=7", and comes back if the new one does not come. At most one
-writer at a time has the folder that they are all in. Nothing with another name is touched.
+A folder is filled under a hidden name such as ".tmp-epoch=7", and renamed when all its files are there. A replaced
+folder moves to ".old-epoch=7" for that, and comes back if the new one does not come. Only one writer at a time may use
+their common folder; other names are not touched.
 """
 
 import shutil
@@ -16,11 +16,11 @@ _REPLACED = ".old-"
 
 
 class WholeFolders:
-    """The folders in one folder whose names begin alike.
+    """The folders of one folder with a common prefix.
 
     Args:
-        root: the folder that they are in.
-        prefix: how their names begin, such as ``epoch=``.
+        root: the folder.
+        prefix: the prefix, such as ``epoch=``.
     """
 
     def __init__(self, root: Path, prefix: str) -> None:
@@ -28,12 +28,10 @@ class WholeFolders:
         self._prefix = prefix
 
     def recover(self, *, but_unfinished: bool = False) -> None:
-        """Make the root, and clean up what writers that failed have left there.
-
-        Folders that were moved away for others that have not come are brought back.
+        """Make the root, and clean up after failed writers; replaced folders without successors come back.
 
         Args:
-            but_unfinished: whether folders that are not finished stay.
+            but_unfinished: whether unfinished folders stay.
         """
         self._root.mkdir(parents=True, exist_ok=True)
         for replaced in self._hidden(_REPLACED):
@@ -46,27 +44,27 @@ class WholeFolders:
             shutil.rmtree(unfinished)
 
     def existing(self, *, but: str = "") -> frozenset[str]:
-        """Return the names of the folders that are there, without those that have files with ``but`` in their names."""
+        """Return the names of the present folders, except those with ``but`` in a file name."""
         found = self._hidden(_REPLACED)  # first: they may come back
         found += self._root.glob(f"{self._prefix}*")
         others = (path for path in found if not but or not any(path.glob(f"*{but}*")))
         return frozenset(path.name.removeprefix(_REPLACED) for path in others)
 
     def begin(self, name: str) -> Path:
-        """Return the hidden folder in which a folder is filled; make it if it is not there."""
+        """Return the hidden folder in which a folder is filled; make it if missing."""
         unfinished = self._root / f"{_UNFINISHED}{name}"
         unfinished.mkdir(exist_ok=True)
         return unfinished
 
     def commit(self, name: str, files: Collection[str]) -> None:
-        """Have a folder seen under its name; it survives a loss of power from then on.
+        """Make a folder visible under its name, durably.
 
         Args:
-            name: of the folder, which replaces an older one.
-            files: the names of its files. Those that the hidden folder lacks are copied from the older one.
+            name: the folder, which replaces an older one.
+            files: the names of its files; missing ones are copied from the older folder.
 
         Raises:
-            FileNotFoundError: a file is in neither, as another writer has cleaned up.
+            FileNotFoundError: neither has a file: another writer has cleaned up.
         """
         final = self._root / name
         if final.exists():
@@ -87,5 +85,4 @@ class WholeFolders:
             shutil.rmtree(replaced)
 
     def _hidden(self, prefix: str) -> list[Path]:
-        """Return the folders that writers before have left under such names; files and other folders are not ours."""
         return [path for path in self._root.glob(f"{prefix}{self._prefix}*") if path.is_dir()]

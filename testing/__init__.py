@@ -1,4 +1,4 @@
-"""Tests of dataflows and sinks that go on after crashes, for a user's own test suite."""
+"""Tests of dataflows and sinks with crashes, for a user's own test suite."""
 
 from tidewheel.testing.crashes import Crash, Inputs, Results, check_crashes, run_with_crash
 from tidewheel.testing.sink_check import check_sink

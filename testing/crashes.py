@@ -1,4 +1,4 @@
-"""The check of a dataflow: it captures the same with crashes as without."""
+"""The check that a dataflow captures the same with crashes as without."""
 
 import tempfile
 from collections import Counter
@@ -27,12 +27,12 @@ _TIMEOUT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """When a run takes a snapshot and when it crashes, in epochs sent and rounds of the local engine after that.
+    """When a run takes a snapshot and crashes, in sent epochs and later rounds of the local engine.
 
     Attributes:
-        snapshot: the number of epochs that were sent when the snapshot is taken, and ``snapshot_rounds``, those after.
-        crash: the number of epochs that were sent when the job crashes, and ``crash_rounds``, the rounds after.
-        workers: how many workers there are, and ``workers_after``, when the job goes on.
+        snapshot: the epochs sent before the snapshot; ``snapshot_rounds`` are the rounds after them.
+        crash: the epochs sent before the crash; ``crash_rounds`` are the rounds after them.
+        workers: the number of workers; ``workers_after`` is that after the crash.
     """
 
     snapshot: int
@@ -53,18 +53,18 @@ def check_crashes(
 ) -> None:
     """Check that a dataflow captures the same by epoch with crashes as without, on the local engine.
 
-    Each of ``crashes`` runs takes a snapshot at some moment, crashes at a later one, and goes on from the snapshot. It
-    may go on with another number of workers.
+    Each of ``crashes`` runs takes a snapshot, crashes later, and continues from the snapshot, perhaps with another
+    number of workers.
 
     Args:
-        describe: returns the dataflow, another one for each run; it has captures.
+        describe: returns a new dataflow with captures for each run.
         inputs: the batch of each epoch of each input.
-        workers: how many workers a run may have; a single number for a dataflow that cannot go on with others.
-        crashes: how many runs there are.
-        seed: chooses the moments; by default another one each time.
+        workers: the possible numbers of workers; one for a dataflow that cannot change it.
+        crashes: the number of runs.
+        seed: chooses the moments; by default a new one each time.
 
     Raises:
-        AssertionError: a run captures something else; it says when that crashed, what differs, and the seed.
+        AssertionError: a run captures something else; the message has the crash, the difference and the seed.
 
     >>> def describe():
     ...     flow = Dataflow("totals")
@@ -95,7 +95,7 @@ def check_crashes(
 def run_with_crash(
     describe: Callable[[], Dataflow], inputs: Inputs, crash: Crash | None, *, workers: int = 1
 ) -> Results:
-    """Return what a dataflow captures if it crashes; None for no crash, with so many ``workers``."""
+    """Return what a dataflow captures with a crash; with None, without one on ``workers``."""
     with tempfile.TemporaryDirectory(prefix="tidewheel-") as folder:
         snapshots = Snapshots(folder, every_s=1e9, keep=1)
         if crash is not None:
@@ -120,7 +120,6 @@ def _started(describe: Callable[[], Dataflow], workers: int, snapshots: Snapshot
 
 
 def _feed(job: LocalJob, inputs: Inputs, epochs: int, rounds: int) -> None:
-    """Send what comes after the positions, up to an epoch, and run some rounds."""
     for name, batches in inputs.items():
         handle = job.input(name)
         for time in range(handle.position.time, min(epochs, len(batches))):

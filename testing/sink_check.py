@@ -1,4 +1,4 @@
-"""The check of a sink: a job crashes before and after its calls, and each epoch is stored once all the same."""
+"""The check of a sink: a job crashes before and after its calls, and stores each epoch once."""
 
 import logging
 import os
@@ -40,23 +40,23 @@ def check_sink(
     workers: int = 2,
     workers_after: int = 3,
 ) -> None:
-    """Check that a sink stores each epoch once, and whole, whichever of its calls a crash comes before or after.
+    """Check that a sink stores each whole epoch once, whichever of its calls a crash precedes or follows.
 
-    A job on the local engine stores some epochs. Each run crashes at another moment: before or after a call of the
-    sink. Then the job goes on with another object, from its last snapshot or from its beginning. In the end each epoch
-    is committed once more. A crash within a call is not tried: make an epoch visible and note it in one step, such as a
-    transaction. Neither is a power failure: call fsync, or let a database do so.
+    A job on the local engine stores some epochs; each run crashes before or after another call of the sink. The job
+    then continues with another object, from its last snapshot or from its beginning, and in the end each epoch is
+    committed once more. Crashes within a call are not tried: make an epoch visible and note it in one step, such as a
+    transaction; nor are power failures: call fsync, or let a database do so.
 
     Args:
-        make: ``make(folder)`` returns a sink with an empty destination. The folder is new and empty. A destination
-            elsewhere can have its name, which is like no other.
-        read: ``read(folder)`` returns the records of each epoch as a reader of the destination sees them.
-        epochs: the records of each epoch, from time 0 on, such that ``repr`` tells them apart.
-        workers: how many workers there are before the crash.
-        workers_after: how many there are after it.
+        make: ``make(folder)`` returns a sink with an empty destination; the folder is new, empty and has a unique name
+            for a destination elsewhere.
+        read: ``read(folder)`` returns the visible records of each epoch.
+        epochs: the records of each epoch, from time 0 on, with distinct ``repr``.
+        workers: the number of workers before the crash.
+        workers_after: their number after it.
 
     Raises:
-        AssertionError: the sink breaks its contract; it says how, and at which call the job had crashed.
+        AssertionError: the sink breaks its contract; the message says how, and at which call the job had crashed.
         GraphError: it is no sink, or cannot be used as one.
         ValueError: no epoch has records.
     """
@@ -78,17 +78,16 @@ def check_sink(
 
 
 def _is_real(record: logging.LogRecord) -> bool:
-    """Tell whether a failure of a job is not one of ours."""
     return _Crashed.__name__ not in record.getMessage()
 
 
 class _Crashed(BaseException):
-    """The process of the job has died, as it were."""
+    """A simulated death of the job's process."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A call of the sink, and how many such there were before in this run."""
+    """A call of the sink, with the number of earlier ones in this run."""
 
     name: str
     epoch: Time | None
@@ -110,10 +109,7 @@ class _Moment:
 
 
 class _Watched(Sink):
-    """Notes the calls of a sink, and crashes once, if a moment is given.
-
-    Workers that prepare have another object than the one that commits.
-    """
+    """Notes the calls of a sink, and crashes at most once; preparing workers have other objects than the committer."""
 
     def __init__(self, sink: Sink, look: Callable[["_Watched"], None], crash: _Moment | None) -> None:
         sink_operators(sink, IntegerDomain(), 1, "epoch")
@@ -128,12 +124,10 @@ class _Watched(Sink):
         return object, ()  # the local engine makes no copies
 
     def begin(self) -> None:
-        """Make the objects again, as after a crash."""
         self._preparing, self.committing = (pickle.loads(self._packed) for _ in range(2))  # noqa: S301 - its own
         self.calls: list[_Call] = []
 
     def prepare(self, epoch: Time, records: Batch) -> Any:
-        """Call it."""
         part = self._called("prepare", epoch, self._preparing.prepare, epoch, records)
         if (reason := unpicklable(part)) is not None:
             raise AssertionError(f"prepare({epoch!r}) returns {part!r}, which travels and cannot be pickled: {reason}")
@@ -142,12 +136,10 @@ class _Watched(Sink):
         return pickle.loads(cloudpickle.dumps(part))  # noqa: S301 - its own
 
     def commit(self, epoch: Time, parts: list[Any]) -> None:
-        """Call it."""
         self.parts[epoch] = list(parts)
         self._called("commit", epoch, self.committing.commit, epoch, parts)
 
     def last_committed(self) -> Time | None:
-        """Call it, and compare what it returns with the commits."""
         found: Time | None = self._called("last_committed", None, self.committing.last_committed)
         known = self.committed[-1] if self.committed else None
         if found != known:
@@ -156,7 +148,6 @@ class _Watched(Sink):
         return found
 
     def place(self) -> str:
-        """Say where the job has crashed; nothing if it has not."""
         return f", with a crash {self._crash}" if self._has_crashed else ""
 
     def _called(self, name: str, epoch: Time | None, function: Callable[..., Any], *given: Any) -> Any:
@@ -177,7 +168,7 @@ class _Watched(Sink):
 
 @dataclass
 class _Checked:
-    """Runs, each time into a new destination, with a crash in between or without one."""
+    """Runs, each with a new destination and at most one crash."""
 
     make: Callable[[Path], Sink]
     read: Read
@@ -188,7 +179,6 @@ class _Checked:
     workers_after: int
 
     def store(self, crash: _Moment | None = None) -> list[_Call]:
-        """Store all epochs, and return the calls of the sink in the last run."""
         with tempfile.TemporaryDirectory(prefix="tidewheel-", dir=_IN_MEMORY) as scratch:
             folder = Path(scratch, "sink")
             folder.mkdir()
@@ -240,7 +230,6 @@ class _Checked:
         return {time: Counter(map(repr, records(list(part)))) for time, part in self.read(folder).items()}
 
     def _check_whole(self, folder: Path, sink: _Watched) -> None:
-        """Check that a reader sees only epochs that are committed, and each of them whole."""
         for time, seen in self._found(folder).items():
             if time not in sink.committed:
                 raise AssertionError(f"a reader sees epoch {time!r} before its commit{sink.place()}")

@@ -1,1 +1,1 @@
-"""Everything between processes that knows nothing of dataflows: batches, pickles, frames, links and sockets."""
+"""Connections between processes, without dataflows: batches, pickles, frames, links and sockets."""

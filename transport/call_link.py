@@ -1,10 +1,9 @@
-"""The two ends of a connection between a parent and a child on another node: calls of the parent's actor.
+"""The two ends of a connection between a parent and a child on another node, by calls of the parent's actor.
 
-The child always has at least one call under way, which the parent answers when it has something to tell. What the
-child says meanwhile goes with another call. What the child has not asked for yet waits at the parent, up to a bound, as
-with a `ChildLink`. Beyond that it is dropped. A child may say with each call what has arrived. Then the parent keeps
-everything until it has, so that a lost reply comes again. The child's end can be polled like a socket. Ray answers
-calls on threads of its own, which only ring.
+The child always has a pending call, which the parent answers with its messages, and sends its own with another call.
+Messages that the child has not fetched wait at the parent up to a bound, beyond which they are dropped, as with a
+`ChildLink`. A child may send with each call how much has arrived; the parent then keeps the rest, and repeats lost
+replies. The child's end can be polled like a socket, since Ray answers calls on its own threads, which only ring.
 """
 
 import asyncio
@@ -37,20 +36,19 @@ _RINGS_AT_ONCE = 64
 
 
 class CallChild:
-    """The parent's end. To be used on one asyncio loop only.
+    """The parent's end, for one asyncio loop.
 
     Args:
-        codec: of the messages.
-        clock: seconds, which never go back.
-        waiting_bytes: so much may wait, or one message, if that is more.
-        drained: is called when the child has received everything.
+        codec: encodes messages.
+        clock: monotonic seconds.
+        waiting_bytes: the limit of waiting bytes; a single larger message may wait.
+        drained: called when the child has received everything.
 
     Attributes:
         heard_s: when the last of its calls ended.
-        dropped: how many messages the child was not told because it did not ask.
-        dropped_bytes: how many bytes those had.
-        waiting_bytes: how much waits to be asked for, or to be known to have arrived.
-        written_bytes: how much has arrived.
+        dropped: how many messages were dropped, of ``dropped_bytes``.
+        waiting_bytes: the bytes not yet fetched, or not known to have arrived.
+        written_bytes: the bytes that have arrived.
     """
 
     def __init__(
@@ -73,11 +71,11 @@ class CallChild:
 
     @property
     def is_asking(self) -> bool:
-        """Whether it is in a call now."""
+        """Whether it has a pending call."""
         return self._calls > 0
 
     def tell(self, message: Message) -> bool:
-        """Keep a message until it is asked for, or drop it if there is no room, unless it must be told; tell which."""
+        """Keep a message for the child, or drop it without room unless it must be told; tell which."""
         size = self._codec.size_of(message)
         is_full = bool(self._waiting) and self.waiting_bytes + size > self._most_waiting_bytes
         if is_full and not self._codec.must_be_told(message):
@@ -90,14 +88,12 @@ class CallChild:
         return True
 
     async def take(self, wait_s: float, received: int | None = None, *, again: bool = False) -> list[Message]:
-        """Return what there is to tell as soon as there is any; nothing if there is not in that time.
-
-        A call that waits returns when there is a later one.
+        """Return the messages as soon as there are any; none after ``wait_s``, or when there is a later call.
 
         Args:
-            wait_s: for how long to wait at most, in seconds.
-            received: how many messages the child has received; None if it takes all for received that was returned.
-            again: whether a reply was lost, so that everything is to be returned that the child has not received.
+            wait_s: the longest wait, in seconds.
+            received: how many messages the child has received; None if all that were returned.
+            again: whether a reply was lost, so that all messages not received are returned.
         """
         self._calls += 1
         try:
@@ -120,7 +116,6 @@ class CallChild:
         return found
 
     def _arrived(self, received: int) -> None:
-        """Forget what the child has received: so many messages since it is here."""
         before = self.waiting_bytes
         while self._received < received and self._sent:
             self.waiting_bytes -= self._waiting.popleft()[1]
@@ -131,7 +126,7 @@ class CallChild:
             self._drained()
 
     def tell_now(self, messages: Iterable[Message]) -> None:
-        """Keep messages until they are asked for, as `tell` does."""
+        """Keep messages for the child, as `tell` does."""
         for message in messages:
             self.tell(message)
 
@@ -141,23 +136,23 @@ class CallChild:
             self._news = None
 
     def close(self) -> None:
-        """Answer the call that waits."""
+        """Answer the pending call."""
         self._wake()
 
 
 class CallParent:
-    """The child's end; what it says first says who it is. To be used by one thread at a time, and closed.
+    """The child's end, for one thread at a time; its first message identifies it.
 
     Args:
         codec: of the messages.
-        talk: calls the parent with what to say and how long it may wait, and returns what will have its answer.
-        clock: seconds, which never go back.
-        again: how often a parent is called that is out of reach for a moment, and after which pauses. If it is called
-            more than once, it is also told how many messages have arrived, and whether it has to send some again.
-        silent_s: a parent that answers nothing for so long beyond `WAIT_S` is lost.
+        talk: calls the parent with messages and the longest wait, and returns the future answer.
+        clock: monotonic seconds.
+        again: how often to call a parent that is briefly out of reach, and with which pauses; more than once, the
+            parent also learns how many messages have arrived.
+        silent_s: the parent is lost if it is silent for so long beyond `WAIT_S`.
 
     Attributes:
-        why_lost: why the parent is not there any more; empty as long as it is.
+        why_lost: why the parent is lost; empty while it is not.
     """
 
     is_waiting = False
@@ -190,16 +185,16 @@ class CallParent:
         self.why_lost = ""
 
     def fileno(self) -> int:
-        """Return what to poll for reading; then call `read`."""
+        """Return the descriptor to poll for reading; then call `read`."""
         return self._bell.fileno()
 
     @property
     def is_lost(self) -> bool:
-        """Whether nothing more will come; what came before has been returned."""
+        """Whether nothing more will come and everything was returned."""
         return bool(self.why_lost)
 
     def read(self) -> list[Message]:
-        """Return what has come, without waiting for it, and say what waits."""
+        """Return what has come, without waiting, and send what waits."""
         told: list[Message] = []
         with suppress(OSError):  # mostly, that there is nothing more
             while self._bell.recv(_RINGS_AT_ONCE):
@@ -224,13 +219,12 @@ class CallParent:
         return told
 
     def say(self, messages: Iterable[Message]) -> None:
-        """Say something, without waiting for the parent to take it; if it has gone, `read` finds out."""
+        """Send messages, without waiting for the parent; `read` notices its loss."""
         for message in messages:
             self._unsaid.add(message)
         self._say()
 
     def _say(self) -> None:
-        """Call, if there is something to say, or no other call is under way to which the parent could answer."""
         while not self.is_lost and self._may_call():
             try:
                 # Nobody else may come before who says who this is.
@@ -245,7 +239,6 @@ class CallParent:
             answer.add_done_callback(self._answered)
 
     def _call_again(self, pause_s: float) -> None:
-        """Have the last call made again after a pause, as it may not have arrived."""
         self._failures += 1
         for message in self._said:
             self._unsaid.add(message)
@@ -262,7 +255,6 @@ class CallParent:
         return not self._under_way or (bool(self._unsaid) and len(self._under_way) < _MOST_CALLS)
 
     def _answered(self, answer: "Future[list[Message]]") -> None:
-        """Keep an answer until it is read; on any thread."""
         self._answers.append(answer)
         self._ring()
 
@@ -275,7 +267,7 @@ class CallParent:
         self._unsaid.take()
 
     def close(self) -> None:
-        """Call no more; calls that are under way are not waited for."""
+        """Make no more calls, without waiting for pending ones."""
         self._lose("the link is closed")
         with self._lock:
             self._bell.close()
@@ -283,7 +275,6 @@ class CallParent:
 
 
 def _is_passing(error: BaseException) -> bool:
-    """Tell whether an actor may only be out of reach for a moment."""
     from ray.exceptions import ActorUnavailableError
 
     return isinstance(error, ActorUnavailableError) and not lost()

@@ -1,14 +1,13 @@
-"""Waiting, in an asyncio actor, for something to become so."""
+"""Waiting for a condition in an asyncio actor."""
 
 import asyncio
 from collections.abc import Callable
 
 
 class ChangeSignal:
-    """Checks what others wait for, whenever something that it depends on has changed.
+    """Checks the conditions of waiting calls after each change, and wakes only those whose condition holds.
 
-    A notification wakes only those whose condition holds. An actor with calls that wait for its end notifies for each
-    message, and to wake these calls for nothing would cost more than the message.
+    An actor with many waiting calls notifies for each message, and waking them all would cost more than the message.
     """
 
     def __init__(self) -> None:
@@ -16,7 +15,7 @@ class ChangeSignal:
         self._looks_soon = False
 
     def notify(self) -> None:
-        """Have all conditions checked soon, once for all notifications until then."""
+        """Check all conditions soon, once for all notifications until then."""
         if self._waiting and not self._looks_soon:
             self._looks_soon = True
             next(iter(self._waiting)).get_loop().call_soon(self._look)
@@ -28,7 +27,7 @@ class ChangeSignal:
                 woken.set_result(None)
 
     async def wait_until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
-        """Wait until ``condition()`` is true, for ``timeout_s`` seconds at most; return what it is in the end."""
+        """Wait until ``condition()`` is true, at most ``timeout_s`` seconds; return its final value."""
         try:
             async with asyncio.timeout(timeout_s):
                 while not condition():
@@ -44,7 +43,7 @@ class ChangeSignal:
 
 
 def _is_worth_waking(condition: Callable[[], bool]) -> bool:
-    """Tell whether a condition holds, or raises an error, which is for who waits for it."""
+    """Tell whether a condition holds or raises; the waiting call raises the error again."""
     try:
         return condition()
     except Exception:  # noqa: BLE001 - it is raised again where it is waited for

@@ -1,6 +1,6 @@
-"""The children that are connected to a parent, by name: over a socket or by calls.
+"""The children of a parent, by name, connected by a socket or by calls.
 
-Whatever a child does or does not do, it holds up nobody, and what waits for it is bounded.
+No child holds up others, and the messages that wait for it are bounded.
 """
 
 import asyncio
@@ -26,17 +26,17 @@ Gone: TypeAlias = Callable[[str, str], None]
 
 
 class Children:
-    """The children of one actor. To be used on its loop only.
+    """The children of one actor, for its loop only.
 
     Args:
-        codec: of the messages.
-        loop: of all calls.
-        heard: is given a name and what that child says, in order.
-        gone: is told, once for each child, its name and why it is not there any more; not after `close`, nor of one
-            that was let go of. Neither of the two is called within `tell`.
-        waiting_bytes: so much may wait for one child.
-        drained: is given the name of a child that has taken everything that it had not taken at once.
-        silent_s: a child without a socket that has not called for so long is not there any more.
+        codec: encodes messages.
+        loop: the loop of all calls.
+        heard: receives a child's name and its messages, in order.
+        gone: receives, once, a child's name and why it has gone; not after `close` or `let_go`. Neither is called
+            within `tell`.
+        waiting_bytes: the limit of waiting bytes of one child.
+        drained: receives the name of a child that has caught up.
+        silent_s: the silence after which a child without a socket has gone.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Children:
         self._shown_s = 0.0
 
     def connect(self, child: str, connection: socket.socket) -> None:
-        """Take on a child that has a connection, which does not block, in the place of one of that name."""
+        """Add a child with a non-blocking connection, replacing one of that name."""
         self._lose(child, "it has connected anew")
         self._children[child] = ChildLink(
             connection,
@@ -78,17 +78,17 @@ class Children:
     async def talk(
         self, child: str, said: list[Message], wait_s: float, received: int | None = None, *, again: bool = False
     ) -> list[Message]:
-        """Take what a child without a connection says; return what there is to tell it, as soon as there is any.
+        """Receive the messages of a child without a connection; return those for it, as soon as there are any.
 
         Args:
             child: its name.
-            said: what it says; first, who it is.
-            wait_s: for how long to wait at most until there is something to tell, in seconds.
-            received: how many messages it has received, if it says so.
+            said: its messages; the first one identifies it.
+            wait_s: the longest wait for messages to it, in seconds.
+            received: how many messages it has received, if it reports that.
             again: whether a reply was lost.
 
         Raises:
-            ProtocolError: it has said nothing for long, or never who it is: it has to join again.
+            ProtocolError: it was silent for long, or has not identified itself: it must join again.
         """
         found = self._children.get(child)
         if not isinstance(found, CallChild):
@@ -109,7 +109,6 @@ class Children:
         return found
 
     def _look_for_silent(self) -> None:
-        """Let those go who do not call any more, as long as there are any that should."""
         late_s = self._loop.time() - self._silent_s
         calling = [(name, child) for name, child in self._children.items() if isinstance(child, CallChild)]
         for name, child in calling:
@@ -118,7 +117,7 @@ class Children:
         self._look = self._loop.call_later(_LOOK_S, self._look_for_silent) if calling else None
 
     def tell(self, outgoing: Iterable[tuple[str, Message]]) -> None:
-        """Tell children something; what is for one that has gone is dropped."""
+        """Send messages to children; those for a child that has gone are dropped."""
         children = self._children
         for name, message in outgoing:
             child = children.get(name)
@@ -126,7 +125,7 @@ class Children:
                 child.tell(message)
 
     def show_life(self) -> None:
-        """Show children with a socket that the parent lives; to be called at least every `SIGN_OF_LIFE_S`."""
+        """Send a sign of life to children with a socket; called at least every `SIGN_OF_LIFE_S`."""
         now_s = self._loop.time()
         if now_s >= self._shown_s + SIGN_OF_LIFE_S:
             self._shown_s = now_s
@@ -139,7 +138,7 @@ class Children:
         return self._children.get(child)
 
     def let_go(self, child: str) -> None:
-        """Close the connection to a child, if there is one; what it has taken arrives."""
+        """Close the connection to a child, if any; bytes that it has taken arrive."""
         found = self._children.pop(child, None)
         if found is not None:
             self._dropped += found.dropped
@@ -152,7 +151,7 @@ class Children:
 
     @property
     def names(self) -> list[str]:
-        """Who is connected."""
+        """The names of connected children."""
         return list(self._children)
 
     def __contains__(self, child: str) -> bool:
@@ -163,16 +162,16 @@ class Children:
 
     @property
     def waiting_bytes(self) -> int:
-        """How much waits to be taken by all of them."""
+        """The bytes waiting for all of them."""
         return sum(child.waiting_bytes for child in self._children.values())
 
     @property
     def dropped(self) -> int:
-        """How many messages they were not told, as they did not take them."""
+        """How many messages were dropped because children did not take them."""
         return self._dropped + sum(child.dropped for child in self._children.values())
 
     def close(self) -> None:
-        """Let go of all of them."""
+        """Close all connections."""
         for child in self.names:
             self.let_go(child)
         if self._look is not None:

@@ -1,12 +1,10 @@
 """The waits of threads that exchange messages at a high rate: workers, publishers and subscribers.
 
-Linux wakes a thread on the core of the thread that sent to it, and a virtual core that sleeps takes tens of
-microseconds to go on, with cold caches. Threads that always sleep between messages can stay on one core and run in
-turn, while another core is idle. So a thread whose last waits were short looks again and again for a moment before it
-sleeps: a thread that looks is running, and gets a core of its own.
+Linux wakes a thread on the core of its sender, and a sleeping virtual core takes tens of microseconds to resume, with
+cold caches; threads that always sleep can share one core in turn while another is idle. So a thread whose last waits
+were short polls for a moment before it sleeps: a running thread gets a core of its own.
 
-A thread that looks takes a core from no other. Between two looks it lets others run; if one of them runs for long, it
-sleeps.
+Between polls it lets others run, and sleeps if one of them runs for long, so it takes a core from no other.
 """
 
 import asyncio
@@ -32,10 +30,10 @@ _waiting: Final[set[int]] = set()
 class EagerPoll:
     """Waits until descriptors become readable.
 
-    It sleeps at once after longer waits, and where another thread of the process waits by a poll as well.
+    It sleeps at once after longer waits, and if another thread of the process also polls.
 
     Args:
-        short_s: the poll looks for so long, in seconds, before it sleeps, if its waits have been shorter on average.
+        short_s: how long to poll before sleep, in seconds, if waits have been shorter on average.
     """
 
     def __init__(self, short_s: float = SHORT_S) -> None:
@@ -44,11 +42,11 @@ class EagerPoll:
         self._usual_s = self._longest_s = short_s * _LONG
 
     def register(self, descriptor: int, events: int = select.POLLIN) -> None:
-        """Wait for this descriptor, too."""
+        """Also wait for this descriptor."""
         self._poll.register(descriptor, events)
 
     def poll(self, timeout_ms: int | None) -> list[tuple[int, int]]:
-        """Return the ready descriptors with their events; an empty list after ``timeout_ms`` milliseconds, if given."""
+        """Return the ready descriptors with their events; an empty list after ``timeout_ms``, if given."""
         found = self._poll.poll(0)
         if found or timeout_ms == 0:
             return found
@@ -65,7 +63,6 @@ class EagerPoll:
         return found
 
     def _look(self, for_s: float) -> list[tuple[int, int]]:
-        """Look for ready descriptors without sleeping, unless another thread needs the core."""
         poll = self._poll.poll
         now_s = perf_counter()
         until_s = now_s + for_s
@@ -81,12 +78,12 @@ class EagerPoll:
 
 
 class EagerLoop:
-    """Has an asyncio loop look for the next message for a moment before it sleeps, if its waits have been short.
+    """Lets an asyncio loop poll for the next message for a moment before it sleeps, if its waits have been short.
 
     Args:
-        loop: the loop, on whose thread all calls are.
+        loop: the loop of all calls.
         receive: receives what has come.
-        short_s: the time that the loop looks, in seconds; 0 for never.
+        short_s: how long to poll, in seconds; 0 for never.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, receive: Callable[[], None], short_s: float = SHORT_S) -> None:
@@ -98,7 +95,7 @@ class EagerLoop:
         self._is_looking = False
 
     def readable(self) -> None:
-        """Receive what has come, and look for more from then on. The loop calls this."""
+        """Receive what has come, and poll for more; the loop calls this."""
         self._usual_s = (self._usual_s + min(perf_counter() - self._done_s, self._longest_s)) / 2
         self._receive()
         self._done_s = perf_counter()

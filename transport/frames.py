@@ -1,7 +1,7 @@
-"""The bytes of messages for other processes: pickles, and frames on a stream socket that does not block.
+"""Messages as bytes: pickles, and frames on a non-blocking stream socket.
 
-Values are pickled the fast way where that will do, else by value. A frame on a stream socket is a head, which says what
-the message is, and a payload, which stays as it is:
+Values are pickled the fast way if possible, else by value. A frame has a head, which describes the message, and a
+payload:
 
 ==========  ==================  =================  =======
 4 bytes     8 bytes             as many as it says  as many
@@ -9,9 +9,8 @@ length of   length of the       the head           payload
 the head    payload
 ==========  ==================  =================  =======
 
-So a receiver can look at a head without looking into the payload, and a large payload is read to where it stays. The
-users of this module decide what is in a head. An empty frame is no message: it only shows that the peer lives. Numbers
-are little-endian.
+So a receiver reads a head without the payload, and a large payload straight to its place. Users of this module define
+the head. An empty frame is only a sign of life. Numbers are little-endian.
 
 Source: seed "Strymon publish-subscribe", section "Protocol Messages" (multi-part slots).
 """
@@ -49,7 +48,7 @@ STEADILY: Final = 256 * 1024
 
 
 def frame_of(head: bytes, payloads: Sequence[Payload]) -> list[Any]:
-    """Return the parts of a frame whose payload is several, one after the other; none of the large ones is copied."""
+    """Return the parts of a frame with several payloads, one after the other, without copies of large ones."""
     size = sum(map(len, payloads))
     small: list[Any] = [_LENGTHS.pack(len(head), size), head]
     if size < LARGE:
@@ -69,17 +68,17 @@ def frame_of(head: bytes, payloads: Sequence[Payload]) -> list[Any]:
 def dumps(value: Any) -> bytes:
     """Return ``value`` pickled.
 
-    Classes and functions of the main program, and of modules that are registered with cloudpickle, go by value, as
-    other processes cannot import them. That takes many times as long, so it is done only where the pickle names one.
+    Classes and functions of the main program, and of modules registered with cloudpickle, go by value, as other
+    processes cannot import them; only pickles that name one take this slower way.
 
     Raises:
-        TypeError, AttributeError, PicklingError: something in it cannot be pickled.
+        TypeError, AttributeError, PicklingError: a part of it cannot be pickled.
     """
     return bytes(_dump(value, None)[0])
 
 
 def dump_frames(value: Any, large: int) -> list[Any]:
-    """Return ``value`` pickled as `dumps` does, and behind the pickle each buffer of ``large`` bytes or more in it."""
+    """Return ``value`` pickled as by `dumps`, followed by each of its buffers of at least ``large`` bytes."""
     return _dump(value, large)
 
 
@@ -116,8 +115,8 @@ def _pickled(dump: Any, value: Any, large: int | None) -> list[Any]:
 def goes_by_value(head: bytes) -> bool:
     """Tell whether a pickle may name a class or function that other processes cannot import.
 
-    A pickle of protocol 5 names a class by the short text of its module and the opcode STACK_GLOBAL. So records that
-    mention the main program are not taken for classes of it, unless a text is just its name and a class is there too.
+    Pickle protocol 5 names a class by the short text of its module and the opcode STACK_GLOBAL, so records that mention
+    the main program seldom count.
     """
     if pickle.STACK_GLOBAL not in head:
         return False
@@ -125,7 +124,7 @@ def goes_by_value(head: bytes) -> bool:
 
 
 def unpicklable(value: Any, otherwise: Exception | None = None) -> str | None:
-    """Return why ``value`` cannot be pickled; if it can, what ``otherwise`` says, None if that is None."""
+    """Return why ``value`` cannot be pickled; else the text of ``otherwise``, or None."""
     try:
         cloudpickle.dumps(value)
     except Exception as cause:  # noqa: BLE001 - a user's object may raise anything when it is pickled
@@ -134,7 +133,7 @@ def unpicklable(value: Any, otherwise: Exception | None = None) -> str | None:
 
 
 def pickled_size(value: Any) -> int:
-    """Return how many bytes ``value`` takes when it is pickled, 0 if it cannot be."""
+    """Return the pickled size of ``value`` in bytes, 0 if it cannot be pickled."""
     try:
         return len(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
     except Exception:  # noqa: BLE001 - the number is for statistics only
@@ -142,7 +141,7 @@ def pickled_size(value: Any) -> int:
 
 
 def unpickled(content: Payload) -> Any:
-    """Return what was pickled. To be called for what comes from a process of this user that has shown its ticket.
+    """Return the pickled object, which must come from an authenticated process of this user.
 
     Raises:
         ProtocolError: it cannot be unpickled here.
@@ -154,19 +153,18 @@ def unpickled(content: Payload) -> Any:
 
 
 class FrameReader(Generic[M]):
-    """Takes messages from a socket that does not block.
+    """Reads messages from a non-blocking socket.
 
     Args:
         source: the socket.
-        decode: what makes a message of a head and a payload, or raises ProtocolError. The head is only there for the
-            time of the call, the payload stays as it is.
+        decode: makes a message of a head, valid only during the call, and a payload, or raises ProtocolError.
         most_at_once: about how many bytes to read at a time.
-        most_payload_bytes: of one frame; None for as many as there is memory for.
-        room_for: returns memory to read a large payload of so many bytes into; None for any.
+        most_payload_bytes: of one frame; None for no limit.
+        room_for: returns memory for a large payload; None for any.
         most_messages: about how many messages to read at a time.
 
     Attributes:
-        is_at_end: whether the peer has gone; what came before has been returned.
+        is_at_end: whether the peer has gone, and everything was returned.
         read_bytes: the number of bytes that were read.
     """
 
@@ -195,7 +193,7 @@ class FrameReader(Generic[M]):
         self.is_at_end = False
 
     def read(self) -> Iterator[M]:
-        """Yield what is there, up to about as much as may be read at once, and the end of a message.
+        """Yield the arrived messages, up to about the limits at a time.
 
         Raises:
             ProtocolError: it is no frame.
@@ -229,7 +227,6 @@ class FrameReader(Generic[M]):
                 return  # there was no more, so there is no need to ask
 
     def _frames(self) -> Iterator[M]:
-        """Yield the messages that are in the buffer, and move the beginning of the next to its front."""
         while self._head is None and (have := self._end - self._start) >= _LENGTHS.size:
             head_bytes, payload_bytes = _LENGTHS.unpack_from(self._buffer, self._start)
             if head_bytes > _LARGEST_HEAD:
@@ -258,7 +255,6 @@ class FrameReader(Generic[M]):
             self._make_room(_LENGTHS.size)
 
     def _begin_large(self, head_bytes: int, payload_bytes: int) -> Iterator[M]:
-        """Take the head of a message and what is there of its payload; the rest is read to where it stays."""
         begin = self._start + _LENGTHS.size
         self._head = bytes(self._view[begin : begin + head_bytes])
         begin += head_bytes
@@ -278,7 +274,6 @@ class FrameReader(Generic[M]):
         return self._decode(head, payload)
 
     def _make_room(self, size: int) -> None:
-        """Have room for ``size`` bytes from where the next message starts."""
         if self._start == self._end:
             self._start = self._end = 0
         if len(self._buffer) - self._start >= size:

@@ -1,9 +1,8 @@
 """The two ends of a link.
 
-A member of a job has a sender to its peers, and a receiver of what its peers send. A link carries numbered items, such
-as envelopes, and knows no more of them; a `Codec` makes frames of them. A link may reorder and repeat items. A sender
-numbers what it sends, from 0, and gives its incarnation, a number that is another when it restarts. So whoever receives
-can put the items of each sender in order.
+A member of a job has a sender to its peers and a receiver; a link carries numbered items, which a `Codec` turns into
+frames. A link may reorder and repeat items. A sender numbers its items from 0 and adds its incarnation, which changes
+when it restarts, so receivers can restore each sender's order.
 """
 
 from abc import ABC, abstractmethod
@@ -22,7 +21,7 @@ class PeerLost(TidewheelError):  # noqa: N818 - named for what it says
     """A peer cannot be reached, or cannot read what was sent to it.
 
     Attributes:
-        worker: the number of that worker, None if it is not known which.
+        worker: its worker number, None if unknown.
     """
 
     def __init__(self, message: str, worker: int | None = None) -> None:
@@ -34,19 +33,19 @@ class PeerLost(TidewheelError):  # noqa: N818 - named for what it says
 
 
 class Numbered(Protocol):
-    """An item that a link carries, numbered by its sender."""
+    """An item of a link, numbered by its sender."""
 
     @property
     def sender(self) -> int:
-        """The number of the member that sends it."""
+        """The number of the sending member."""
 
     @property
     def incarnation(self) -> int:
-        """Of the sender: it grows when that restarts."""
+        """The sender's incarnation; it grows with each restart."""
 
     @property
     def sequence(self) -> int:
-        """Counts the items of a sender for one receiver, from 0."""
+        """The number of the item from this sender to one receiver, from 0."""
 
 
 Item = TypeVar("Item", bound=Numbered)
@@ -57,11 +56,10 @@ class Codec(Generic[Item]):
     """How a link turns items into frames and back.
 
     Attributes:
-        encode: returns the frames of an item: bytes, and then buffers. It raises TypeError, AttributeError or
-            PicklingError if the item cannot be pickled.
-        decode: returns the item of some frames, which come from a peer that belongs to the job. It raises
-            ProtocolError.
-        empty: returns an item with nothing in it, given its sender, incarnation and sequence number.
+        encode: returns the frames of an item: bytes, then buffers; raises TypeError, AttributeError or PicklingError if
+            it cannot be pickled.
+        decode: returns the item of frames from an authenticated peer; raises ProtocolError.
+        empty: returns an empty item, given its sender, incarnation and sequence number.
     """
 
     encode: Callable[[Item], list[Any]]
@@ -72,53 +70,53 @@ class Codec(Generic[Item]):
 class Sender(ABC, Generic[Item]):
     """Sends items to the peers of a member, from one thread at a time.
 
-    It may reorder and repeat items, since they are numbered, but must not lose any in silence.
+    It may reorder and repeat numbered items, but must not lose any silently.
     """
 
     @abstractmethod
     def send(self, peer: int, item: Item) -> int:
-        """Send an item to a peer, by its worker number, and return its size in bytes; never waits for the peer.
+        """Send an item to a peer, by worker number, and return its size in bytes; never waits for the peer.
 
         Raises:
             PeerLost: that peer is known to be gone.
-            TypeError, AttributeError, PicklingError: something in the item cannot be pickled; nothing was sent.
+            TypeError, AttributeError, PicklingError: a part of the item cannot be pickled; nothing was sent.
         """
 
     @abstractmethod
     def check(self) -> None:
-        """Raise PeerLost if something that was sent is known not to arrive any more; called now and then."""
+        """Raise PeerLost if some sent item is known not to arrive; called now and then."""
 
     @abstractmethod
     def close(self, linger_s: float = 0.0) -> None:
-        """Let go of every peer; what does not leave within ``linger_s`` seconds from now is lost. Idempotent."""
+        """Disconnect; items that do not leave within ``linger_s`` seconds are lost; idempotent."""
 
 
 class Receiver(ABC, Generic[Item]):
-    """Receives what peers send to one member; `receive` is called from one thread at a time, the rest from any."""
+    """Receives a member's items; `receive` is for one thread at a time, the rest for any."""
 
     def __init__(self) -> None:
         self._delivered: deque[Item] = deque()
 
     def deliver(self, item: Item) -> None:
-        """Receive an item that came by a call; `receive` returns it."""
+        """Add an item that came by a call, for `receive`."""
         self._delivered.append(item)
         self.wake()
 
     @abstractmethod
     def receive(self, timeout_s: float) -> list[Item]:
-        """Return what has come, each peer's in its order; wait for that or for `wake`, ``timeout_s`` at most.
+        """Return what has come, each peer's in order; wait for it or `wake` at most ``timeout_s``.
 
         Raises:
-            ProtocolError: a peer that belongs to the job has sent what cannot be read; the error says why.
+            ProtocolError: an authenticated peer has sent something unreadable; the error says why.
         """
 
     @abstractmethod
     def wake(self) -> None:
-        """Have `receive` return now, or the next time at once; from any thread."""
+        """Let `receive` return now, or next time at once; thread-safe."""
 
     @abstractmethod
     def close(self) -> None:
-        """Take nothing more; while nobody is in `receive`. Idempotent."""
+        """Stop receiving, outside of `receive`; idempotent."""
 
     def _take_delivered(self) -> list[Item]:
         delivered = self._delivered

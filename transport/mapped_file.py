@@ -1,7 +1,7 @@
-"""Files in memory whose bytes a socket takes from the file itself, without a copy.
+"""Files in memory whose pages a socket sends without a copy.
 
-``sendfile`` hands the pages of the file to the connection. So these must not change before the peer has read them. A
-`tidewheel.transport.socket_writer.SocketWriter` holds what it has sent until then.
+``sendfile`` hands the pages themselves to the connection, so they must not change before the peer has read them; a
+`tidewheel.transport.socket_writer.SocketWriter` holds them until then.
 """
 
 import mmap
@@ -16,12 +16,12 @@ class MappedFile(mmap.mmap):
     """The first bytes of a file, mapped.
 
     Args:
-        descriptor: the descriptor of the file, which may be closed afterwards.
-        size: the number of bytes to map; the file has all of them.
+        descriptor: the file's descriptor, which may be closed afterwards.
+        size: the number of bytes to map, all present.
 
     Attributes:
-        descriptor: another descriptor of the file, open as long as this is referred to.
-        is_held: whether a connection that was closed may still have some of the pages, which then must not change.
+        descriptor: another descriptor of the file, open while this exists.
+        is_held: whether a closed connection may still have pages, which then must not change.
     """
 
     descriptor: int
@@ -37,7 +37,7 @@ class MappedFile(mmap.mmap):
 
 
 def address_of(part: Any) -> int:
-    """Return where a buffer lies in memory."""
+    """Return the memory address of a buffer."""
     import numpy as np
 
     address: int = np.frombuffer(part, np.uint8).__array_interface__["data"][0]
@@ -45,7 +45,7 @@ def address_of(part: Any) -> int:
 
 
 def place_of(part: Any) -> tuple[MappedFile, int] | None:
-    """Return the file in which a view lies, and its offset there, if it is of a slice of an array of a mapped file."""
+    """Return the mapped file of a view, and its offset there, if it is a slice of such an array."""
     whole = getattr(getattr(part, "obj", None), "base", None)
     file = getattr(getattr(whole, "base", None), "obj", None)
     return (file, address_of(part) - address_of(file)) if isinstance(file, MappedFile) else None

@@ -1,15 +1,14 @@
-"""Large frames in pieces, for ZeroMQ sockets that refuse a larger frame.
+"""Large frames in pieces, for ZeroMQ sockets with a limit on frames.
 
-ZeroMQ keeps a frame until it is whole, and so it keeps a command of the handshake of a caller that has shown no key
-yet. A socket that listens to other nodes therefore limits the size of a frame, and a sender divides what is larger.
-The message then has these frames:
+ZeroMQ keeps incomplete frames, even of a caller that has shown no key yet, so a socket that listens to other nodes
+limits them, and a sender divides larger ones. The message then has these frames:
 
 =========  ==========================  ==========  ==========================  ===
 empty      8 bytes                     pieces      8 bytes                     ...
 mark       length of the first frame   of it       length of the second frame  ...
 =========  ==========================  ==========  ==========================  ===
 
-Each piece but the last of a frame has `PIECE_BYTES`. Numbers are little-endian.
+Each piece of a frame except the last has `PIECE_BYTES`. Numbers are little-endian.
 
 Source: zmq_setsockopt(3) on ``ZMQ_MAXMSGSIZE``, which also holds for commands.
 """
@@ -34,7 +33,7 @@ _MORE = int(zmq.RCVMORE)
 
 
 def in_pieces(frames: Sequence[Any]) -> list[Any]:
-    """Return the frames of a message that has ``frames`` in pieces; no bytes of them are copied."""
+    """Return the message of ``frames`` in pieces, without copying bytes."""
     parts: list[Any] = [b""]
     for frame in frames:
         content = memoryview(frame).cast("B")
@@ -44,9 +43,9 @@ def in_pieces(frames: Sequence[Any]) -> list[Any]:
 
 
 def put_together(source: Any, memory: ReceivedMemory) -> list[Any]:
-    """Return the frames of a message in pieces of which ``source``, a socket, has returned the mark.
+    """Return the frames of a message in pieces whose mark the socket ``source`` has returned.
 
-    Each piece is read to its place in its frame. The frames lie in ``memory``.
+    Each piece is read to its place in ``memory``.
 
     Raises:
         ProtocolError: the rest is no message in pieces.

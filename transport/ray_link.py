@@ -17,14 +17,14 @@ _FETCH_WAITS_S = 2.0
 
 
 class RaySender(Sender[Item]):
-    """Sends the frames of each item by one call of the peer's actor, and watches that the calls succeed.
+    """Sends each item by one call of the peer's actor, and checks that the calls succeed.
 
-    Ray runs a call at most once and does not retry it. One that failed may or may not have run, so it ends the job.
+    Ray runs a call at most once; a failed one may have run, so it ends the job.
 
     Args:
         peers: the actors.
-        job: the dataflow, one of those that they host.
-        codec: how items become frames.
+        job: the dataflow, one of those on the actors.
+        codec: encodes items.
     """
 
     def __init__(self, peers: Sequence[Any], job: str, codec: Codec[Item]) -> None:
@@ -34,7 +34,7 @@ class RaySender(Sender[Item]):
         self._outstanding: dict[Any, int] = {}
 
     def send(self, peer: int, item: Item) -> int:
-        """Call the peer's actor; look at earlier calls every now and then."""
+        """Call the peer's actor; now and then check earlier calls."""
         frames = self._codec.encode(item)
         # One argument: of several, Ray would make an object of each that is large.
         self._outstanding[self._peers[peer].receive.remote(self._job, _picklable(frames))] = peer
@@ -45,12 +45,12 @@ class RaySender(Sender[Item]):
         return sum(map(len, frames))
 
     def check(self) -> None:
-        """Look at all calls that have ended."""
+        """Check all finished calls."""
         if self._outstanding:
             self._settle(0.0)
 
     def close(self, linger_s: float = 0.0) -> None:
-        """Forget the calls that have not ended; they go on."""
+        """Forget the pending calls, which go on."""
         self._outstanding.clear()
 
     def _settle(self, timeout_s: float) -> None:
@@ -67,7 +67,6 @@ class RaySender(Sender[Item]):
             raise PeerLost(f"a peer has not taken {len(late)} envelopes for {timeout_s:g} s")
 
     def _lost(self, ended: Sequence[Any]) -> PeerLost:
-        """Find the peer that one of the calls that have ended did not reach."""
         import ray
 
         for call in ended:
@@ -82,10 +81,10 @@ class RaySender(Sender[Item]):
 
 
 class Mail(Sender[Item]):
-    """Keeps what is sent to peers that are no actors, until they fetch it by a call; see `FetchReceiver`.
+    """Keeps items for peers that are no actors, until they fetch them; see `FetchReceiver`.
 
     Args:
-        codec: how items become frames.
+        codec: encodes items.
     """
 
     def __init__(self, codec: Codec[Item]) -> None:
@@ -102,20 +101,20 @@ class Mail(Sender[Item]):
         return sum(map(len, frames))
 
     def fetch(self, peer: int, timeout_s: float) -> list[Sequence[Any]]:
-        """Return the frames of each item for a peer; wait until there is one, for ``timeout_s`` seconds at most."""
+        """Return the frames of each item for a peer; wait for one at most ``timeout_s`` seconds."""
         with self._changed:
             self._changed.wait_for(lambda: peer in self._kept, timeout_s)
             return self._kept.pop(peer, [])
 
     def check(self) -> None:
-        """Nothing is known of who does not fetch."""
+        """Do nothing: peers that do not fetch are unknown."""
 
     def close(self, linger_s: float = 0.0) -> None:
-        """Nothing is held open."""
+        """Do nothing."""
 
 
 class CallReceiver(Receiver[Item]):
-    """Takes what is delivered by calls from other threads, and nothing else."""
+    """Receives only what calls from other threads deliver."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -132,17 +131,17 @@ class CallReceiver(Receiver[Item]):
         self._woken.set()
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing."""
 
 
 class FetchReceiver(CallReceiver[Item]):
-    """Fetches what the peers, which are actors, keep for a member that is none; one call waits at each.
+    """Fetches a non-actor's items from the actors of its peers, with one pending call at each.
 
     Args:
         peers: the actors.
-        job: the dataflow, one of those that they host.
+        job: the dataflow, one of those on the actors.
         member: the number of the member.
-        codec: how frames become items.
+        codec: decodes items.
     """
 
     def __init__(self, peers: Sequence[Any], job: str, member: int, codec: Codec[Item]) -> None:
@@ -156,7 +155,7 @@ class FetchReceiver(CallReceiver[Item]):
         """Return what was fetched.
 
         Raises:
-            PeerLost: a peer is gone, or does not run the dataflow any more.
+            PeerLost: a peer is gone, or no longer runs the dataflow.
         """
         while self._idle:
             peer = self._idle.pop()

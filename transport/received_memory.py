@@ -1,7 +1,7 @@
-"""Memory into which large payloads are received, used again once nobody holds what was received there.
+"""Memory for received large payloads, reused when nothing refers to it.
 
-New memory has to be zeroed by the kernel, page by page, which takes longer than to receive the bytes. The allocator
-returns a large block to the kernel as soon as it is free, so the next payload would need new memory again.
+The kernel zeroes new memory page by page, which takes longer than receiving the bytes, and the allocator returns large
+free blocks to the kernel.
 """
 
 from sys import getrefcount
@@ -15,10 +15,10 @@ _FREE = 3
 
 
 class ReceivedMemory:
-    """Lends memory for payloads of one connection. One thread at a time may use it.
+    """Lends memory for payloads of one connection, to one thread at a time.
 
-    Every view of an array refers to it, and so do tables and messages that were made of a view without a copy. So an
-    array to which nobody refers has no reader.
+    Every view of an array refers to it, as do tables and messages made without a copy, so an array without references
+    has no reader.
 
     >>> memory = ReceivedMemory()
     >>> first = memory.lend(100_000)
@@ -34,7 +34,7 @@ class ReceivedMemory:
         self._bytes = 0
 
     def lend(self, size: int) -> memoryview:
-        """Return ``size`` bytes, at least one, whatever is in them.
+        """Return ``size`` bytes, at least one, with any content.
 
         Raises:
             MemoryError, ValueError: there is no such memory.

@@ -1,4 +1,4 @@
-"""The addresses at which the members of a job listen, and the keys by which they know each other there."""
+"""The addresses of a job's members, and the keys by which they authenticate."""
 
 import os
 import tempfile
@@ -15,9 +15,9 @@ _LONGEST_PATH = 100
 
 @dataclass(frozen=True, slots=True)
 class SocketAddress:
-    """Where a member listens: ``ipc`` and ``datagrams`` for members on the same node, ``tcp`` for any others.
+    """Where a member listens: ``ipc`` and ``datagrams`` for members on its node, ``tcp`` for others.
 
-    ``datagrams`` is a path; the others are addresses of ZeroMQ.
+    ``datagrams`` is a path; the others are ZeroMQ addresses.
     """
 
     node: str
@@ -28,11 +28,11 @@ class SocketAddress:
 
 @dataclass(frozen=True, slots=True)
 class SocketKeys:
-    """Two CURVE key pairs, made anew for each job and given to its members only: whoever has them belongs to the job.
+    """Two CURVE key pairs, new for each job and known only to its members.
 
     Attributes:
-        listener_public, listener_secret: of every socket that listens.
-        caller_public, caller_secret: of every socket that connects.
+        listener_public, listener_secret: of every listening socket.
+        caller_public, caller_secret: of every connecting socket.
     """
 
     listener_public: bytes
@@ -50,7 +50,7 @@ class SocketKeys:
 
 @dataclass(frozen=True, slots=True)
 class SocketPeers:
-    """What it takes to reach the workers of a dataflow: where they listen, and its keys."""
+    """How to reach the workers of a dataflow: their addresses and keys."""
 
     addresses: Sequence[SocketAddress]
     keys: SocketKeys
@@ -61,7 +61,7 @@ class SocketPeers:
 
 
 def private_directory() -> str:
-    """Make a directory that only this user can enter, with a path short enough for a socket's address."""
+    """Make a directory for this user only, with a path short enough for a socket's address."""
     directory = tempfile.mkdtemp(prefix=f"tidewheel-{os.getpid()}-")
     if len(directory) > _LONGEST_PATH:
         Path(directory).rmdir()

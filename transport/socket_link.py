@@ -1,12 +1,11 @@
 """The two ends of a link over sockets: ZeroMQ, and datagrams for small items within a node.
 
-Each member listens on one ZeroMQ socket, and has one connection to each of its peers. Queues have no limit of their
-own: what is in flight is limited at the sources.
+Each member listens on one ZeroMQ socket, and has one connection to each peer; sources limit what is in flight, not
+queues.
 
-ZeroMQ hands what it sends to a thread of its own, and what arrives comes from another; where a round is short, waking
-them is most of it. So within a node a small item is one datagram, with no thread in between. A datagram arrives when it
-is sent, or is refused because the peer has not received the last few. Then the item goes over ZeroMQ, and the numbers
-of the items restore their order.
+ZeroMQ sends and receives on threads of its own, and waking these dominates short rounds; so within a node a small item
+is one datagram without them. A datagram arrives at once, or is refused because the peer has not read the last few; the
+item then goes over ZeroMQ, and its number restores the order.
 
 Source: ZeroMQ's guide for PUSH and PULL; unix(7) on ``SOCK_DGRAM``, which is reliable and keeps order on Linux.
 """
@@ -50,18 +49,18 @@ class SocketSender(Sender[Item]):
     """Has a connection to each peer of one member.
 
     Args:
-        member: who this is: a worker's number, or ``DRIVER``.
-        node: the node on which it is.
-        peers: where they listen.
-        keys: the job's, for peers on other nodes.
+        member: a worker's number, or ``DRIVER``.
+        node: the member's node.
+        peers: their addresses.
+        keys: the job's, for other nodes.
         incarnation: of this member.
-        codec: how items cross the sockets.
-        context: whose thread sends; that of the member's receiver, if it has one, is faster than one more.
-        copies: whether to copy large buffers, as a user's program may change its arrays after it has sent them.
+        codec: encodes items.
+        context: the ZeroMQ context that sends; sharing the receiver's is faster.
+        copies: whether to copy large buffers, as a user's program may change its arrays after sending.
 
     Attributes:
-        patience_s: for how many seconds a connection may be broken before its peer counts as lost. Whoever watches the
-            peer's process knows better why it has gone, and may say so meanwhile.
+        patience_s: how many seconds a connection may be broken before its peer is lost; a watch on the process may
+            meanwhile report a better reason.
     """
 
     def __init__(
@@ -106,7 +105,7 @@ class SocketSender(Sender[Item]):
             connection.send(codec.encode(codec.empty(member, incarnation, GREETING))[0])
 
     def send(self, peer: int, item: Item) -> int:
-        """Send a small item to a peer on this node; queue others, and a thread of ZeroMQ sends them."""
+        """Send a small item to a peer on this node at once; queue others for a thread of ZeroMQ."""
         frames = self._codec.encode(item)
         datagrams = self._datagrams.get(peer)
         if datagrams is not None and len(frames) == 1 and datagrams.send(frames[0]):
@@ -126,7 +125,7 @@ class SocketSender(Sender[Item]):
         return size
 
     def check(self) -> None:
-        """Look for connections that broke: the peer's process has ended, or its node cannot be reached."""
+        """Check for broken connections: a process has ended, or a node is out of reach."""
         from zmq.utils.monitor import recv_monitor_message  # which imports all of asyncio for ZeroMQ
 
         now = time.monotonic()
@@ -161,7 +160,7 @@ class DatagramSender:
     """Sends datagrams to one peer on the same node, from any thread.
 
     Args:
-        path: where the peer takes them.
+        path: the peer's socket.
     """
 
     def __init__(self, path: str) -> None:
@@ -170,7 +169,7 @@ class DatagramSender:
             self._socket.connect(path)
 
     def send(self, frame: bytes) -> bool:
-        """Send it, and return True; return False if it has to go another way: it is too large, or not taken now."""
+        """Send a frame; return False if it is too large or refused, and must go another way."""
         if len(frame) > LARGEST_DATAGRAM:
             return False
         try:
@@ -180,7 +179,7 @@ class DatagramSender:
         return True
 
     def close(self) -> None:
-        """Let go of the peer. Idempotent."""
+        """Disconnect; idempotent."""
         self._socket.close()
 
 
@@ -189,11 +188,11 @@ def _lost(peer: int, reason: str) -> PeerLost:
 
 
 class SocketReceiver(Receiver[Item]):
-    """Receives what the peers of one member send.
+    """Receives the items for one member.
 
     Args:
-        listener: the sockets to which they send; an attribute, too. They are closed with the receiver.
-        codec: how items cross the sockets.
+        listener: its sockets, which are closed with the receiver; an attribute, too.
+        codec: decodes items.
     """
 
     def __init__(self, listener: SocketListener, codec: Codec[Item]) -> None:
@@ -217,10 +216,10 @@ class SocketReceiver(Receiver[Item]):
         self._may_have_more = True
 
     def meet(self, members: Collection[int], timeout_s: float) -> None:
-        """Wait until each of ``members`` has called; then remove the socket's file.
+        """Wait until each of ``members`` has connected; then remove the socket's file.
 
         Raises:
-            PeerLost: some have not called in time, or `give_up` was called.
+            PeerLost: some have not connected in time, or `give_up` was called.
         """
         missing = set(members)
         deadline = time.monotonic() + timeout_s
@@ -245,7 +244,7 @@ class SocketReceiver(Receiver[Item]):
             self.listener.remove_files()
 
     def give_up(self) -> None:
-        """Have `meet` raise PeerLost; from any thread."""
+        """Let `meet` raise PeerLost; thread-safe."""
         self._given_up = True
         self.wake()
 
@@ -257,10 +256,10 @@ class SocketReceiver(Receiver[Item]):
         return self._receive(timeout_s)
 
     def _receive(self, timeout_s: float) -> list[Item]:
-        """Take what has come both ways; wait for something if there is nothing.
+        """Receive what has come both ways, or wait for it.
 
-        The descriptor of a ZeroMQ socket only says when its state may have changed. So the socket is asked after that,
-        until it has no more.
+        A ZeroMQ descriptor only tells that the socket's state may have changed, so the socket is then read until it is
+        empty.
         """
         found: list[Item] = []
         if self._delivered or (self._may_have_more and self._has_more()):
@@ -308,13 +307,10 @@ class SocketReceiver(Receiver[Item]):
 
 
 class DatagramReceiver:
-    """Takes the datagrams that have come to a socket.
-
-    Args:
-        source: the socket; it does not block.
+    """Receives the datagrams of a non-blocking socket.
 
     Attributes:
-        descriptor: becomes readable when something has come.
+        descriptor: readable when datagrams have come.
     """
 
     def __init__(self, source: socket) -> None:
@@ -322,7 +318,7 @@ class DatagramReceiver:
         self.descriptor: Final = self._socket.fileno()
 
     def receive(self) -> list[bytes]:
-        """Return those that have come; call it once the descriptor is readable."""
+        """Return the arrived datagrams; called when the descriptor is readable."""
         receive = self._socket.recv
         found = [receive(LARGEST_DATAGRAM)]
         try:

@@ -1,9 +1,9 @@
-"""The sockets on which a member listens for its peers: a ZeroMQ socket, and one for datagrams within a node.
+"""The sockets on which a member listens: a ZeroMQ socket, and one for datagrams within a node.
 
-Within a node the addresses are files in a directory that only its user can enter. The files are removed as soon as all
-members are connected, so that nothing is left behind, however a process ends. Between nodes the ZeroMQ socket listens
-over TCP with CURVE. There both ends prove that they have the keys of the job before a message of theirs is received.
-Until then a connection can have ZeroMQ keep one frame, so frames over TCP have a small limit; see `pieces`.
+Within a node the addresses are files in a private directory, removed once all members are connected, so that nothing is
+left, however a process ends. Between nodes the ZeroMQ socket listens over TCP with CURVE: both ends prove that they
+have the job's keys before a message is received. Until then ZeroMQ keeps one frame of a connection, so frames over TCP
+have a small limit; see `pieces`.
 
 Source: RFC 26/CURVEZMQ and RFC 27/ZAP for the keys.
 """
@@ -30,13 +30,11 @@ class SocketListener:
     """The listening sockets of one member.
 
     Args:
-        node: the node on which it is, as its peers name it.
+        node: the member's node, as its peers name it.
 
     Attributes:
-        address: where its peers reach it.
-        context: the ZeroMQ context of the socket.
-        pull: the ZeroMQ socket.
-        datagrams: the socket for datagrams.
+        address: its address for peers.
+        context: the ZeroMQ context of ``pull``.
     """
 
     def __init__(self, node: str) -> None:
@@ -55,11 +53,10 @@ class SocketListener:
         self.datagrams.bind(self.address.datagrams)
 
     def withdraw_files(self) -> None:
-        """Remove the sockets' files; this user's processes on the node reach the sockets elsewhere then.
+        """Remove the sockets' files; this user's processes on the node then reach the sockets by ``/proc``.
 
-        So nothing stays behind when all members are killed before they are connected. A descriptor of a file, which
-        stays open, is as good as the file, and nobody else may use it. Where there is no ``/proc``, the files
-        stay until all are connected.
+        So nothing stays when all members are killed before they are connected: an open descriptor of the file serves
+        this user only. Without ``/proc``, the files stay until all are connected.
 
         Source: proc(5) on ``/proc/pid/fd``, open(2) on ``O_PATH``.
         """
@@ -70,10 +67,10 @@ class SocketListener:
             self.address = replace(self.address, ipc=f"ipc://{ipc}", datagrams=datagrams)
 
     def listen_to_other_nodes(self, host: str, keys: SocketKeys) -> SocketAddress:
-        """Listen on a port of ``host`` too, for callers that have the keys; return the address that says so.
+        """Listen on a port of ``host`` too, for callers with the keys; return the new address.
 
         Raises:
-            PeerLost: it is not possible to listen there.
+            PeerLost: listening there is impossible.
         """
         from zmq.auth.thread import ThreadAuthenticator  # which imports all of asyncio for ZeroMQ
 
@@ -92,7 +89,7 @@ class SocketListener:
         return self.address
 
     def remove_files(self) -> None:
-        """Remove the sockets' files: all members are connected, or none may connect any more."""
+        """Remove the sockets' files, as no more members will connect."""
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def close(self) -> None:
@@ -112,7 +109,7 @@ def datagram_socket() -> socket.socket:
 
 
 class _Callers:
-    """Says who may connect: the holders of one key."""
+    """Admits the holders of one key."""
 
     def __init__(self, public_key: bytes) -> None:
         self._public_key = public_key
@@ -122,16 +119,16 @@ class _Callers:
 
 
 def keep_alive(connection: Any) -> None:
-    """Find out when a peer falls silent, as when its node loses power."""
+    """Let the connection notice a silent peer, such as one whose node has lost power."""
     connection.set(zmq.HEARTBEAT_IVL, _HEARTBEAT_MS)
     connection.set(zmq.HEARTBEAT_TIMEOUT, _SILENCE_MS)
 
 
 def listen_here(keys: SocketKeys | None) -> SocketListener:
-    """Listen for members on this node of the Ray cluster and, for callers that have ``keys``, on other nodes.
+    """Listen for members on this Ray node and, for callers with ``keys``, on other nodes.
 
     Raises:
-        PeerLost: it is not possible to listen to other nodes.
+        PeerLost: listening to other nodes is impossible.
     """
     import ray
 

@@ -1,8 +1,8 @@
-"""Writes frames to a stream socket that does not block: it keeps what the socket does not take yet.
+"""Writes frames to a non-blocking stream socket, and keeps what the socket does not take yet.
 
-A socket of this node takes large parts that lie in a `tidewheel.transport.mapped_file.MappedFile` from the file. The
-system says how many bytes are in the queue of the socket, rather too many. The peer has read all before these. Until
-then the writer refers to the parts, so that nobody writes to their memory.
+A socket of this node takes large parts of a `tidewheel.transport.mapped_file.MappedFile` from the file. The system
+tells about how many bytes are in the socket's queue; the peer has read those before. Until then the writer refers to
+the parts, so that their memory is not reused.
 """
 
 import os
@@ -28,11 +28,11 @@ class SocketWriter:
     """Writes as much as the socket takes, and keeps the rest.
 
     Args:
-        target: the socket; `close` closes it.
+        target: the socket, which `close` closes.
 
     Attributes:
-        waiting_bytes: how much it keeps.
-        written_bytes: how much the socket has taken.
+        waiting_bytes: the kept bytes.
+        written_bytes: the bytes that the socket has taken.
     """
 
     def __init__(self, target: socket) -> None:
@@ -44,7 +44,7 @@ class SocketWriter:
         self.waiting_bytes = self.written_bytes = 0
 
     def add(self, parts: Iterable[Any]) -> None:
-        """Take parts of frames; they must not change any more."""
+        """Add parts of frames, which must not change any more."""
         for part in parts:
             if len(part):  # one that is empty would never be written
                 self._parts.append(part)
@@ -52,11 +52,7 @@ class SocketWriter:
                 self._has_large |= self._takes_files and len(part) >= LARGE
 
     def write(self) -> bool:
-        """Write what waits; return whether nothing waits any more.
-
-        Raises:
-            OSError: the peer has gone.
-        """
+        """Write what waits; return whether nothing is left; raise OSError if the peer has gone."""
         self._forget_read()
         parts = self._parts
         while parts:
@@ -81,7 +77,6 @@ class SocketWriter:
         return True
 
     def _send(self) -> int:
-        """Have the socket take some parts, or bytes of the first one; return how many bytes it has taken."""
         some = list(islice(self._parts, _MOST_PARTS))
         if self._has_large:
             for number, part in enumerate(some):
@@ -97,7 +92,6 @@ class SocketWriter:
         return self._socket.sendmsg(some)
 
     def _forget_read(self) -> None:
-        """Let go of the parts of files that the peer has read."""
         if not self._unread:
             return
         (queued,) = _QUEUED.unpack(ioctl(self._socket, termios.TIOCOUTQ, bytes(_QUEUED.size)))
@@ -105,7 +99,7 @@ class SocketWriter:
             self._unread.popleft()
 
     def close(self) -> None:
-        """Close the socket. Parts of files that the peer can still read are never written to."""
+        """Close the socket; parts of files that the peer can still read are never reused."""
         self._forget_read()
         for *_, file in self._unread:
             file.is_held = True

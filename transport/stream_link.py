@@ -1,9 +1,8 @@
-"""The two ends of a connection between a parent, on an asyncio loop, and a child, a thread that polls.
+"""The two ends of a connection between a parent, on an asyncio loop, and a child, a polling thread.
 
-A parent tells each child things as fast as its connection takes them. What the connection does not take waits here, up
-to a bound. Beyond that it is dropped, as if it had been lost on the way. So no child holds up another, nor its parent,
-and none of them costs more memory than the bound. Nothing waits for the other end. A `Codec` says what the messages
-are. A parent shows that it lives, also while it has nothing to tell.
+A parent sends to each child as fast as its connection takes it; messages wait up to a bound, beyond which they are
+dropped. So no child holds up another or its parent, or costs more memory than the bound, and neither end waits for the
+other. A `Codec` encodes the messages. A parent also sends signs of life.
 """
 
 import asyncio
@@ -30,30 +29,30 @@ _MOST_FRAMES = 1024
 
 
 class Unsaid(Protocol):
-    """What a child has to say and could not say yet; false if that is nothing."""
+    """A child's pending messages; false if there are none."""
 
     def __bool__(self) -> bool: ...
 
     def add(self, message: Message, /) -> None:
-        """Take something to say, in the place of what that makes superfluous."""
+        """Add a message, replacing those that it supersedes."""
 
     def take(self) -> list[Message]:
-        """Return what there is to say, in order, and forget it."""
+        """Return and clear the pending messages, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """How messages become frames, and which of them a link treats in a way of their own.
+    """How messages become frames, and which ones a link treats specially.
 
     Attributes:
-        encode: returns the parts of the frames of a message.
-        decode_told: returns the message of a frame that a parent has sent; raises ProtocolError.
-        decode_said: returns the message of a frame that a child has sent; raises ProtocolError.
-        most_told_bytes: a frame of a parent has a payload of at most so many bytes.
+        encode: returns the parts of a message's frames.
+        decode_told: returns the message of a parent's frame; raises ProtocolError.
+        decode_said: returns the message of a child's frame; raises ProtocolError.
+        most_told_bytes: the largest payload of a parent's frame.
         size_of: returns about how many bytes a message has in memory.
-        must_be_told: whether a message is told even to a child that has no room for it.
-        joins: whether by a message a child says who it is; a child without a socket says such a message first.
-        unsaid: returns an empty place for what a child has to say.
+        must_be_told: whether a message is kept even without room.
+        joins: whether a message identifies a child; one without a socket sends it first.
+        unsaid: returns an empty store of a child's pending messages.
     """
 
     encode: Callable[[Message], list[Any]]
@@ -67,13 +66,7 @@ class Codec:
 
 
 class Frame(NamedTuple):
-    """A message, encoded.
-
-    Attributes:
-        message: the message.
-        parts: its frame, or frames.
-        size_bytes: how many bytes they have.
-    """
+    """An encoded message: its frame or frames, of ``size_bytes`` bytes."""
 
     message: Message
     parts: list[Any]
@@ -81,14 +74,10 @@ class Frame(NamedTuple):
 
 
 class SharedFrames:
-    """Encodes what many children are told once, for as long as one turn of the loop.
-
-    Args:
-        codec: of the messages.
-        loop: of the children.
+    """Encodes a message for many children once, within one turn of the loop.
 
     Attributes:
-        children: how many there are; for a single one nothing is kept, which saves a turn of the loop.
+        children: their number; for a single one nothing is kept, which saves a turn of the loop.
     """
 
     def __init__(self, codec: Codec, loop: asyncio.AbstractEventLoop) -> None:
@@ -98,7 +87,7 @@ class SharedFrames:
         self.children = 0
 
     def of(self, message: Message) -> Frame:
-        """Return the frame of a message, the same for the same object."""
+        """Return the frame of a message, once for each object."""
         found = None if self.children < 2 else self._frames.get(id(message))
         if found is None:
             parts = self.codec.encode(message)
@@ -117,20 +106,19 @@ class SharedFrames:
 
 
 class ChildLink:
-    """The parent's end of a connection. To be used on the loop only, until the child has gone, or it is closed.
+    """The parent's end of a connection, for the loop only, until the child has gone or it is closed.
 
     Args:
-        connection: to the child, which has shown that it may connect; it does not block.
+        connection: to the authenticated child; non-blocking.
         frames: shared with the other children.
-        received: is given what the child says, in order; it may close the link.
-        gone: is told, once, why the child is not there any more, and the link is closed then; not if it was closed
-            before. Neither of the two is called within a call of the link.
-        drained: is called when the connection has taken everything that it had not taken at once.
-        waiting_bytes: so much may wait, or one message, if that is more.
+        received: receives the child's messages, in order; it may close the link.
+        gone: receives, once, why the child has gone, after the link is closed; not after `close`. Neither is called
+            within a call of the link.
+        drained: called when the connection has caught up.
+        waiting_bytes: the limit of waiting bytes; a single larger message may wait.
 
     Attributes:
-        dropped: how many messages the child was not told because it did not read.
-        dropped_bytes: how many bytes those had.
+        dropped: how many messages were dropped, of ``dropped_bytes``, because the child did not read.
     """
 
     def __init__(
@@ -162,9 +150,9 @@ class ChildLink:
         loop.add_reader(connection, self._readable)
 
     def tell(self, message: Message) -> bool:
-        """Have a message written, or drop it if there is no room for it, unless it must be told; tell which.
+        """Write a message, or drop it without room unless it must be told; tell which.
 
-        What is told to a child that has gone is dropped.
+        Messages to a child that has gone are dropped.
         """
         is_taken = self._keep(message)
         if is_taken and not self._will_write and not self._is_full:
@@ -173,7 +161,7 @@ class ChildLink:
         return is_taken
 
     def tell_now(self, messages: Iterable[Message]) -> None:
-        """Write at once, as far as the connection takes it, what waits and these messages.
+        """Write what waits and these messages at once, as far as the connection takes them.
 
         Messages without room are dropped as in `tell`.
         """
@@ -182,7 +170,7 @@ class ChildLink:
         self._write()
 
     def show_life(self) -> None:
-        """Write a sign of life, if nothing was written since the last call, and nothing waits."""
+        """Write a sign of life, unless something was written since the last call or waits."""
         if self._shown_bytes == self.written_bytes and not self.waiting_bytes:
             self._writer.add([SIGN_OF_LIFE])
             self._write()
@@ -208,12 +196,12 @@ class ChildLink:
 
     @property
     def waiting_bytes(self) -> int:
-        """How much waits for the connection to take it."""
+        """The bytes that wait for the connection."""
         return self._writer.waiting_bytes
 
     @property
     def written_bytes(self) -> int:
-        """How much the connection has taken."""
+        """The bytes that the connection has taken."""
         return self._writer.written_bytes
 
     def _flush(self) -> None:
@@ -222,7 +210,6 @@ class ChildLink:
             self._write()
 
     def _write(self) -> None:
-        """Write what waits, as far as the connection takes it, and the rest as soon as it takes more."""
         if self._is_over:
             return
         try:
@@ -257,7 +244,7 @@ class ChildLink:
             self._gone(why)
 
     def close(self) -> None:
-        """Let go of the connection, if that has not happened; what it has taken arrives."""
+        """Disconnect once; bytes that the connection has taken arrive."""
         if self._is_closed:
             return
         self._is_closed = self._is_over = True
@@ -268,15 +255,15 @@ class ChildLink:
 
 
 class ParentLink:
-    """The child's end of a connection. To be used by one thread at a time, and closed.
+    """The child's end of a connection, for one thread at a time.
 
     Args:
-        codec: of the messages.
-        connection: to the parent; it does not block.
+        codec: encodes messages.
+        connection: to the parent; non-blocking.
         most_at_once: about how many bytes to read at a time.
 
     Attributes:
-        why_lost: why the parent is not there any more; empty as long as it is.
+        why_lost: why the parent is lost; empty while it is not.
     """
 
     def __init__(self, codec: Codec, connection: socket.socket, most_at_once: int = MOST_AT_ONCE) -> None:
@@ -289,21 +276,21 @@ class ParentLink:
         self.why_lost = ""
 
     def fileno(self) -> int:
-        """Return what to poll: for reading, and while `is_waiting` for writing as well; then call `read`."""
+        """Return the descriptor to poll for reading, and while `is_waiting` for writing; then call `read`."""
         return self._connection.fileno()
 
     @property
     def is_lost(self) -> bool:
-        """Whether nothing more will come; what came before has been returned."""
+        """Whether nothing more will come and everything was returned."""
         return bool(self.why_lost)
 
     @property
     def is_waiting(self) -> bool:
-        """Whether there is something to say that the connection has not taken."""
+        """Whether the connection has pending messages."""
         return not (self.is_lost or self._is_deaf) and bool(self._writer.waiting_bytes or self._unsaid)
 
     def read(self) -> list[Message]:
-        """Return what has come, without waiting for it, and say what waits, as far as the connection takes it."""
+        """Return what has come, without waiting, and send what waits, as far as possible."""
         told: list[Message] = []
         if self.is_lost:
             return told
@@ -317,13 +304,12 @@ class ParentLink:
         return told
 
     def say(self, messages: Iterable[Message]) -> None:
-        """Say something, without waiting for the parent to take it; if it has gone, `read` finds out."""
+        """Send messages, without waiting for the parent; `read` notices its loss."""
         for message in messages:
             self._unsaid.add(message)
         self._say()
 
     def _say(self) -> None:
-        """Write what waits, as far as the connection takes it."""
         if self.is_lost or self._is_deaf:
             self._unsaid.take()
             return
@@ -336,13 +322,13 @@ class ParentLink:
 
     @property
     def read_bytes(self) -> int:
-        """The number of bytes that were read."""
+        """The number of bytes read."""
         return self._reader.read_bytes
 
     def _lose(self, why: str) -> None:
         self.why_lost = self.why_lost or why
 
     def close(self) -> None:
-        """Let go of the connection; what it has taken arrives."""
+        """Disconnect; bytes that the connection has taken arrive."""
         self._lose("the link is closed")
         self._connection.close()

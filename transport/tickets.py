@@ -1,10 +1,9 @@
 """Connections between processes of one node, and the tickets that open them.
 
-An actor listens at a name in Linux's abstract namespace, so there is no file that could be left behind. Any process of
-the node can find it there. So the actor admits only its own user, and only who shows a ticket, which is good once. It
-makes each ticket for one process and hands it out through Ray, so its bearer belongs to the cluster. The caller in turn
-makes sure that the listener is the same user, before anything is unpickled. Elsewhere than on Linux, and between nodes,
-Ray's own connections are used.
+An actor listens at a name in Linux's abstract namespace, so no file can be left behind. Any process of the node can
+find it, so the actor admits only its own user with a ticket, which serves once. It makes each ticket for one process
+and sends it through Ray, so its bearer belongs to the cluster. The caller checks in turn that the listener has the same
+user, before it unpickles anything. Without Linux, and between nodes, Ray's own connections are used.
 
 Source: unix(7) on the abstract namespace and on ``SO_PEERCRED``.
 """
@@ -37,12 +36,12 @@ Who = TypeVar("Who")
 
 @dataclass(frozen=True, slots=True)
 class SocketOffer:
-    """Where a publisher listens, and for whom.
+    """An actor's address with a ticket.
 
     Attributes:
-        node: the node of the cluster that it is on.
+        node: its node of the cluster.
         name: its address there.
-        ticket: what to show; good for one connection.
+        ticket: for one connection.
     """
 
     node: str
@@ -50,7 +49,7 @@ class SocketOffer:
     ticket: bytes = field(repr=False)
 
     def connect(self, node: str) -> socket.socket | None:
-        """Return a connection that does not block, for a process on ``node``; None if there is no way."""
+        """Return a non-blocking connection for a process on ``node``; None if there is no way."""
         if node != self.node or not is_possible():
             return None
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -74,7 +73,6 @@ def is_possible() -> bool:
 
 
 def _listen() -> tuple[socket.socket, str]:
-    """Return a socket that listens, without blocking, at a new address, and that address."""
     name = f"tidewheel-{secrets.token_hex(16)}"
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(f"\0{name}")
@@ -84,35 +82,34 @@ def _listen() -> tuple[socket.socket, str]:
 
 
 def prepare(connection: socket.socket, *, steadily: bool = False) -> None:
-    """Have a connection not block, and take much at once; ``steadily`` less, so that it is seen how it is read."""
+    """Make a connection non-blocking, with large buffers; smaller ``steadily``, to see how it is read."""
     connection.setblocking(False)
     size = _STEADY_BUFFER_BYTES if steadily else _SOCKET_BUFFER_BYTES
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
 
 
 def is_same_user(connection: socket.socket) -> bool:
-    """Tell whether the process at the other end belongs to the user of this one."""
+    """Tell whether the process at the other end belongs to this user."""
     return _peer_of(connection)[1] == os.getuid()
 
 
 def process_behind(connection: socket.socket) -> int:
-    """Return the number of the process that listened at the other end; 0 if this process cannot see it."""
+    """Return the id of the process that listens at the other end; 0 if this process cannot see it."""
     return _peer_of(connection)[0]
 
 
 def _peer_of(connection: socket.socket) -> tuple[int, int]:
-    """Return the process and the user of the other end."""
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     process, user, _ = _CREDENTIALS.unpack(credentials)
     return process, user
 
 
 class TicketListener(Generic[Who]):
-    """Listens at an address of its own.
+    """Listens at its own address.
 
     Args:
-        node: the node of the cluster that this process is on.
-        admitted: is given each connection that has shown a ticket, which does not block, and whom the ticket was for.
+        node: the node of this process.
+        admitted: receives each non-blocking connection with a valid ticket, and the ticket's owner.
     """
 
     def __init__(self, node: str, admitted: Callable[[socket.socket, Who], None]) -> None:
@@ -125,18 +122,18 @@ class TicketListener(Generic[Who]):
         self._loop.add_reader(self._listener, self._accept)
 
     def offer(self, who: Who) -> SocketOffer:
-        """Return where to connect to, with a ticket for ``who``."""
+        """Return the address with a ticket for ``who``."""
         ticket = secrets.token_bytes(TICKET_BYTES)
         self._tickets[ticket] = who
         self._loop.call_later(_GOOD_FOR_S, lambda: self._tickets.pop(ticket, None))  # who connects by calls shows none
         return SocketOffer(self._node, self._name, ticket)
 
     def withdraw(self, who: Who) -> None:
-        """Let tickets of somebody be no good any more."""
+        """Withdraw the tickets of ``who``."""
         self._tickets = {ticket: name for ticket, name in self._tickets.items() if name != who}
 
     def close(self) -> None:
-        """Listen no more, and turn away those who have not shown a ticket. Called again, it does nothing."""
+        """Stop listening, and reject connections without ticket; idempotent."""
         if self._listener.fileno() < 0:
             return
         for stranger in list(self._strangers):
@@ -166,7 +163,6 @@ class TicketListener(Generic[Who]):
             self._admit(connection)  # whose ticket is there is no stranger, however many come at once
 
     def _admit(self, connection: socket.socket) -> None:
-        """Look at the ticket of who has called, if it has come."""
         try:
             ticket = connection.recv(TICKET_BYTES)
         except (BlockingIOError, InterruptedError):

@@ -1,4 +1,4 @@
-"""The part of an object that keeps it from being pickled, by name, for errors."""
+"""The name of the part of an object that cannot be pickled, for errors."""
 
 import inspect
 import types
@@ -15,10 +15,10 @@ _OWN = "tidewheel."
 
 
 def way_to_unpicklable(value: Any) -> str:
-    """Return the way from an object to its part that cannot be pickled; empty if the object holds no such part.
+    """Return the path from an object to its part that cannot be pickled; empty for none.
 
-    Names of what the library wraps around a function of the user are left out. Complexity: a part is pickled for each
-    name on the way and beside it.
+    The library's wrappers of user functions are left out. Complexity: one pickle for each name on the path and beside
+    it.
     """
     names = [_name(value)]
     for _ in range(_DEEPEST):
@@ -32,7 +32,6 @@ def way_to_unpicklable(value: Any) -> str:
 
 
 def _name(value: Any) -> str:
-    """Return the name of a function of the user; empty for any other object."""
     is_function = isinstance(value, types.FunctionType) and not _is_own(value)
     return value.__qualname__.rpartition("<locals>.")[2] if is_function else ""
 
@@ -45,7 +44,6 @@ def _is_own(value: Any) -> bool:
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield what an object holds, with names."""
     match value:
         case types.FunctionType():
             used = inspect.getclosurevars(value)

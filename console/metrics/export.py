@@ -23,18 +23,18 @@ class _Target(Protocol):
 
 
 class TelemetryExport:
-    """Exports the metrics of one job while its ``with`` block runs, at most until the job ends. Once a second.
+    """Exports the metrics of one job once a second, while its ``with`` block and the job run.
 
     The last numbers are those at the end of the block.
 
     Args:
         job: the job's name, as ``job.name`` has it.
         to: ``"ray"`` sets metrics of Ray, which each node of the cluster exports for Prometheus. ``"opentelemetry"``
-            uses the providers of meters and tracers that the program has set, and needs the extra ``otel``.
+            uses the program's providers of meters and tracers, and needs the extra ``otel``.
         timeout_s: how long to wait for the job, in seconds.
 
     Raises:
-        DeliveryError: there is no such job, or the library of OpenTelemetry is not installed.
+        DeliveryError: there is no such job, or OpenTelemetry is not installed.
     """
 
     def __init__(self, job: str, to: Literal["ray", "opentelemetry"], *, timeout_s: float = 10.0) -> None:
@@ -69,7 +69,7 @@ class TelemetryExport:
                 return
 
     def close(self) -> None:
-        """End the export. Idempotent."""
+        """End the export; idempotent."""
         self._is_closed = True
         self._reader.close()
         self._thread.join(_ENDS_WITHIN_S)

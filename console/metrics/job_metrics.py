@@ -1,8 +1,8 @@
-"""The metrics of jobs: what each is called, and its samples in a telemetry document. No I/O.
+"""The metrics of jobs: their names, and their samples in a telemetry document; no I/O.
 
-Names follow the conventions of Prometheus: counters end in ``_total``, units are seconds and bytes, and a share is a
-``_ratio``. Labels have bounded sets of values: jobs that run or have just ended, and what their dataflows consist of.
-No label has a time, a key or a record.
+Names follow Prometheus: counters end in ``_total``, units are seconds and bytes, and a share is a ``_ratio``. Labels
+have bounded sets of values: present and recent jobs, and the parts of their dataflows; no label has a time, a key or a
+record.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,10 +29,10 @@ class Metric:
     """One metric of all things of a kind.
 
     Args:
-        name: the name, which says whether it is a counter.
-        text: what it is, for people.
+        name: the name, which tells counters.
+        text: a description.
         section: the part of the document that has the things.
-        key: the key of the number in each of them; a thing may lack it.
+        key: the key of the number in each of them, which may be missing.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Metric:
 
     @property
     def is_counter(self) -> bool:
-        """Whether it only grows, but for a new start at zero."""
+        """Whether it only grows, except for restarts at zero."""
         return self.name.endswith("_total")
 
 
@@ -151,21 +151,21 @@ def labels_of(metric: Metric) -> tuple[str, ...]:
 
 
 def is_past(document: Document, now: float) -> bool:
-    """Tell whether a job has ended so long ago, by the time in seconds since 1970, that it has no metrics any more."""
+    """Tell whether a job ended so long before ``now``, in seconds since 1970, that it has no metrics."""
     has_ended = _mapping(document.get("job")).get("state") in STATES[3:]
     return has_ended and now - (_number(document.get("at")) or now) > KEPT_S
 
 
 def samples(job: str, document: Document, now: float, metrics: Sequence[Metric] = METRICS) -> Iterator[Sample]:
-    """Yield the samples of one job; none of a job that has ended long ago.
+    """Yield the samples of one job; none of a job that ended long ago.
 
-    No two of them have the same metric and labels. What a document lacks, or has in another form, is left out.
+    Each metric and labels occur once; missing or malformed numbers are left out.
 
     Args:
         job: the name of the job.
         document: its telemetry.
         now: the time, in seconds since 1970.
-        metrics: those to yield samples of.
+        metrics: the wanted metrics.
     """
     if is_past(document, now):
         return
@@ -249,7 +249,6 @@ _SECTIONS: Mapping[str, tuple[tuple[str, ...], Callable[[Document], _Things]]] =
 
 
 def _progress(thing: Mapping[str, Any], newest: int | None) -> Mapping[str, int]:
-    """Return the epoch of a frontier, and how many epochs it is behind the newest; what has ended has no lag."""
     frontier = thing.get("frontier")
     if frontier == [] and newest is not None:
         return {"lag": 0}
@@ -258,14 +257,12 @@ def _progress(thing: Mapping[str, Any], newest: int | None) -> Mapping[str, int]
 
 
 def _newest(document: Document) -> int | None:
-    """Return the latest epoch that an input, operator or probe of a job has reached; None without integer times."""
     reached = [_epoch(each) for section in ("operators", "probes") for _, each in _section(document, section)]
     reached += [_epoch({"frontier": [each.get("epoch")]}) for _, each in _section(document, "inputs")]
     return max((epoch for epoch in reached if epoch is not None), default=None)
 
 
 def _epoch(thing: Mapping[str, Any]) -> int | None:
-    """Return the earliest epoch of a frontier of integers, in a loop of its outermost coordinates; None for others."""
     frontier = thing.get("frontier")
     times = [str(time) for time in frontier] if isinstance(frontier, list) else []
     epochs = [epoch_of(time) for time in times if thing.get("scope") or not time.startswith("(")]
@@ -282,7 +279,6 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 
 def _number(value: object) -> float | None:
-    """Return a number, also of a text that is one; None for all else."""
     if isinstance(value, str):
         return float(value) if value.isdecimal() else None
     return float(value) if isinstance(value, int | float) else None

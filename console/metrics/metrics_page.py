@@ -20,11 +20,11 @@ Documents: TypeAlias = Callable[[], Mapping[str, Document]]
 
 
 class JobFamilies:
-    """The metrics of all jobs as a collector of the library of Prometheus.
+    """The metrics of all jobs as a collector for Prometheus.
 
     Args:
-        documents: the telemetry of the jobs.
-        now: the time, in seconds since 1970.
+        documents: returns the telemetry of the jobs.
+        now: returns the time, in seconds since 1970.
     """
 
     def __init__(self, documents: Mapping[str, Document], now: float) -> None:
@@ -32,7 +32,7 @@ class JobFamilies:
         self._now = now
 
     def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
-        """Yield a family for each metric, also for those without samples."""
+        """Yield a family for each metric, even without samples."""
         found: dict[str, list[Sample]] = {metric.name: [] for metric in METRICS}
         for job, document in self._documents.items():
             for sample in samples(job, document, self._now):

@@ -1,7 +1,7 @@
-"""The metrics and spans of jobs for OpenTelemetry, by the providers that the program has set.
+"""The metrics and spans of jobs for OpenTelemetry, by the program's providers.
 
-The instruments belong to the process, and observe all jobs that it shows. A job is one span. Its snapshots and its
-returns to a snapshot are spans in that.
+The process has one set of instruments for all its jobs. A job is one span, with its snapshots and its returns to a
+snapshot as inner spans.
 """
 
 import threading
@@ -24,7 +24,7 @@ _shown: dict[str, Document] = {}
 
 
 def instrument_name(metric: Metric) -> tuple[str, str]:
-    """Return the name and the unit of a metric by the conventions of OpenTelemetry.
+    """Return the name and the unit of a metric in OpenTelemetry's conventions.
 
     >>> instrument_name(next(metric for metric in METRICS if metric.key == "cpu_seconds"))
     ('tidewheel.worker.cpu', 's')
@@ -36,14 +36,7 @@ def instrument_name(metric: Metric) -> tuple[str, str]:
 
 
 class OpenTelemetry:
-    """Shows one job, whose documents one thread passes on.
-
-    Args:
-        job: the name of the job.
-
-    Raises:
-        ImportError: the library is not installed.
-    """
+    """Exports one job, from its documents on one thread; raises ImportError without the library."""
 
     def __init__(self, job: str) -> None:
         from opentelemetry import trace
@@ -59,7 +52,7 @@ class OpenTelemetry:
                 del _shown[name]
 
     def show(self, document: Document) -> None:
-        """Show the next document of the job."""
+        """Export the next document of the job."""
         from opentelemetry.trace import Status, StatusCode
 
         about: Mapping[str, Any] = document["job"]
@@ -99,7 +92,7 @@ class OpenTelemetry:
         )
 
     def end(self) -> None:
-        """End the spans. Metrics of a job that has ended are observed for ten more minutes, others no longer."""
+        """End the spans; metrics of an ended job are observed for ten more minutes, others no longer."""
         last = _shown.get(self._job)
         if last is not None and not View(last).has_ended:
             del _shown[self._job]
@@ -110,7 +103,6 @@ class OpenTelemetry:
 
 @cache
 def _make_instruments() -> None:
-    """Make the instruments of this process, once."""
     from opentelemetry import metrics
 
     meter = metrics.get_meter(_SCOPE)

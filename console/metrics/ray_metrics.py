@@ -13,12 +13,9 @@ _counted: dict[str, dict[tuple[str, ...], float]] = {}
 
 
 class RayMetrics:
-    """Sets Ray's metrics to the numbers of a job. Their names begin with ``ray_tidewheel_`` where Ray exports them.
+    """Sets Ray's metrics to the numbers of a job; Ray exports their names with the prefix ``ray_tidewheel_``.
 
-    This process is part of a Ray cluster. A metric of Ray stays at its last number until the process ends.
-
-    Args:
-        job: the name of the job.
+    The process is part of a Ray cluster, and a metric keeps its last number until the process ends.
     """
 
     def __init__(self, job: str) -> None:
@@ -35,7 +32,7 @@ class RayMetrics:
                 self._of(sample.metric).inc(more, tags)
 
     def _more(self, counted: tuple[str, ...], value: float) -> float:
-        """Return by how much a counter has grown; one that has fallen began again at zero."""
+        """Return the growth of a counter; one that has fallen began again at zero."""
         with _counting:
             job = _counted[self._job] = _counted.pop(self._job, {})
             for name in [*_counted][:-_MOST_JOBS]:

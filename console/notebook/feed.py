@@ -1,8 +1,8 @@
-"""The feed of a notebook's view: a thread reads a job or topic, and sends what the page shows to the browser.
+"""The feed of a notebook's view: a thread that reads a job or topic, and sends the page's content to the browser.
 
-A kernel hears nothing from the browser while it runs a cell. So the feed begins without being asked, and sends
-whatever is whole until a view has said that it is there. Then it sends changes. It ends when the last view has left,
-or has given no sign for a minute in which the kernel ran no cell. When a view comes later, it begins again.
+A kernel receives nothing from the browser while it runs a cell, so the feed begins at once, and sends whole pages until
+a view has reported; then it sends changes. It ends when the last view has left, or has been silent for a minute without
+a running cell, and begins again with the next view.
 """
 
 import logging
@@ -24,39 +24,39 @@ Message: TypeAlias = Mapping[str, Any]
 
 
 class Page(Protocol):
-    """What views show: a `JobPage`, or the points of a chart."""
+    """The content of views: a `JobPage`, or the points of a chart."""
 
     @property
     def shown(self) -> Shown:
-        """The page now."""
+        """The present page."""
 
     def receive(self, news: Any, /) -> None:
-        """Show what was read."""
+        """Show new data."""
 
     def end(self, problem: str | None = None, /) -> None:
-        """Show that nothing more comes, and why if there is a problem."""
+        """Show that no more data come, and any problem."""
 
     def history(self, part: str, /) -> Mapping[str, Any]:
-        """Return what a view asks for by the last part of its path."""
+        """Return the data for the last part of a view's path."""
 
 
 class Reader(Protocol):
-    """What is read: a `TelemetryReader`, or a topic."""
+    """A source of data: a `TelemetryReader`, or a topic."""
 
     def __iter__(self) -> Iterator[Any]: ...
 
     def close(self) -> None:
-        """Have the iteration end; from any thread."""
+        """End the iteration; thread-safe."""
 
 
 class Feed:
     """Feeds all views of one widget.
 
     Args:
-        page: what they show.
-        read: begins to read, on the thread of the feed.
-        send: sends a message to all views; from any thread.
-        when_idle: has a function called when the kernel runs no cell; from any thread. None if that cannot be.
+        page: their content.
+        read: begins to read, on the feed's thread.
+        send: sends a message to all views; thread-safe.
+        when_idle: calls a function when the kernel runs no cell; thread-safe; None if that is impossible.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Feed:
         return self._thread is not None
 
     def start(self) -> None:
-        """Begin to read, unless all was read."""
+        """Begin to read, unless everything was read."""
         with self._lock:
             self._is_wanted, self._quiet = True, 0
             if self._thread is None and not self._page.shown.is_last:
@@ -94,7 +94,7 @@ class Feed:
                 self._thread.start()
 
     def stop(self) -> None:
-        """Read no more; do not wait. Idempotent."""
+        """Stop reading, without waiting; idempotent."""
         with self._lock:
             self._is_wanted, self._is_stopped, reader = False, True, self._reader
         if reader is not None:
@@ -118,7 +118,6 @@ class Feed:
             self.start()
 
     def _tell(self) -> None:
-        """Send what is new; all of it before the first view has come."""
         with self._lock:
             shown, known = self._page.shown, self._sent if self._views else 0
             self._sent = shown.number
@@ -168,7 +167,6 @@ class Feed:
             reader.close()
 
     def _is_watched(self) -> bool:
-        """Tell whether a view may still be there; a time in which the kernel runs a cell does not count."""
         if self._is_idle and self._when_idle is not None:
             self._is_idle = False
             self._quiet += 1

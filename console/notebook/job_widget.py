@@ -1,4 +1,4 @@
-"""A live view of a job of this process, by its telemetry."""
+"""A live view of a job of this process."""
 
 from functools import partial
 from itertools import chain
@@ -9,7 +9,7 @@ from tidewheel.pubsub.subscribers.telemetry_reader import TelemetryReader
 
 
 def job_widget(job: str, chosen: tuple[str, str] = ("none", "")) -> LiveWidget:
-    """Return a live view of a job; it is brief if something is chosen in it, such as ``("probe", "done")``.
+    """Return a live view of a job; a choice such as ``("probe", "done")`` makes it brief.
 
     It has subscribed when this returns, so that it sees the end of a job that is about to end.
 

@@ -1,4 +1,4 @@
-"""The widget of a notebook, by anywidget: the page's own script in a cell, which a `Feed` feeds."""
+"""The widget of a notebook, by anywidget: the page's script in a cell, with a `Feed`."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,17 +12,17 @@ from tidewheel.console.notebook.page_module import page_module
 
 
 class LiveWidget(AnyWidget):
-    """A view of the page. It is fed from now on, and until it is closed, or its last view in the browser is.
+    """A view of the page, fed until it or its last view in the browser is closed.
 
     Args:
-        page: what it shows.
-        read: begins to read that.
-        **shown: the attributes that the browser has.
+        page: the content.
+        read: begins to read it.
+        **shown: attributes for the browser.
 
     Attributes:
         kind: ``"job"`` or ``"plot"``.
         name: of the job, or the title of the chart.
-        chosen: what is chosen first, such as ``["probe", "done"]``; then the view of a job is brief.
+        chosen: the first choice, such as ``["probe", "done"]``, which makes the view of a job brief.
         label: of the chart's line.
         most: the largest number of points.
     """
@@ -58,6 +58,6 @@ class LiveWidget(AnyWidget):
             self.feed.stop()
 
     def close(self) -> None:
-        """Close all views, and read no more. Idempotent."""
+        """Close all views, and stop reading; idempotent."""
         self._stop()
         super().close()

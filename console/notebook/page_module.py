@@ -1,7 +1,7 @@
-"""The page's scripts and styles as one module of JavaScript, which a notebook loads without any request.
+"""The page's scripts and styles as one JavaScript module, which a notebook loads without any request.
 
-A notebook gives a widget one module, whose imports by relative paths lead nowhere. So the module has the texts of the
-page's files. It makes an address of each for this browser, and has the files import each other by these.
+A notebook loads one module for a widget, in which imports by relative paths fail. So the module has the texts of the
+page's files, and makes addresses for them by which they import each other.
 """
 
 import json
@@ -32,7 +32,7 @@ export default widget(%s.map((name) => files[name]).join("\\n"));
 
 @cache
 def page_module() -> str:
-    """Return the module. Its default export has ``render``, as anywidget expects it."""
+    """Return the module, with ``render`` in its default export, as anywidget expects."""
     texts = {name: _text(name) for name in (*_STYLES, _CLASSIC, *_scripts(_ENTRY))}
     texts[_CLASSIC] += "\nwindow.uPlot ??= uPlot;\n"
     return _MODULE % (json.dumps(texts), _CLASSIC, _ENTRY, json.dumps(_STYLES))
@@ -43,7 +43,6 @@ def _text(name: str) -> str:
 
 
 def _scripts(entry: str) -> list[str]:
-    """Return the names of a script and of all that it imports."""
     found = [entry]
     for name in found:
         found += [other for other in dict.fromkeys(_IMPORTED.findall(_text(name))) if other not in found]

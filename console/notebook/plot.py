@@ -1,4 +1,4 @@
-"""A live chart of a subscription: one number for each epoch, a limited number of the latest epochs."""
+"""A live chart of a subscription: one number for each of the latest epochs."""
 
 import threading
 from collections import deque
@@ -31,7 +31,7 @@ Point: TypeAlias = tuple[float, float]
 
 
 class Topic(Protocol):
-    """A subscription, as a chart reads it."""
+    """A subscription, for a chart."""
 
     topic: str
 
@@ -43,10 +43,10 @@ class Topic(Protocol):
 
 
 class PlotPage:
-    """The points of one chart, which views in a notebook show.
+    """The points of one chart.
 
     Args:
-        most: the largest number of points. The oldest ones are forgotten.
+        most: the largest number of points, the latest ones.
     """
 
     def __init__(self, most: int) -> None:
@@ -59,7 +59,7 @@ class PlotPage:
         self._show(Shown(self.shown.number + 1, self._document(), encode_json({"points": points})))
 
     def end(self, problem: str | None = None) -> None:
-        """Show that no more points come, and why if there is a problem."""
+        """Show that no more points come, and any problem."""
         said = {} if problem is None else {"problem": problem}
         document = {**self._document(), **said}
         self._show(Shown(self.shown.number + 1, document, encode_json(said), is_last=True))
@@ -79,8 +79,8 @@ class Points:
     """Reads a subscription, and yields the points of its epochs, several at a time.
 
     Args:
-        subscription: which nothing else reads; it is closed with this.
-        what: is shown of each epoch.
+        subscription: closed with this; nothing else reads it.
+        what: the number of an epoch.
     """
 
     def __init__(self, subscription: Topic, what: What) -> None:
@@ -89,7 +89,7 @@ class Points:
         self._closed = threading.Event()
 
     def __iter__(self) -> Iterator[list[Point]]:
-        """Yield points as they come, four times a second at most.
+        """Yield points as they come, at most four times a second.
 
         Raises:
             DeliveryError: an epoch has no such number, or the topic has failed.
@@ -126,17 +126,14 @@ class Points:
 
 
 def _place(time: Any, count: int) -> float:
-    """Return where an epoch is on the axis: by its number, or else by how many came before."""
     return time if isinstance(time, int | float) and not isinstance(time, bool) else count
 
 
 def number_of(topic: str, epoch: Epoch, what: What) -> float | None:
-    """Return the number of an epoch: what the function returns, or the mean of the column; None for none.
-
-    Values that are None are left out of the mean.
+    """Return the number of an epoch: of the function, or the mean of the column without None; None for none.
 
     Raises:
-        DeliveryError: there is no such column, a value is no number, or the function fails.
+        DeliveryError: the column is missing, a value is no number, or the function fails.
     """
     if callable(what):
         try:
@@ -169,7 +166,6 @@ def _checked(topic: str, epoch: Epoch, what: str, value: Any) -> float:
 
 
 def _refused(topic: str, why: str, epoch: Epoch | None = None) -> DeliveryError:
-    """Return the error that there is no chart, or no point of an epoch."""
     where = "" if epoch is None else f", epoch {epoch.time!r}"
     return DeliveryError(f"topic {topic!r}{where}: {why}", topic=topic)
 

@@ -1,4 +1,4 @@
-"""The names of the jobs that the page can show: those of this process, and those of its Ray cluster."""
+"""The names of the jobs for the page: those of this process and of its Ray cluster."""
 
 from contextlib import suppress
 
@@ -17,10 +17,10 @@ def own_jobs() -> list[str]:
 
 
 def found_jobs() -> list[str]:
-    """Return the names of the jobs of this process and of the cluster; a job that does not answer in 2 s is left out.
+    """Return the names of the jobs of this process and of the cluster, without those silent for 2 s.
 
     Raises:
-        NoCluster: there is no job of this process, and no Ray cluster.
+        NoCluster: this process has no job, and there is no Ray cluster.
     """
     found = own_jobs()
     try:
@@ -33,7 +33,6 @@ def found_jobs() -> list[str]:
 
 
 def _on_the_cluster() -> list[str]:
-    """Ask each first worker what jobs it runs: its own, and those that were added to it."""
     import ray
 
     calls = [worker.states.remote() for worker in first_workers("")]

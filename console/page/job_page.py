@@ -1,4 +1,4 @@
-"""The page of one job: its document with the page's own numbers, the change since the last one, and its history."""
+"""The page of one job: its document with the page's own numbers, the last change, and its history."""
 
 import asyncio
 import threading
@@ -23,10 +23,10 @@ class Shown:
     """The page at one moment.
 
     Args:
-        number: it counts the moments, from 1; 0 is a page that has received nothing yet.
-        document: the job's document, and the page's numbers as ``live``.
-        change: the merge patch from the moment before, as JSON.
-        is_last: whether nothing more comes.
+        number: the number of the moment, from 1; 0 is an empty page.
+        document: the job's document, with the page's numbers as ``live``.
+        change: the merge patch from the previous moment, as JSON.
+        is_last: whether no more come.
     """
 
     number: int = 0
@@ -35,14 +35,14 @@ class Shown:
     is_last: bool = False
 
     def event_after(self, number: int) -> bytes:
-        """Return the Server-Sent Event for a browser that has the page at a moment: a change or, later, all of it."""
+        """Return the Server-Sent Event for a browser at a moment: a change, or the whole document."""
         if number == self.number - 1 and number:
             return b"event: patch\ndata: %b\n\n" % self.change
         return b"event: whole\ndata: %b\n\n" % encode_json(self.document)
 
 
 class JobPage:
-    """The page of one job. One thread adds views of the job; any thread reads.
+    """The page of one job; one thread adds views of the job, any thread reads.
 
     Args:
         name: the job.
@@ -73,10 +73,10 @@ class JobPage:
         self._show(Shown(before.number + 1, document, encode_json(patch(before.document or {}, document))))
 
     def end(self, problem: str | None = None) -> None:
-        """Show that nothing more comes.
+        """Show that no more views come.
 
         Args:
-            problem: why, unless the job itself has ended; the page shows the job as lost.
+            problem: why, unless the job has ended; the page then shows the job as lost.
         """
         before = self.shown
         document: dict[str, Any] = before.document or {"job": {"name": self.name}, "live": {"operators": {}}}
@@ -96,7 +96,7 @@ class JobPage:
             return self._history.of(operator)
 
     def summary(self) -> dict[str, Any]:
-        """Return what the list of jobs says of this one."""
+        """Return this job's entry in the list of jobs."""
         document = self.shown.document or {}
         job = {name: value for name, value in document.get("job", {}).items() if not isinstance(value, list | dict)}
         live = document.get("live", {})
@@ -104,7 +104,7 @@ class JobPage:
 
     @contextmanager
     def listening(self) -> Iterator[asyncio.Event]:
-        """Yield an event of the running loop, which is set whenever the page changes."""
+        """Yield an event of the running loop that is set whenever the page changes."""
         listener = (asyncio.get_running_loop(), asyncio.Event())
         with self._lock:
             self._listeners.add(listener)
@@ -115,13 +115,13 @@ class JobPage:
                 self._listeners.discard(listener)
 
     def stop(self) -> None:
-        """End the streams of all browsers; the page itself stays as it is."""
+        """End the streams of all browsers; the page stays."""
         self.is_stopped = True
         self._ring()
 
     @property
     def listeners(self) -> int:
-        """The number of browsers that wait for changes."""
+        """The number of browsers waiting for changes."""
         return len(self._listeners)
 
     def _show(self, shown: Shown) -> None:

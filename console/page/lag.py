@@ -1,7 +1,6 @@
-"""The lag of operators, probes and subscribers: by how much, and since when, they are behind.
+"""The lag of operators, probes and subscribers.
 
-Operators and probes are behind the inputs of their job, by epochs. A subscriber is behind what was published, by
-messages.
+Operators and probes lag behind their job's inputs, by epochs; a subscriber behind its topic, by messages.
 """
 
 from bisect import bisect_right
@@ -16,14 +15,14 @@ _MOST_STEPS = 3600
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How far a frontier is behind the inputs: a number of epochs, and the seconds since it has been behind."""
+    """The lag of a frontier behind the inputs: the number of epochs, and the seconds of its duration."""
 
     epochs: int
     seconds: float
 
 
 def outer_epoch(frontier: Iterable[str]) -> int | None:
-    """Return the earliest epoch of a frontier, which is the outermost part of its times; None without a whole number.
+    """Return the earliest epoch of a frontier, the outermost part of its times; None if it is no whole number.
 
     >>> outer_epoch(["(4, 2)", "(3, 7)"]), outer_epoch(["12"]), outer_epoch([]), outer_epoch(["2024-01-01"])
     (3, 12, None, None)
@@ -34,9 +33,7 @@ def outer_epoch(frontier: Iterable[str]) -> int | None:
 
 
 class Front:
-    """The latest epoch that the inputs of a job have reached, and the moments at which they came so far.
-
-    It remembers the last 3,600 moments at which the epoch rose.
+    """The latest epoch of a job's inputs, and the last 3,600 moments at which it rose.
 
     >>> front = Front()
     >>> for epoch, at in [(0, 10.0), (3, 11.0), (5, 12.5)]:
@@ -57,7 +54,7 @@ class Front:
             del self._epochs[:-_MOST_STEPS], self._since[:-_MOST_STEPS]
 
     def lag_of(self, epoch: int, at: float) -> Lag:
-        """Return the lag of a frontier that is at an epoch. O(log n) of the moments."""
+        """Return the lag of a frontier at an epoch; O(log n) in the moments."""
         passed = bisect_right(self._epochs, epoch)
         if passed == len(self._epochs):
             return Lag(0, 0.0)
@@ -71,23 +68,23 @@ class Front:
 
 @dataclass(slots=True)
 class Fronts:
-    """The fronts of one job, from one look to the next.
+    """The fronts of one job, from document to document.
 
     Attributes:
-        inputs: that of its inputs.
-        published: those of partitions, by topic and number. Their epochs are counts of messages.
+        inputs: the front of its inputs.
+        published: the fronts of partitions, by topic and number, in counts of messages.
     """
 
     inputs: Front = field(default_factory=Front)
     published: dict[tuple[str, str], Front] = field(default_factory=lambda: defaultdict(Front))
 
     def lag_of_subscribers(self, partition: tuple[str, str], published: int, waiting: int, at: float) -> float:
-        """Return since how many seconds there is what the slowest subscriber has not received; 0 if it has all.
+        """Return for how many seconds the slowest subscriber has had unread messages; 0 for none.
 
         Args:
             partition: its topic and number.
-            published: how many messages it has published; fewer than before if it has begun anew.
-            waiting: how many of them wait for that subscriber.
+            published: how many messages it has published; fewer than before after a restart.
+            waiting: how many of them that subscriber has not received.
             at: the time, in seconds since 1970.
         """
         if published < self.published[partition].latest:

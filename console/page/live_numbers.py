@@ -1,6 +1,6 @@
 """The numbers that the page and `tidewheel top` add to a job's document: rates per second, busy shares and lags.
 
-They have three digits, so that what hardly changes is not sent.
+They have three digits, so that small changes are not sent.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,8 +14,8 @@ def live_numbers(view: View, fronts: Fronts) -> dict[str, Any]:
     """Return the numbers of ``operators``, ``edges``, ``probes``, ``workers`` and ``topics``, by key, and of the job.
 
     Args:
-        view: the job now.
-        fronts: of this job, which this call brings up to date.
+        view: the present job.
+        fronts: its fronts, which this updates.
     """
     document = view.document
     view = View(document) if view.has_ended else view  # nothing flows any more
@@ -53,7 +53,7 @@ def live_numbers(view: View, fronts: Fronts) -> dict[str, Any]:
 
 
 def with_live_numbers(view: View, fronts: Fronts) -> View:
-    """Return a view whose document has what `live_numbers` returns, as ``live``."""
+    """Return a view whose document has `live_numbers` as ``live``."""
     return View({**view.document, "live": live_numbers(view, fronts)}, view.before)
 
 
@@ -80,7 +80,6 @@ def _numbers_of(view: View, front: Front, number: str, operator: Mapping[str, An
 
 
 def _lag(front: Front, thing: Mapping[str, Any], at: float) -> dict[str, float]:
-    """Return the lag of an operator or probe; nothing if its frontier has ended, or has no epoch."""
     epoch = outer_epoch(thing.get("frontier", []))
     if epoch is None:
         return {}
@@ -89,7 +88,6 @@ def _lag(front: Front, thing: Mapping[str, Any], at: float) -> dict[str, float]:
 
 
 def _lag_of_topic(fronts: Fronts, name: str, partitions: Mapping[str, Mapping[str, int]], at: float) -> float | None:
-    """Return the lag of the slowest subscriber in seconds; None if the partitions do not count what waits."""
     lags = [
         fronts.lag_of_subscribers((name, number), counts["sequence"], counts["lag_messages"], at)
         for number, counts in partitions.items()

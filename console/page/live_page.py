@@ -14,10 +14,7 @@ class LivePage:
     """Shows the jobs of this process and of the Ray cluster in a browser: ``Gateway(config, [LivePage()])``.
 
     Args:
-        jobs: the jobs that it shows; those of this process and of the Ray cluster without it.
-
-    Attributes:
-        jobs: the same.
+        jobs: the jobs to show; by default all of these.
     """
 
     def __init__(self, jobs: PageJobs | None = None) -> None:
@@ -37,5 +34,5 @@ class LivePage:
         return is_file(request)
 
     def close(self) -> None:
-        """End all streams, and follow no job any more; do not wait."""
+        """End all streams, and stop following jobs; do not wait."""
         self.jobs.close()

@@ -17,10 +17,10 @@ _FOLLOWED_WITHIN_S = 2.0
 
 
 class OwnPage:
-    """The page. Only this machine can reach it, with its token, until this process ends.
+    """The page, for this machine only, with its token, until this process ends.
 
     Raises:
-        GatewayError: the libraries of the extra ``gateway`` are not installed, or no port is free.
+        GatewayError: libraries of the extra ``gateway`` are missing, or no port is free.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class OwnPage:
         self._is_told = False
 
     def show(self, job: str) -> None:
-        """Follow a job of this process from now on. The first call writes the address to standard error."""
+        """Follow a job of this process; the first call writes the address to standard error."""
         self.jobs.look()
         if self.jobs.knows(job):
             self.jobs.page(job).is_followed.wait(_FOLLOWED_WITHIN_S)  # so that a short job is seen, too
@@ -43,7 +43,7 @@ class OwnPage:
 
 
 def own_page() -> OwnPage:
-    """Return the page of this process, which the first call starts; raises what `OwnPage` raises."""
+    """Return this process's page, which the first call starts; raises as `OwnPage` does."""
     with _LOCK:
         return _started()
 

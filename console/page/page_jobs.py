@@ -1,7 +1,7 @@
-"""The jobs that the page shows. A thread for each job receives its telemetry.
+"""The jobs of the page, each with a thread that receives its telemetry.
 
-The page finds jobs when a browser asks for them, and follows them as long as browsers look, and ten minutes more. So a
-gateway that no browser looks at costs the jobs nothing. Jobs that have ended stay, up to a number.
+The page finds jobs when a browser asks, and follows them while browsers look, and ten minutes more; so without browsers
+it costs jobs nothing. A limited number of ended jobs stays.
 """
 
 import logging
@@ -32,13 +32,13 @@ MOST_ENDED = 20
 
 
 class PageJobs:
-    """The pages of all jobs that were found. Any thread may use it.
+    """The pages of all found jobs; thread-safe.
 
     Args:
-        find: returns the names of the jobs that run now; it may wait for a cluster.
+        find: returns the names of the running jobs; it may wait for a cluster.
         read: follows one of them.
         most: the largest number of browsers at once.
-        linger_s: for how long the page follows jobs that no browser looks at, in seconds.
+        linger_s: how long to follow jobs without browsers, in seconds.
     """
 
     def __init__(
@@ -59,10 +59,10 @@ class PageJobs:
         self._is_closed = False
 
     def look(self) -> list[dict[str, Any]]:
-        """Return a summary of each job, the newest first, and follow those that are new.
+        """Return a summary of each job, the newest first, and follow new ones.
 
         Raises:
-            TidewheelError: the cluster does not answer, and no job is known, running or not.
+            TidewheelError: the cluster does not answer, and no job is known.
         """
         names: list[str] = []
         try:
@@ -85,7 +85,7 @@ class PageJobs:
         return sorted((page.summary() for page in pages), key=lambda job: -float(job.get("since") or math.inf))
 
     def documents(self) -> dict[str, dict[str, Any]]:
-        """Return the last document of each job that has sent one, by name, and follow jobs that are new.
+        """Return the last document of each job, by name, and follow new jobs.
 
         Raises:
             TidewheelError: as for `look`.
@@ -96,16 +96,12 @@ class PageJobs:
         return {name: document for name, document in documents.items() if document is not None}
 
     def knows(self, name: str) -> bool:
-        """Return whether a job was found, and is on the page."""
+        """Tell whether a job is on the page."""
         with self._lock:
             return name in self._pages
 
     def page(self, name: str) -> JobPage:
-        """Return the page of a job.
-
-        Raises:
-            UnknownJob: no job of that name was found.
-        """
+        """Return the page of a job; raise UnknownJob if there is none."""
         with self._lock:
             found = self._pages.get(name)
             known = ", ".join(map(repr, self._pages)) or "none"
@@ -114,11 +110,7 @@ class PageJobs:
         return found
 
     def check_room(self) -> None:
-        """Check that one more browser may look.
-
-        Raises:
-            TooManyClients: as many browsers look as are allowed, or the gateway stops.
-        """
+        """Raise TooManyClients if no more browsers may look, or the gateway stops."""
         with self._lock:
             if self._is_closed:
                 raise TooManyClients(STOPPED)
@@ -126,7 +118,7 @@ class PageJobs:
                 raise TooManyClients(f"{self._most} browsers look at jobs of this gateway already: try again later")
 
     def close(self) -> None:
-        """End all streams, and follow no job any more; do not wait."""
+        """End all streams, and stop following jobs; do not wait."""
         with self._lock:
             self._is_closed = True
             pages = list(self._pages.values())

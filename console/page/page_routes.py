@@ -1,8 +1,8 @@
 """The routes of the live page: its files, the list of jobs, and each job as a stream and as a history.
 
-The files are the same for everyone and tell nothing about jobs, so a browser loads them without a token. Everything
-else needs it: the page reads the token from the fragment of its address, which a browser never sends, and shows it in a
-header. So no cookie has it, which would go to every port of this machine.
+The files say nothing about jobs, so a browser loads them without a token. For everything else, the page reads the token
+from the fragment of its address, which a browser never sends, and sends it in a header; a cookie would go to every port
+of this machine.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ _KEEP_ALIVE = b": the job lives\n\n"
 
 
 def is_file(request: HTTPConnection) -> bool:
-    """Return whether a request is for the page itself or one of its files."""
+    """Tell whether a request is for the page or one of its files."""
     path: str = request.scope["path"]
     return path == "/" or path.startswith(_PREFIX)
 
@@ -68,14 +68,14 @@ async def _file(request: Request) -> Response:
 
 
 async def job_events(page: JobPage, keep_alive_s: float) -> AsyncGenerator[bytes, None]:
-    """Yield the events of a job's page for one browser, from now until the job ends.
+    """Yield the events of a job's page for one browser, until the job ends.
 
-    The first event is the whole document, the others are changes. A browser that has missed one receives the whole
-    document of that moment instead.
+    The first event is the whole document, the others are changes; a browser that has missed one receives the whole
+    document again.
 
     Args:
         page: the job.
-        keep_alive_s: yields a comment after so many seconds without an event.
+        keep_alive_s: the seconds without an event after which it yields a comment.
     """
     number = 0
     with page.listening() as changed:
@@ -97,12 +97,7 @@ async def job_events(page: JobPage, keep_alive_s: float) -> AsyncGenerator[bytes
 
 
 def page_routes(jobs: PageJobs, keep_alive_s: float) -> list[Route]:
-    """Return the routes.
-
-    Args:
-        jobs: the jobs that the page shows.
-        keep_alive_s: a stream sends a sign of life after so many seconds without an event.
-    """
+    """Return the routes; a stream sends a sign of life after ``keep_alive_s`` seconds without an event."""
 
     async def summaries(_: Request) -> Response:
         return answer(await asyncio.wrap_future(asked(jobs.look)))

@@ -1,4 +1,4 @@
-"""The keys of ``tidewheel top``, and what a person has chosen by them."""
+"""The keys of ``tidewheel top``, and a person's choices by them."""
 
 from dataclasses import dataclass, replace
 
@@ -12,14 +12,14 @@ _UP, _DOWN = {"\x1b[A", "\x1bOA"}, {"\x1b[B", "\x1bOB"}
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What is shown, as far as a person chooses it.
+    """What a person has chosen to see.
 
     Attributes:
-        order: of the operators, one of `ORDERS`.
-        is_reversed: whether the last ones come first.
+        order: the order of operators, one of `ORDERS`.
+        is_reversed: whether it is reversed.
         first: how many operators are scrolled past.
         wants_next: whether the last key asks for the next job.
-        is_over: whether the person has seen enough.
+        is_over: whether the person wants to leave.
     """
 
     order: str = "graph"
@@ -29,7 +29,7 @@ class Choices:
     is_over: bool = False
 
     def after(self, key: str) -> "Choices":
-        """Return what is chosen once a key was pressed; "" is no key, and other keys mean nothing."""
+        """Return the choices after a key; "" and unknown keys change nothing."""
         past = replace(self, wants_next=key in _NEXT_JOB, is_over=key in _QUIT)
         if past.wants_next:
             return replace(past, first=0)

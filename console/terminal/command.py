@@ -1,4 +1,4 @@
-"""``tidewheel top``: the options, what is followed on threads, and the run until a key ends it."""
+"""``tidewheel top``: its options, the threads that follow jobs, and the run until a key ends it."""
 
 import argparse
 import os
@@ -36,7 +36,7 @@ _ESCAPE = b"\x1b"
 
 
 class Reader(Protocol):
-    """What yields the views of a job until it is closed, such as a `TelemetryReader`."""
+    """An iterable of a job's views that can be closed, such as a `TelemetryReader`."""
 
     def __iter__(self) -> Iterator[View]: ...
 
@@ -55,9 +55,9 @@ def top(jobs: Callable[[], Sequence[ListedJob]], show: Callable[[str], None], *,
     """Show the telemetry of jobs until a key ends that.
 
     Args:
-        jobs: returns those to choose from; it is called every two seconds.
+        jobs: returns the jobs to choose from; called every two seconds.
         show: prints a line for the person who runs the command.
-        once: whether to show each job once, as text; so it is where there is no terminal.
+        once: whether to show each job once, as text, as without a terminal.
 
     Raises:
         UnknownTopic: with ``once``, a job sends no telemetry.
@@ -81,7 +81,7 @@ def top(jobs: Callable[[], Sequence[ListedJob]], show: Callable[[str], None], *,
 
 
 def job_lines(reader: Reader) -> Iterator[str]:
-    """Yield the tables of a job as lines of text, with the rates between its first two views."""
+    """Yield the tables of a job as text, with the rates between its first two views."""
     view: View | None = None
     fronts = Fronts()
     try:
@@ -102,7 +102,7 @@ def job_lines(reader: Reader) -> Iterator[str]:
 
 
 def lines_of(table: Table) -> Iterator[str]:
-    """Yield the lines of a table, numbers to the right."""
+    """Yield the lines of a table, with numbers right-aligned."""
     rows = [[head.strip() for head in table.heads], *(row.cells for row in table.rows)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     numbers = [head.startswith(" ") for head in table.heads]
@@ -115,9 +115,9 @@ class _Followed:
     """A job whose telemetry a thread reads.
 
     Attributes:
-        name: of the job.
-        view: the last one, None before the first.
-        trouble: why no more come, in words; empty while they do.
+        name: the job.
+        view: the last view, or None.
+        trouble: why no more come, in words.
     """
 
     def __init__(self, name: str, read: Callable[[str], Reader]) -> None:
@@ -130,7 +130,6 @@ class _Followed:
         threading.Thread(target=self._run, name=f"tidewheel-top-{name}", daemon=True).start()
 
     def close(self) -> None:
-        """Read no more."""
         self._is_closed = True
         if self._reader is not None:
             self._reader.close()
@@ -151,7 +150,7 @@ class _Followed:
 
 
 class _Listed:
-    """The jobs that there are, looked for by a thread."""
+    """The jobs found by a thread."""
 
     def __init__(self, look: Callable[[], Sequence[ListedJob]]) -> None:
         self.jobs: Sequence[ListedJob] | None = None
@@ -207,7 +206,6 @@ def watch(jobs: Callable[[], Sequence[ListedJob]], read: Callable[[str], Reader]
 def _chosen(
     shown: _Followed | None, jobs: Sequence[ListedJob], choices: Choices, read: Callable[[str], Reader]
 ) -> _Followed | None:
-    """Return the job to show; one that has ended stays until a person chooses the next."""
     names = [job.name for job in jobs]
     if not names or (shown is not None and not choices.wants_next):
         return shown
@@ -230,7 +228,6 @@ def _message(listed: _Listed, shown: _Followed | None) -> str:
 
 @contextmanager
 def _keys() -> Iterator[Callable[[float], str]]:
-    """Have the terminal send each key at once; yield what waits for one, in seconds, and returns "" without any."""
     terminal = sys.stdin.fileno()
     before = termios.tcgetattr(terminal)
 

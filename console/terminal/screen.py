@@ -31,14 +31,14 @@ _ALARM = "bold red"
 def picture(
     jobs: Sequence[ListedJob], view: View | None, message: str, choices: Choices, height: int
 ) -> RenderableType:
-    """Return what fills a terminal.
+    """Return the content of the terminal.
 
     Args:
         jobs: the jobs of the cluster.
-        view: the telemetry of the job that is shown; None while there is none.
-        message: what is wrong, or why nothing is shown; empty if nothing is.
-        choices: what the person has chosen.
-        height: of the terminal, in lines.
+        view: the telemetry of the shown job, if any.
+        message: a problem, or why nothing is shown; else empty.
+        choices: the person's choices.
+        height: the lines of the terminal.
     """
     above, below = _Lines(), _Lines()
     below.text("")
@@ -72,7 +72,7 @@ def picture(
 
 
 class _Lines:
-    """Parts of the picture, each line of which takes one line of the terminal."""
+    """Parts of the picture, with one line of the terminal for each of their lines."""
 
     def __init__(self) -> None:
         self.parts: list[Any] = []
@@ -87,7 +87,7 @@ class _Lines:
             self.text("")
 
     def table(self, table: Table) -> None:
-        """Add a table below an empty line, without columns that are empty; nothing if it has no rows."""
+        """Add a table with rows below an empty line, without empty columns."""
         if not table.rows:
             return
         self.gap()

@@ -1,4 +1,4 @@
-"""The tables of ``tidewheel top``: the telemetry of one job, and the list of jobs, as rows of text."""
+"""The tables of ``tidewheel top``: one job's telemetry, and the list of jobs, as rows of text."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ _ENDED = "ended"
 
 
 class ListedJob(Protocol):
-    """A job as the list of running jobs has it."""
+    """A job in the list of running jobs."""
 
     @property
     def name(self) -> str:
@@ -19,25 +19,20 @@ class ListedJob(Protocol):
 
     @property
     def workers(self) -> int:
-        """How many workers it has."""
+        """The number of its workers."""
 
     @property
     def state(self) -> str:
-        """How it is, in one word."""
+        """Its state, in one word."""
 
     @property
     def probes(self) -> str:
-        """How far its probes have come, in words."""
+        """The progress of its probes, in words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of a table.
-
-    Attributes:
-        cells: a text for each column.
-        is_alarming: whether a person should look at it.
-    """
+    """One line of a table: a text for each column, and whether it needs attention."""
 
     cells: tuple[str, ...]
     is_alarming: bool = False
@@ -45,18 +40,13 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Some rows under their heads.
-
-    Attributes:
-        heads: the names of the columns. Columns of numbers have a head that begins with a space.
-        rows: the lines, in the order in which they are shown.
-    """
+    """Rows with column heads; those of numbers begin with a space."""
 
     heads: tuple[str, ...]
     rows: Sequence[Row]
 
     def cut(self, most: int, first: int = 0) -> "Table":
-        """Return at most so many rows, from the row of number ``first`` on; the last says how many follow."""
+        """Return at most ``most`` rows from number ``first`` on; the last says how many follow."""
         shown = list(self.rows[first : first + most])
         left = len(self.rows) - first - len(shown)
         if left > 0 and shown:
@@ -66,7 +56,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class OperatorFigures:
-    """What is shown of one operator; rates are per second, None while they are unknown."""
+    """The displayed figures of one operator; rates are per second, None while unknown."""
 
     number: int
     name: str
@@ -123,7 +113,7 @@ def jobs_table(jobs: Sequence[ListedJob]) -> Table:
 
 
 def title_of(document: Mapping[str, Any]) -> list[str]:
-    """Return the lines that say which job it is and how it is, as of the moment of the document."""
+    """Return the lines on the job and its state, at the document's moment."""
     job = document.get("job", {})
     workers = job.get("workers", 1)
     lasted = age_text(max(0.0, document.get("at", 0.0) - job.get("since", document.get("at", 0.0))))
@@ -135,7 +125,7 @@ def title_of(document: Mapping[str, Any]) -> list[str]:
 
 
 def stuck_lines(document: Mapping[str, Any]) -> list[str]:
-    """Return what holds back the probes, topics and captures that do not move, in the words of `Job.explain`."""
+    """Return what holds back stuck probes, topics and captures, in the words of `Job.explain`."""
     explained = [probe.get("explanation") for probe in document.get("probes", {}).values()]
     return [plain(line) for text in explained if text for line in text.splitlines()]
 
@@ -174,7 +164,6 @@ def operators_of(view: View) -> Iterator[OperatorFigures]:
 
 
 def _newest_epoch(document: Mapping[str, Any]) -> int | None:
-    """Return the newest epoch that an input or source has begun."""
     times = [one.get("epoch", "") for one in document.get("inputs", {}).values()]
     for operator in document.get("operators", {}).values():
         if operator.get("kind") == "input":
@@ -203,7 +192,7 @@ def _problem(operator: Mapping[str, Any]) -> str:
 
 
 def workers_table(view: View) -> Table:
-    """Return a row for each worker; those that are dead, silent or busy for long come first."""
+    """Return a row for each worker; dead, silent and busy ones come first."""
     rows = []
     for number, worker in view.document.get("workers", {}).items():
         cells = (
@@ -222,7 +211,7 @@ def workers_table(view: View) -> Table:
 
 
 def topics_table(view: View) -> Table:
-    """Return a row for each topic, with its subscribers and how far the slowest of them lags."""
+    """Return a row for each topic, with its subscribers and the lag of the slowest."""
     rows = []
     for name, topic in view.document.get("topics", {}).items():
         counts = topic.get("partitions", {})
@@ -243,7 +232,7 @@ def topics_table(view: View) -> Table:
 
 
 def log_table(document: Mapping[str, Any]) -> Table:
-    """Return the notable events, the last ones first."""
+    """Return the notable events, the latest first."""
     events = sorted(document.get("log", {}).items(), key=lambda event: -int(event[0]))
     rows = []
     for _, event in events:

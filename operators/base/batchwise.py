@@ -1,12 +1,12 @@
-"""Operators that treat each batch by itself: what they make of it goes on at once, at its time or a later one.
+"""Operators that treat each batch by itself and send the result at once, at its time or a later one.
 
-They hold nothing and never ask for a frontier, so progress tracking keeps none for them. A record that is delayed goes
-on with a token for its later time. Whoever waits downstream until a time is complete waits for the records that were
-delayed to it as well, since the message itself stands for that time.
+They hold no records and never ask for a frontier, so progress tracking keeps none for them. A delayed record is sent at
+once with a token for its later time. An operator downstream that waits for a time therefore waits for the records
+delayed to it.
 
-What is kept or divided of a batch stays in order, and of the batch's kind.
+Results keep the order and the kind of their batch.
 
-Source: timely dataflow's ``delay``, which holds records back here instead, until their new time has come.
+Source: timely dataflow's ``delay``, which instead holds records until their new time has come.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -43,7 +43,7 @@ def build_batchwise(parts: Parts) -> Build:
 
 
 def by_time(predicate: Callable[[Time], object]) -> Parts:
-    """Return what sends a batch on the first of two outputs if ``predicate(time)``, else on the second."""
+    """Send a batch to the first of two outputs if ``predicate(time)``, else to the second."""
     return lambda batch, time, worker: (batch, None) if predicate(time) else (None, batch)
 
 
@@ -62,7 +62,7 @@ def build_pass(context: OperatorContext) -> Schedule:
 
 
 def build_unlabelled(context: OperatorContext) -> Schedule:
-    """Build an operator that sends what it receives, as part of no substream."""
+    """Build an operator that sends what it receives without its substream."""
 
     def schedule(input: InputPort, output: OutputPort) -> None:
         for token, batch in running_input(input).whole():
@@ -72,7 +72,7 @@ def build_unlabelled(context: OperatorContext) -> Schedule:
 
 
 def build_delay(name: str, delayed: Delayed) -> Build:
-    """Return the build function of an operator that sends the parts of each batch at the times that are said."""
+    """Return the build function of an operator that sends parts of each batch at the times that ``delayed`` returns."""
 
     def schedule(input: InputPort, output: OutputPort) -> None:
         running = running_output(output)
@@ -92,7 +92,7 @@ def build_delay(name: str, delayed: Delayed) -> Build:
 
 
 def by_record(times: Callable[[list[Any], Time], Sequence[Time]]) -> Delayed:
-    """Return what delays each record to the time that ``times(records, time)`` has for it."""
+    """Return a delay that moves each record to its time of ``times(records, time)``."""
 
     def delayed(batch: Batch, now: Time) -> Iterable[tuple[Time, Batch]]:
         rows = records(batch)
@@ -117,7 +117,7 @@ def _check_later(name: str, domain: TimeDomain, now: Time, time: Time, part: Bat
 
 
 def with_keys_repeated(results: Iterable[Iterable[Any]], keys: Iterable[Any]) -> tuple[list[Any], list[Any]]:
-    """Return the results of all records in one list, and beside each the key of its record.
+    """Return all results in one list, and in another the key of each result's record.
 
     >>> with_keys_repeated([["to", "be"], []], [1, 2])
     (['to', 'be'], [1, 1])

@@ -1,7 +1,7 @@
-"""The division of what operators keep in one piece among another number of workers.
+"""Rescaling: how the state of operators is divided among another number of workers.
 
-Records go where the pact of their input sends them, and states by key to the worker that owns the key. What has no key
-goes to worker 0, and what all workers have in common to each of them. A part that is None is none at all.
+Records go where the pact of their input sends them, and states by key to the worker that owns the key. State without
+keys goes to worker 0, and common state to every worker. A part that is None does not exist.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,11 +23,11 @@ class Division(NamedTuple):
     merge: Merge
 
     def state(self, context: OperatorContext, name: str, make: Callable[[], State]) -> State:
-        """Return a state of an operator that is divided so; see `OperatorContext.state`."""
+        """Return a state of an operator that is divided this way; see `OperatorContext.state`."""
         return context.state(name, make, split=self.split, merge=self.merge)
 
     def of_each(self) -> "Division":
-        """Return the division of dicts whose values are divided so, such as what is kept by time."""
+        """Return the division of dicts whose values are divided this way, such as state by time."""
 
         def split(states: dict[Any, Any], workers: int) -> list[dict[Any, Any]]:
             shares: list[dict[Any, Any]] = [{} for _ in range(workers)]
@@ -54,13 +54,13 @@ def split_by_key(states: dict[Any, Any], workers: int) -> list[dict[Any, Any] | 
 
 
 def updated(one: dict[Any, Any], other: dict[Any, Any]) -> dict[Any, Any]:
-    """Return the states of different keys in one dict; the sums of counters."""
+    """Return the states of different keys in one dict; counters are added."""
     one.update(other)
     return one
 
 
 def split_batches(batches: Sequence[Batch], pact: Pact | None, workers: int) -> list[list[Batch]]:
-    """Return the records of each worker: by the pact, or in equal shares if there is none; the same ones each time."""
+    """Return the records of each worker: by the pact, or without one in equal shares, always the same."""
     pact = RebalancePact() if pact is None else pact.for_worker(0)
     shares: list[list[Batch]] = [[] for _ in range(workers)]
     for batch in batches:
@@ -71,7 +71,7 @@ def split_batches(batches: Sequence[Batch], pact: Pact | None, workers: int) -> 
 
 
 def by_input(pacts: Sequence[Pact | None]) -> Division:
-    """Return the division of the batches that came at each of some inputs."""
+    """Return the division of the batches that came at each input."""
 
     def split(sides: list[list[Batch]], workers: int) -> list[list[list[Batch]] | None]:
         divided = [split_batches(batches, pact, workers) for batches, pact in zip(sides, pacts, strict=True)]
@@ -90,5 +90,5 @@ def at_first(merge: Merge) -> Division:
 
 
 def everywhere(merge: Merge) -> Division:
-    """Return the division of what all workers know."""
+    """Return the division of a state that all workers have in common."""
     return Division(lambda state, workers: [state] * workers, merge)

@@ -1,4 +1,4 @@
-"""A record that was put aside, and why."""
+"""A record that an operator has diverted, with its error."""
 
 from typing import Generic, NamedTuple, TypeVar
 
@@ -9,9 +9,9 @@ class FailedRecord(NamedTuple, Generic[Record]):
     """A record at which a function raised, or that is not of the type of its input.
 
     Attributes:
-        record: as it came.
+        record: the record, unchanged.
         error: the name of the exception's class, such as ``"ValueError"``.
-        message: what the exception says.
+        message: the exception's message.
     """
 
     record: Record

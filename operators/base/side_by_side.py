@@ -1,6 +1,6 @@
-"""Streams that an operator returns side by side, such as results and late records.
+"""Several streams that an operator returns together, such as results and late records.
 
-An object that has them is no stream itself. Used as one it says which streams it has.
+The object that holds them is no stream; used as one, it raises an error that names its streams.
 """
 
 from typing import NoReturn, TypeVar
@@ -9,16 +9,13 @@ Kind = TypeVar("Kind")
 
 
 def no_stream_itself(kind: type[Kind]) -> type[Kind]:
-    """Have a class with a stream in each attribute say which these are where it is used as a stream."""
+    """Make a class with a stream in each attribute name these when it is used as a stream."""
     kind.__getattr__ = _name_the_streams  # type: ignore[attr-defined]
     return kind
 
 
 def what_to_give(other: object) -> str:
-    """Return what to give in place of something that has streams side by side; nothing if it has none.
-
-    It is the end of a sentence.
-    """
+    """Return the end of an error: which stream to pass instead of the object; empty if it holds none."""
     if getattr(type(other), "__getattr__", None) is not _name_the_streams:
         return ""
     return f": give one of its streams {_listed(_names(other), 'or')}"

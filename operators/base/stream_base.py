@@ -1,6 +1,6 @@
-"""The base of all methods of a stream: it knows where the stream comes from, and puts operators behind it.
+"""The base of all classes of stream methods: the origin of a stream, and how operators are put behind it.
 
-`Stream` is made of classes that each have the operators of one kind, in a file of their own.
+`Stream` inherits from one class for each kind of operator, each in its own file.
 """
 
 import builtins
@@ -43,8 +43,8 @@ class StreamBase(Generic[Record]):
     """The records that one output of one operator sends, each at a time; `Stream` has the operators.
 
     Attributes:
-        flow: the dataflow that it belongs to.
-        schema: the columns of its batches, Arrow tables, as far as it is known that they have them; else None.
+        flow: the dataflow of the stream.
+        schema: the schema of its batches if they are known to be Arrow tables of one schema; else None.
     """
 
     __slots__ = ("_description", "_outlet", "flow", "schema")
@@ -60,7 +60,7 @@ class StreamBase(Generic[Record]):
 
     @property
     def nesting(self) -> Nesting:
-        """The scopes around this stream, by which a `PathSummary` says where it begins and ends."""
+        """The scopes around this stream, which a `PathSummary` needs."""
         return self._outlet.scope.nesting
 
     # ------------------------------------------------------------------ for the classes that have operators
@@ -75,10 +75,10 @@ class StreamBase(Generic[Record]):
         with_keys: KeyedTransform | None = None,
         one_to_one: bool = False,
     ) -> "Stream[Any]":
-        """Add an operator that sends ``transform(batch)`` at each batch's time; it runs fused with its neighbours.
+        """Add an operator that sends ``transform(batch)`` at each batch's time; it is fused with its neighbours.
 
-        ``with_keys`` is what it does to batches of several substreams; by default the same to each by itself, or, if
-        it makes one record of each, to the whole.
+        ``with_keys`` transforms batches of several substreams; the default transforms each substream's part, or the
+        whole batch if ``one_to_one``.
         """
         with_keys = (lambda batch, keys: (transform(batch), keys)) if one_to_one else with_keys
         pact = self._pact(name, key)
@@ -95,11 +95,11 @@ class StreamBase(Generic[Record]):
         schema: "pa.Schema | None" = None,
         by_substream: BySubstream = False,
     ) -> "Stream[Any]":
-        """Add an operator of one input and one output; ``notify=False`` if it looks at no frontier."""
+        """Add an operator of one input and one output; ``notify=False`` if it never looks at a frontier."""
         return self._operator(name, [], 1, build, [key], notify=notify, schema=schema, by_substream=by_substream)[0]
 
     def _pass_on(self, name: str, build: Build, outputs: int = 1) -> "tuple[Stream[Any], ...]":
-        """Add an operator whose outputs have rows of this stream, each in its substream, before any is complete."""
+        """Add an operator whose outputs have rows of this stream, in their substreams, before epochs are complete."""
         return self._operator(name, [], outputs, build, notify=False, schema=self.schema, by_substream=True)
 
     def _operator(
@@ -116,8 +116,7 @@ class StreamBase(Generic[Record]):
     ) -> "tuple[Stream[Any], ...]":
         """Add an operator that reads this stream and ``others`` of the same scope, exchanged by ``keys``.
 
-        ``schema`` is what all its outputs have, if that is known; ``by_substream`` is as for
-        `DataflowDescription.add_operator`.
+        ``schema`` is that of all outputs, if known; ``by_substream`` is as for `DataflowDescription.add_operator`.
         """
         outlets = [self._outlet, *(check_stream(name, other) for other in others)]
         pacts = None
@@ -135,37 +134,34 @@ class StreamBase(Generic[Record]):
         return tuple(self._made(outlet, schema) for outlet in made)
 
     def _one_more(self) -> "Stream[Any]":
-        """Return the stream that comes out of one more output of the operator of this one."""
         return self._made(self._description.add_output(self._outlet))
 
     def _note_side_by_side(self, streams: "Mapping[str, StreamBase[Any]]") -> None:
-        """Note streams that the user gets together, by what follows the operator's name, such as ".late".
+        """Note streams that the user gets together, by suffix of the operator's name, such as ".late".
 
         A job warns if nothing reads one of them.
         """
         self._description.side_by_side.append({name: stream._outlet.source for name, stream in streams.items()})
 
     def _for_effect(self, *, is_asked_for: bool = True) -> Self:
-        """Note that the operator does something though nothing reads this stream. Return this stream."""
+        """Note that the operator has an effect though nothing reads this stream. Return this stream."""
         self._description.effects[self._outlet.source.operator] = is_asked_for
         return self
 
     def _pact(self, name: str, key: Key | Pact | None) -> Pact | None:
-        """Return the exchange by ``key`` for an operator; raise GraphError if this stream cannot have that key."""
         pact = make_pact(name, key)
         if isinstance(key, str | tuple):
             check_names(name, self.schema, [key] if isinstance(key, str) else key)
         return pact
 
     def _made(self, outlet: Outlet, schema: "pa.Schema | None" = None) -> "Stream[Any]":
-        """Return the stream that comes out there, of tables of ``schema`` if that is known."""
         from tidewheel.operators.stream import Stream
 
         return Stream(self.flow, outlet, schema)
 
 
 def make_pact(name: str, key: Key | Pact | None) -> Pact | None:
-    """Return the exchange by ``key``, None for none; raise GraphError if that is no key."""
+    """Return the exchange by ``key``; None for none.  Raise GraphError if it is no key."""
     if key is None or isinstance(key, Pact):
         return key
     names = key if isinstance(key, tuple) else (key,)
@@ -177,7 +173,7 @@ def make_pact(name: str, key: Key | Pact | None) -> Pact | None:
 
 
 def make_paths(name: str, given: PathSummary | Sequence[PathSummary]) -> tuple[PathSummary, ...]:
-    """Return the summaries of a pair of ports, one or several."""
+    """Return the summaries of a pair of ports as a tuple."""
     if isinstance(given, PathSummary):
         return (given,)
     if isinstance(given, list | tuple) and all(isinstance(path, PathSummary) for path in given):
@@ -206,7 +202,7 @@ def check_function(name: str, function: object) -> None:
 def callback(name: str, function: Function) -> Function:
     """Return a function that is called for its effect; raise GraphError if it cannot be called.
 
-    Ray replaces ``print``, after which the one that a program passes cannot be pickled: another stands in for it.
+    A stand-in replaces the ``print`` that Ray installs, which cannot be pickled.
     """
     check_function(name, function)
     is_print = isinstance(function, BuiltinFunctionType) and function.__name__ == "print"
@@ -218,13 +214,13 @@ def _print(*values: object) -> None:
 
 
 def check_positive(what: str, name: str, value: object, least: int = 1) -> None:
-    """Raise GraphError unless ``value`` is a whole number above 0, or from ``least`` on."""
+    """Raise GraphError unless ``value`` is a whole number of at least ``least``."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise GraphError(f"{what}: {name} is a whole number, {least} or more, not {value!r}")
 
 
 def check_list(name: str, argument: str, given: object) -> list[Any]:
-    """Return what was given as a list; raise GraphError if it is neither list nor tuple."""
+    """Return ``given`` as a list; raise GraphError if it is neither list nor tuple."""
     if not isinstance(given, list | tuple):
         raise GraphError(f"operator {name!r}: {argument} is a list with one entry for each input, not {given!r}")
     return list(given)

@@ -1,6 +1,8 @@
-"""Operators that bring updates with equal keys together. What arranges a collection is shared by all that need it.
+"""Operators that bring updates with equal keys together.
 
-Loaded when a program makes such an operator, as it loads NumPy.
+All operators that need an arrangement of a collection share it.
+
+Loading this module loads NumPy.
 """
 
 from typing import Any
@@ -22,12 +24,11 @@ from tidewheel.progress import GraphError
 
 
 def arranged(updates: UpdateStream, asked_by: str, by: By = "key") -> UpdateStream:
-    """Return the numbers of the updates of a collection, which some operator arranges for all that ask."""
+    """Return the numbers of a collection's updates, from an arrangement that all operators share."""
     return updates.once(f"by {by}", lambda: UpdateStream(_numbers(updates, asked_by, by)))
 
 
 def _numbers(updates: UpdateStream, asked_by: str, by: By) -> Any:
-    """Return the numbers of the updates that a reduction arranges, or else a new operator."""
     reduced_before = updates.found(f"reduced by {by}")
     if reduced_before is not None:
         return reduced_before.stream._one_more()
@@ -36,7 +37,7 @@ def _numbers(updates: UpdateStream, asked_by: str, by: By) -> Any:
 
 
 def reduced(updates: UpdateStream, name: str, reduction: Reduction, columns: tuple[str, ...] = ()) -> UpdateStream:
-    """Return the result of a reduction. The first reduction of a collection arranges it, for others as well."""
+    """Return the result of a reduction. The first reduction of a collection arranges it for the others."""
     by: By = "key" if reduction.form == "pair" else "record"
     owned_by = None if reduction.form == "counted" else by
     if updates.found(f"by {by}") or updates.found(f"reduced by {by}"):
@@ -52,7 +53,7 @@ def reduced(updates: UpdateStream, name: str, reduction: Reduction, columns: tup
 def joined(
     left: UpdateStream, right: UpdateStream, name: str, project: Project, columns: tuple[str, ...] = ()
 ) -> UpdateStream:
-    """Return what ``project`` makes of the pairs of updates with equal keys."""
+    """Return the records that ``project`` makes of the pairs of updates with equal keys."""
     scope = common_scope(name, [left, right])
     sides = [arranged(one, name) for one in (left, right)]
     names = [one.operator.name for one in sides]
@@ -70,7 +71,7 @@ def known_keys(keys: UpdateStream, name: str) -> UpdateStream:
 
 
 def consolidated(updates: UpdateStream, name: str) -> UpdateStream:
-    """Return the updates with those of each record and time added up."""
+    """Return the updates, added up by record and time."""
     owned_by = updates.owned_by or "record"  # equal records have one owner in any case
     stream = updates.stream._unary(name, build_consolidate(), updates.pact(name, owned_by))
     return UpdateStream(stream, updates.columns, is_summed=True, owned_by=owned_by)

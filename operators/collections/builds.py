@@ -1,6 +1,6 @@
 """The build functions of collections: they connect the machines of `tidewheel.differential` to tokens and frontiers.
 
-Loaded when a program makes a collection, as it loads NumPy.
+Loading this module loads NumPy.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -54,12 +54,9 @@ Project: TypeAlias = Callable[[Joined], Sequence[Column]]
 
 
 def build_arrangement(depth: int, asked_by: str, *, by_record: bool) -> Build:
-    """Return the build function of an operator that arranges records, and sends the numbers of updates.
+    """Return the build function of an operator that arranges records, or pairs by key, and sends numbers of updates.
 
-    Args:
-        depth: the number of coordinates of times.
-        asked_by: the name of the operator that has asked for it first, for errors.
-        by_record: whether it arranges them by record, and else pairs by key.
+    Errors name ``asked_by``, the operator that first needs the arrangement.
     """
 
     def build(context: OperatorContext) -> Schedule:
@@ -77,7 +74,7 @@ def build_arrangement(depth: int, asked_by: str, *, by_record: bool) -> Build:
 def _arrangement(
     context: OperatorContext, depth: int, asked_by: str, *, by_record: bool, side: str | None = None
 ) -> SharedArrangement:
-    """Return the arrangement of the operator ``side``; if that is None, one of this operator, for others as well."""
+    """Return the arrangement of the operator ``side``, or a new one of this operator."""
     if side is not None:
         found: SharedArrangement = host_of(context).shared[side]
         return found
@@ -91,7 +88,6 @@ def _arrangement(
 def _arranged(
     arrangement: SharedArrangement, context: OperatorContext, port: InputPort
 ) -> Iterator[tuple[LentToken, Number]]:
-    """Arrange what has arrived; yield the numbers of updates, each behind the token for its time."""
     arrived: dict[FlatTime, tuple[LentToken, list[Array]]] = {}
     for token, array in port:
         arrived.setdefault(flat(token.time), (token, []))[1].append(array)
@@ -103,11 +99,6 @@ def _arranged(
 def _numbered(
     arrangement: SharedArrangement, context: OperatorContext, time: FlatTime, arrays: list[Array]
 ) -> Iterator[Number]:
-    """Arrange what has arrived at a time, small arrays together; yield the numbers of updates.
-
-    Raises:
-        PartError: a record cannot be hashed; it names the operator that has sent the record.
-    """
     for _, parts in portions((time, array) for array in drained(arrays)):
         try:
             number = arrangement.receive(context.worker, time, parts)
@@ -122,7 +113,6 @@ def _numbered(
 
 
 def _numbers(port: InputPort) -> Iterator[tuple[LentToken, Number]]:
-    """Yield the numbers of updates that have arrived, each behind the token for its time."""
     for token, batch in port:
         for number in batch:
             yield token, number
@@ -131,10 +121,7 @@ def _numbers(port: InputPort) -> Iterator[tuple[LentToken, Number]]:
 def build_join(depth: int, project: Project, sides: Sequence[str]) -> Build:
     """Return the build function of a join, which sends the columns that ``project`` makes.
 
-    Args:
-        depth: the number of coordinates of times.
-        project: makes the columns.
-        sides: the names of the operators that arrange the two sides.
+    The operators named in ``sides`` arrange its two inputs.
     """
 
     def build(context: OperatorContext) -> Schedule:
@@ -156,14 +143,12 @@ def build_join(depth: int, project: Project, sides: Sequence[str]) -> Build:
 
 
 def _noting(port: InputPort, lent: dict[FlatTime, LentToken]) -> Iterator[list[Number]]:
-    """Yield the numbers of updates, message by message, once the token for their time is noted."""
     for token, numbers in port:
         lent[flat(token.time)] = token
         yield numbers
 
 
 def _send(output: OutputPort, lent: dict[FlatTime, LentToken], times: Sequence[Column], array: Array) -> None:
-    """Send updates at their times, each at or after one for which a token was lent."""
     for time, rows in split_by_time(times):
         if time in lent:
             output.send(lent[time], rows_of(array, rows))
@@ -178,10 +163,7 @@ def _send(output: OutputPort, lent: dict[FlatTime, LentToken], times: Sequence[C
 def build_reduce(depth: int, reduction: Reduction, side: str | None) -> Build:
     """Return the build function of a reduction.
 
-    Args:
-        depth: the number of coordinates of times.
-        reduction: the function of the values of each key.
-        side: the name of the operator that arranges the input; None if this one does, and sends others the numbers.
+    The operator ``side`` arranges its input; if that is None, this one does, and sends others the numbers.
     """
 
     def build(context: OperatorContext) -> Schedule:
@@ -217,7 +199,7 @@ def build_reduce(depth: int, reduction: Reduction, side: str | None) -> Build:
 
 
 def _held(port: InputPort, held: Held, notify_at: Callable[[LentToken], None]) -> Iterator[Time]:
-    """Hold what has arrived until its time is complete; yield a time of which so much is held that it is arranged."""
+    """Hold updates until their time is complete; yield a time when enough of it is held to be arranged."""
     for lent, array in port:
         (arrays,) = held.setdefault(lent.time, [[]])
         arrays.append(array)
@@ -227,9 +209,9 @@ def _held(port: InputPort, held: Held, notify_at: Callable[[LentToken], None]) -
 
 
 def build_lookups(side: str) -> Build:
-    """Return the build function of an operator that answers look-ups as of times that its frontier has passed.
+    """Return the build function of an operator that answers look-ups of complete times.
 
-    ``side`` is the name of the operator that arranges the collection.
+    The operator ``side`` arranges the collection.
     """
 
     def build(context: OperatorContext) -> Schedule:
@@ -239,7 +221,6 @@ def build_lookups(side: str) -> Build:
         questions, number = host_of(context).questions, instance_of(context).number
 
         def answer(input: InputPort) -> int:
-            """Answer what can be answered; return the newest epoch that is complete."""
             least = _lower_bound(input.frontier)
             newest = ENDED if least is None else least[0] - 1
             questions.answer(number, newest, arrangement.since[0], read)
@@ -268,5 +249,5 @@ def _lower_bound(times: Antichain | Iterable[Time]) -> FlatTime | None:
 
 
 def build_rounds(most: int) -> Build:
-    """Return the build function of an operator before a feedback that lets a loop have at most so many rounds."""
+    """Return the build function of an operator before a feedback that limits a loop to ``most`` rounds."""
     return build_batchwise(lambda batch, time, worker: [batch if time[1] + 1 < most else None])

@@ -1,4 +1,4 @@
-"""Collections: records with counts that change over time, and operators that do work in proportion to the changes."""
+"""Collections: records with counts that change over time; operators compute changes from changes."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -32,12 +32,11 @@ if TYPE_CHECKING:
 class Collection:
     """Records, each with a count that changes over time; made by ``stream.as_collection()``.
 
-    At each epoch, an operator's result is what plain Python would make of the records that its inputs have at that
-    epoch. The operators compute changes of the result from changes of the inputs.
+    At each epoch, an operator's result is the same as plain Python would compute from its inputs at that epoch.
 
     Records are hashable values. Operators that look at keys need pairs (key, value). Pairs of whole numbers or floats
-    are the fastest, as they stay in columns from end to end. Before an operator that compares records, keys and values
-    have to be what `Stream.exchange` can hash.
+    are the fastest, as they stay in columns from end to end. Operators that compare records need keys and values that
+    `Stream.exchange` can hash.
 
     Columns have names if the collection is made with `as_collection(columns=...)`, `select` or `map(columns=...)`. The
     first is the key. A record of more than two columns is a pair (key, tuple of the others).
@@ -64,7 +63,7 @@ class Collection:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of the columns, the key first; empty if they have no names, as after a function of records."""
+        """The names of the columns, the key first; empty if they have no names."""
         return self._updates.columns
 
     @adds_operators()
@@ -73,12 +72,11 @@ class Collection:
 
         Args:
             function: a function of a record.
-            columns: whether it takes and returns columns instead, NumPy arrays with a value for each record. It then
-                gets one array for each column; without names it gets one, or the keys and the values if the records
-                of a batch are all pairs. It returns an array, or a pair of them for pairs. A list of names lets it
-                return a tuple with a column for each. Columns may also be lists or tuples, whose values stay as they
-                are, or one value for all records.
-            name: what errors, statistics and drawings call it.
+            columns: whether the function takes and returns NumPy arrays, one for each column, instead of a record.
+                Columns without names come as one array, or as keys and values if all records of a batch are pairs. The
+                function returns one array, or two for pairs. A list of names lets it return a tuple with one column for
+                each name. A column may also be a list or tuple, or one value for all records.
+            name: the operator's name.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("arcs")
@@ -104,11 +102,11 @@ class Collection:
         """Keep the records for which ``predicate(record)`` is true, which has to return the same each time.
 
         With ``columns=True`` the predicate takes columns, as for `map`, and returns an array of bools. Where columns
-        have names it may be an expression of `pyarrow.compute`, such as ``pc.field("price") > 1``. Records for which
-        that is null are not kept.
+        have names it may be an expression of `pyarrow.compute`, such as ``pc.field("price") > 1``. Null counts as
+        false.
 
         Raises:
-            GraphError: an expression needs a column that this collection does not have.
+            GraphError: an expression needs a column that the collection does not have.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("loops")
@@ -131,19 +129,18 @@ class Collection:
 
     @adds_operators()
     def select(self, *names: str, **expressions: "Expression | str") -> Self:
-        """Replace each record by one of the columns ``names``, and those that ``expressions`` make of its columns.
+        """Replace each record by the columns ``names`` and the columns that ``expressions`` compute.
 
-        The first of them is the key of the operators that follow. So ``select`` also chooses another key, or what a
-        reduction is about: ``rows.select("user", "price").reduce_sum()``.
+        The first column is the key. ``select`` also chooses another key or value: ``rows.select("user",
+        "price").reduce_sum()``.
 
         Args:
             names: columns that stay as they are.
-            expressions: for the name of each other column what it is, such as ``pc.field("n") * 2`` of
-                `pyarrow.compute`. A text as ``name`` is no column but the name of the operator.
+            expressions: the name of each new column with its expression, such as ``pc.field("n") * 2`` of
+                `pyarrow.compute`. A string as ``name`` is the operator's name, not a column.
 
         Raises:
-            GraphError: the columns have no names, there is no such column, two have one name, or what is asked for is
-                no expression.
+            GraphError: the columns have no names, a column is missing or named twice, or an argument is no expression.
 
         >>> import pyarrow as pa
         >>> import pyarrow.compute as pc
@@ -163,7 +160,7 @@ class Collection:
 
     @adds_operators()
     def flat_map(self, function: Callable[[Any], Iterable[Any]], *, name: str = "flat_map") -> Self:
-        """Replace each record by all records that ``function(record)`` yields, the same each time.
+        """Replace each record by all records of ``function(record)``, which has to return the same each time.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("nodes")
@@ -183,9 +180,9 @@ class Collection:
 
     @adds_operators()
     def concat(self, *others: Self, name: str = "concat") -> Self:
-        """Add collections up: a record is there as often as in all of them together.
+        """Add collections: the count of a record is the sum of its counts in all of them.
 
-        Those of outer scopes enter the loop of the innermost.
+        Collections of outer scopes enter the loop of the innermost.
 
         Raises:
             GraphError: one is no collection of this dataflow, or two are in loops beside each other.
@@ -203,7 +200,7 @@ class Collection:
 
     @adds_operators()
     def negate(self, *, name: str = "negate") -> Self:
-        """Turn the sign of all counts, so that ``a.concat(b.negate())`` is what ``a`` has more than ``b``.
+        """Negate all counts: ``a.concat(b.negate())`` is the difference of ``a`` and ``b``.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("less")
@@ -221,9 +218,9 @@ class Collection:
 
     @adds_operators()
     def consolidate(self, *, name: str = "consolidate") -> Self:
-        """Add up the changes of each record at each time, once that is complete, and drop those that come to nothing.
+        """Send the changes of each time once it is complete, added up by record, without those that cancel out.
 
-        The collection stays the same. Fewer changes reach what follows.
+        The collection stays the same; later operators receive fewer changes. Fewer changes reach what follows.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("nothing")
@@ -240,20 +237,20 @@ class Collection:
 
     @adds_operators()
     def changes(self, columns: "bool | Sequence[str] | pa.Schema" = False, *, name: str = "changes") -> "Stream[Any]":
-        """Return the stream of changes: at each time (record, count) for each record whose count changes, once.
+        """Return the stream of changes: at each time, one pair (record, count) for each record whose count changes.
 
-        The count is added to what it was before, and is negative where records go. The sum of all changes until an
-        epoch is the collection at that epoch. ``changes().as_collection(diff=True)`` makes the same collection again.
+        The count is the difference from before, negative where records go. ``changes().as_collection(diff=True)`` makes
+        the same collection again.
 
         Args:
-            columns: the names of as many columns as the records have, the key first: the stream then has Arrow tables
-                with these columns and a column ``diff``. True for the names that the columns have. Types are those of
-                the values of each batch; a `pyarrow.Schema` instead of names says which types all tables have.
-            name: what errors, statistics and drawings call it.
+            columns: the names of the columns, the key first: the stream then has Arrow tables with these columns and
+                ``diff``. True keeps the names that the columns have. Each batch's values decide the types; a
+                `pyarrow.Schema` instead of names fixes them.
+            name: the operator's name.
 
         Raises:
-            GraphError: there are more or fewer columns than names, or one is named twice or ``diff``.
-            JobError: when the job runs, if no type of Arrow's has the values of a column as they are.
+            GraphError: the number of names is wrong, or a name occurs twice or is ``diff``.
+            JobError: when the job runs, if no Arrow type holds the values of a column.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("arcs")
@@ -285,7 +282,7 @@ class Collection:
 
     @adds_operators()
     def empty(self, *, name: str = "empty") -> Self:
-        """Keep no record, such as for a loop that begins with nothing.
+        """Keep no record, for example for a loop that begins with nothing.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("nothing")
@@ -314,20 +311,18 @@ class Collection:
     ) -> Self:
         """Pair the records (key, left) of this collection with the records (key, right) of another by key.
 
-        A record of the result is there as often as the product of the counts of the two.
+        The count of a pair is the product of both counts.
 
         Args:
-            other: the other collection. Of two in different scopes the outer one enters the loop of the inner one.
-            function: ``function(key, left, right)`` returns a record; by default it is ``(key, (left, right))``. Where
-                the columns of both have names, the default is the key, the other columns of the left side and those of
-                the right side.
-            columns: whether ``function`` takes and returns columns, as for `Collection.map`: the key, those of the left
-                side and those of the right side.
-            name: what errors, statistics and drawings call it.
+            other: the other collection. If the scopes differ, the outer collection enters the loop of the inner one.
+            function: ``function(key, left, right)`` returns a record; the default is ``(key, (left, right))``. If both
+                have named columns, the default is the key, the left side's other columns and the right side's.
+            columns: whether ``function`` takes and returns columns, as for `Collection.map`.
+            name: the operator's name.
 
         Raises:
-            GraphError: ``other`` is no collection of this dataflow, or in a loop beside the one of this collection, or
-                both have a column of one name and there is no function.
+            GraphError: ``other`` is no collection of this dataflow or is in a loop beside this one, or both have a
+                column of one name and there is no function.
             JobError: when the job runs, if a record is no pair.
 
         >>> import tidewheel as tw
@@ -357,7 +352,7 @@ class Collection:
 
     @adds_operators()
     def semijoin(self, keys: Self, *, name: str = "semijoin") -> Self:
-        """Keep the records (key, value) whose key is a record of ``keys``, however often it is there.
+        """Keep the records (key, value) whose key is a record of ``keys``, whatever its count.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("adults")
@@ -406,7 +401,7 @@ class Collection:
         Each worker keeps the records (key, value) of the keys that it owns, sorted by key.
 
         Raises:
-            GraphError: the collection is in a loop, or the name is taken or none.
+            GraphError: the collection is in a loop, or the name is empty or taken.
             JobError: when the job runs, if a record is no pair.
 
         >>> import tidewheel as tw
@@ -426,7 +421,7 @@ class Collection:
 
     @adds_operators()
     def distinct(self, *, name: str = "distinct") -> Self:
-        """Keep each record once, as long as its count is above 0.
+        """Keep each record with a count above 0 once.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("words")
@@ -441,7 +436,7 @@ class Collection:
 
     @adds_operators()
     def threshold(self, function: Callable[[Any, int], int], *, name: str = "threshold") -> Self:
-        """Keep each record as often as ``function(record, count)`` says; it is asked for counts that are not 0.
+        """Set the count of each record to ``function(record, count)``, called for counts other than 0.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("words")
@@ -457,7 +452,7 @@ class Collection:
 
     @adds_operators()
     def count(self, *, name: str = "count") -> Self:
-        """Make pairs (record, count) of the records and how often each is there.
+        """Return pairs (record, count).
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("words")
@@ -477,9 +472,9 @@ class Collection:
         """Replace the records (key, value) of each key by (key, result) for each result of a function.
 
         Args:
-            function: ``function(key, values)`` returns any number of results for a list of values, in no order, each as
-                often as it is there. It is called for keys that have a value, and has to depend on nothing else.
-            name: what errors, statistics and drawings call it.
+            function: ``function(key, values)`` returns any number of results for a list of values in no order, each as
+                often as its count. It is called for keys that have a value, and must depend on nothing else.
+            name: the operator's name.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("medians")
@@ -530,7 +525,7 @@ class Collection:
     def reduce_sum(self, *, name: str = "reduce_sum") -> Self:
         """Replace the values of each key by their sum.
 
-        Sums of whole numbers are exact. A sum of floats is the float next to the exact sum, whatever their order.
+        Sums of whole numbers are exact. A sum of floats is the exact sum, rounded once, whatever their order.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("takings")
@@ -545,9 +540,7 @@ class Collection:
 
     @adds_operators()
     def reduce_mean(self, *, name: str = "reduce_mean") -> Self:
-        """Replace the values of each key by their mean, a float.
-
-        It is the quotient of the sum, as `reduce_sum` returns it, and the count.
+        """Replace the values of each key by their mean, a float: `reduce_sum` divided by the count.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("means")
@@ -562,9 +555,9 @@ class Collection:
 
     @adds_operators()
     def top_k(self, k: int, *, greatest: bool = True, name: str = "top_k") -> Self:
-        """Keep the greatest values of each key, or the least ones with ``greatest=False``; at most ``k`` of each.
+        """Keep the ``k`` greatest values of each key, or the least ones with ``greatest=False``.
 
-        A value that is there twice counts twice.
+        A value with count 2 is two values.
 
         Raises:
             GraphError: ``k`` is no whole number from 1 on.
@@ -585,21 +578,21 @@ class Collection:
 
     @adds_operators()
     def enter_at(self, function: Callable[..., Any], *, columns: bool = False, name: str = "enter_at") -> Self:
-        """Let each record enter the loop in the round that a function of it returns.
+        """Let each record enter the loop in the round that ``function(record)`` returns.
 
-        Call it in the body of `iterate`. It changes the order in which the loop comes to its result, and so the work.
-        Let records enter first to which most others give way. The loop ends when all have entered and nothing changes
-        any more. Rounds in which nothing happens cost nothing, so their numbers may lie far apart.
+        Call it in the body of `iterate`. It changes the order of the work, not the result: let the records that replace
+        most others enter first. The loop ends when all have entered and nothing changes any more. Rounds without
+        changes cost nothing.
 
         Args:
-            function: a function of a record that returns a whole number, the same each time. The first round is 0, and
-                numbers below count as 0. A record whose round is not below ``max_rounds`` never enters.
+            function: a function of a record that returns a whole number, the same each time. Numbers below 0 count as
+                0. A record whose round is ``max_rounds`` or more never enters.
             columns: whether it takes and returns columns instead, as for `map`.
-            name: what errors, statistics and drawings call it.
+            name: the operator's name.
 
         Raises:
-            GraphError: this is no body of a loop, or the collection is in another loop.
-            JobError: when the job runs, if the function returns something else.
+            GraphError: it is not called in the body of a loop, or the collection is in another loop.
+            JobError: when the job runs, if the function returns no whole number.
 
         >>> import tidewheel as tw
         >>> def least(labels):
@@ -640,21 +633,21 @@ class Collection:
     def iterate(
         self, body: Callable[..., Any], *others: Self, max_rounds: int | None = None, name: str = "iterate"
     ) -> Any:
-        """Apply ``body`` to this collection again and again until nothing changes, and keep the result up to date.
+        """Apply ``body`` again and again until nothing changes, and keep the result up to date.
 
-        The result at an epoch is what ``body(...body(body(collection)))`` has at that epoch in the end. If the input
-        changes, only what differs, round by round, is computed again. ``body`` may iterate, too.
+        The result at an epoch is the fixed point ``body(...body(body(collection)))`` of that epoch. After a change of
+        the input, only the differences of each round are computed. ``body`` may iterate, too.
 
         Args:
             body: a function of a collection that returns the collection of the next round. It may use collections from
                 outside. It must reach a fixed point, or the epoch never ends.
-            others: the initial values of further variables. Then ``body`` gets a collection for each, and returns a
-                tuple of as many, and so does `iterate`.
-            max_rounds: how often ``body`` is applied at most.
+            others: the initial values of further variables. ``body`` then gets and returns one collection for each
+                variable, and so does `iterate`.
+            max_rounds: the greatest number of rounds.
             name: the name of the loop; errors show it.
 
         Raises:
-            GraphError: ``body`` returns something else.
+            GraphError: ``body`` returns anything but these collections.
 
         >>> import tidewheel as tw
         >>> def least(labels):
@@ -691,14 +684,12 @@ class Collection:
         return type(self)(joined(self._updates, other, name, project, columns))
 
     def _reduce(self, name: str, make: "Callable[[Any], Reduction]", columns: tuple[str, ...] = ()) -> Self:
-        """Return the result of a reduction, which is made of the module of them, as that loads NumPy."""
         from tidewheel.differential import reductions
         from tidewheel.operators.collections.arranging import reduced
 
         return type(self)(reduced(self._updates, name, make(reductions), columns))
 
     def _read(self, name: str, other: object) -> UpdateStream:
-        """Return the updates of another collection for an operator; raise GraphError if that cannot read them."""
         if not isinstance(other, Collection):
             raise GraphError(f"operator {name!r} takes a collection, from as_collection(), not {short(other)}")
         check_input(name, self._updates, other._updates)

@@ -26,18 +26,17 @@ class CollectionOperators(StreamBase[Record]):
         upserts: bool = False,
         name: str = "as_collection",
     ) -> "Collection":
-        """Make a collection of this stream, whose records are added to it, or also removed.
+        """Make a collection of this stream, whose records are added, or also removed.
 
         Args:
-            columns: the names of the columns of a record, where batches are Arrow tables or structured arrays. The
-                first is the key; `Collection.select` chooses another one. A record of two columns is a pair (key,
-                value), which stays in columns. One of more is a pair (key, tuple of the others).
-            diff: True where each record is a pair (record, count), which is added as often as the count says. Where
-                batches are tables it is the name of the column with the counts. A count below 0 removes the record.
-            upserts: True where each record is a pair (key, value), which replaces the one with the same key. None as
-                the value removes that. Of several with one key in an epoch the last that arrives counts: send these
-                from one place.
-            name: what errors, statistics and drawings call it.
+            columns: the names of the columns, for batches that are Arrow tables or structured arrays. The first is the
+                key; `Collection.select` chooses another one. A record of two columns is a pair (key, value), which
+                stays in columns; one of more is a pair (key, tuple of the others).
+            diff: True if each record is a pair (record, count) that adds ``count``; for tables the name of the column
+                of counts. A count below 0 removes the record.
+            upserts: True if each record is a pair (key, value) that replaces the key's previous pair. The value None
+                removes it. Of several in an epoch the last that arrives counts, so send those of a key from one place.
+            name: the operator's name.
 
         Raises:
             GraphError: an argument cannot be used, or times are not whole numbers, or pairs of them in loops.
@@ -78,7 +77,6 @@ class CollectionOperators(StreamBase[Record]):
 
 
 def _checked_columns(name: str, columns: object, diff: object) -> tuple[str, ...]:
-    """Return the names of the columns of a record; raise GraphError if these cannot be the arguments."""
     from tidewheel.operators.collections.named_columns import checked_columns
 
     names = () if columns in ((), []) else checked_columns(name, columns)

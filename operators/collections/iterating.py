@@ -1,7 +1,6 @@
-"""Loops of collections: what `Collection.iterate` and `Collection.enter_at` put behind their collections.
+"""Loops of collections, for `Collection.iterate` and `Collection.enter_at`.
 
-A loop has a variable for each collection with which it begins. A variable is that collection, in the loop, and what
-comes back to it round by round.
+A variable of a loop is an initial collection, and in later rounds what the body has returned for it.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,14 +27,7 @@ _BODY: ContextVar[tuple[UpdateStream | None, int | None]] = ContextVar("_BODY", 
 
 
 def iterated(name: str, initial: Sequence[C], body: Callable[..., Any], max_rounds: int | None) -> tuple[C, ...]:
-    """Return what the variables of a loop come to.
-
-    Args:
-        name: that of the loop.
-        initial: the collections with which its variables begin.
-        body: returns the collections of the next round, a tuple if there are several variables.
-        max_rounds: how often it is applied at most; None for as often as something changes.
-    """
+    """Return the final collections of the variables of a loop."""
     make = type(initial[0])
     begun = [one._updates for one in initial]
     flow = begun[0].stream.flow
@@ -72,7 +64,6 @@ def iterated(name: str, initial: Sequence[C], body: Callable[..., Any], max_roun
 
 
 def _close(back: Feedback[Any], changed: UpdateStream, max_rounds: int | None) -> None:
-    """Have what has changed in a round come back in the next."""
     stream = changed.stream
     if max_rounds is not None:
         (stream,) = stream._pass_on("rounds", build_rounds(max_rounds))
@@ -80,7 +71,6 @@ def _close(back: Feedback[Any], changed: UpdateStream, max_rounds: int | None) -
 
 
 def _results(name: str, loop: Loop, made: Any, kind: "type[Collection]", count: int) -> list[UpdateStream]:
-    """Return what the body of a loop has returned, in the scope of the loop."""
     parts = list(made) if isinstance(made, tuple) and count > 1 else [made]
     if len(parts) != count or not all(isinstance(one, kind) for one in parts):
         wanted = "a collection" if count == 1 else f"a tuple of {count} collections, one for each variable"
@@ -95,10 +85,10 @@ def _results(name: str, loop: Loop, made: Any, kind: "type[Collection]", count: 
 
 
 def entering(name: str, updates: UpdateStream, rounds: "Callable[[Array], Array]") -> UpdateStream:
-    """Return updates that enter the loop whose body is being called, each in the round that ``rounds`` has for it.
+    """Return updates that enter the loop whose body is being called, each in its round of ``rounds``.
 
     Raises:
-        GraphError: this is no body of a loop, or the collection is in another loop.
+        GraphError: there is no such loop, or the collection is in another loop.
     """
     around, most = _BODY.get()
     if around is None:

@@ -1,4 +1,4 @@
-"""The names of the columns of a collection, as its operators take them: the key first, and each once."""
+"""The names of the columns of a collection: the key first, each once."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -9,7 +9,7 @@ from tidewheel.progress import GraphError
 
 
 def checked_columns(name: str, columns: object) -> tuple[str, ...]:
-    """Return the names of the columns of a record; raise GraphError if these cannot be the argument."""
+    """Return the names of the columns of a record; raise GraphError if the argument is wrong."""
     names = (columns,) if isinstance(columns, str) else columns
     if (
         not isinstance(names, list | tuple)
@@ -25,7 +25,7 @@ def checked_columns(name: str, columns: object) -> tuple[str, ...]:
 
 
 def check_fields(name: str, updates: UpdateStream, expressions: Sequence[Expression]) -> None:
-    """Raise GraphError if the columns have no names, or one that an expression needs is not there."""
+    """Raise GraphError if the columns have no names, or one that an expression needs is missing."""
     import pyarrow as pa
 
     from tidewheel.operators.tables.projection import Projection
@@ -51,12 +51,7 @@ def check_fields(name: str, updates: UpdateStream, expressions: Sequence[Express
 def selected(
     name: str, updates: UpdateStream, names: Sequence[str], expressions: Mapping[str, Expression | str]
 ) -> UpdateStream:
-    """Return records of the columns ``names``, and of those that ``expressions`` make of the columns.
-
-    Raises:
-        GraphError: the columns have no names, there is no such column, two have one name, or what is asked for is no
-            expression.
-    """
+    """Return records of the columns ``names`` and of ``expressions``; raise GraphError if these do not fit."""
     from tidewheel.operators.collections import rows
     from tidewheel.operators.tables.projection import Projection
 
@@ -76,11 +71,7 @@ def selected(
 
 
 def joined_columns(name: str, left: UpdateStream, right: UpdateStream) -> tuple[str, ...]:
-    """Return the names of the key, of the other columns of the left side and of those of the right side.
-
-    Raises:
-        GraphError: two would have one name.
-    """
+    """Return the names of the key and of both sides' other columns; raise GraphError if a name occurs twice."""
     twice = [column for column in right.columns[1:] if column in left.columns]
     if twice:
         raise GraphError(
@@ -91,7 +82,7 @@ def joined_columns(name: str, left: UpdateStream, right: UpdateStream) -> tuple[
 
 
 def key_and_value(name: str, updates: UpdateStream) -> tuple[str, ...]:
-    """Return the names of the columns if these are a key and one value, or have no names; raise GraphError if not."""
+    """Return the names if they are a key and one value, or empty; else raise GraphError."""
     if len(updates.columns) > 2:
         raise GraphError(
             f"operator {name!r} adds up one column for each key, and {updates.with_columns()}: choose the key and "

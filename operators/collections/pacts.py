@@ -1,4 +1,4 @@
-"""The pacts that bring updates together whose records, or whose keys, are equal."""
+"""Pacts that bring updates with equal records, or equal keys, to one worker."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _AT_ONCE = 1 << 14
 
 @dataclass(frozen=True, slots=True)
 class RecordPact(Pact):
-    """Sends updates to the worker that owns the record, whether a batch has pairs in two columns or in one."""
+    """Sends updates to the worker that owns the record, in two columns or in one."""
 
     counts_apart: ClassVar[bool] = True
 
@@ -35,14 +35,14 @@ class KeyPact(Pact):
     """Sends updates of pairs to the worker that owns the key.
 
     Args:
-        operator: the operator that needs pairs, for errors.
+        operator: the operator that needs pairs; errors name it.
     """
 
     counts_apart: ClassVar[bool] = True
     operator: str
 
     def split(self, batch: Batch, workers: int) -> list[Batch | None]:
-        """Return one part for each worker, None where a worker gets nothing; the batch is not empty."""
+        """Return one part for each worker, None for an empty one; the batch is not empty."""
         return _split(self._keys, batch, workers)
 
     def _keys(self, batch: Batch) -> "list[npt.NDArray[Any]]":
@@ -56,26 +56,25 @@ class SameWorkerPact(Pact):
     """Leaves updates, or the numbers of updates, on their worker.
 
     Args:
-        owners: the pact that has brought them to the worker that owns them. It divides those that wait among another
-            number of workers. None for numbers, of which each of the other workers has some.
+        owners: the pact that has brought the updates to this worker; None for numbers. It divides waiting updates among
+            another number of workers.
     """
 
     owners: Pact | None = None
 
     def split(self, batch: Batch, workers: int) -> list[Batch | None]:
-        """Return one part for each worker, as the pact of the owners does, or the batch once for each worker."""
+        """Return one part for each worker: by the pact of the owners, or the whole batch for each."""
         return [batch] * workers if self.owners is None else self.owners.split(batch, workers)
 
     def beside(self, attachments: Mapping[str, Any], worker: int) -> Pact | None:
         """Return None, as records stay on their worker."""
 
     def describe(self) -> str:
-        """Return for people how records are spread."""
+        """Describe the pact in words."""
         return "same worker"
 
 
 def _split(columns: "Callable[[Batch], list[npt.NDArray[Any]]]", batch: Batch, workers: int) -> list[Batch | None]:
-    """Divide a batch by the worker that owns what ``columns`` returns of it."""
     if workers == 1:
         for column in columns(batch[:1]):  # as with several, find out whether it can be hashed
             stable_hash(column.tolist()[0])
@@ -84,7 +83,7 @@ def _split(columns: "Callable[[Batch], list[npt.NDArray[Any]]]", batch: Batch, w
 
 
 def owners_of_columns(columns: "Sequence[npt.NDArray[Any]]", workers: int) -> "npt.NDArray[np.uint16]":
-    """Return the worker that owns each of some keys, in one column or as pairs in two."""
+    """Return the owner of each key, given in one column or as pairs in two."""
     import numpy as np
 
     owners = np.empty(len(columns[0]), np.uint16)

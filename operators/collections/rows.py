@@ -1,7 +1,7 @@
-"""Records of named columns: the first column is the key, and of more than two the others make one value, a tuple.
+"""Records of named columns: the first column is the key, and several others make one value, a tuple.
 
-So arrangements, and what travels between workers, know pairs only. Functions and expressions of columns, and tables,
-have a column for each name. Loaded when a program makes a collection, as it loads NumPy.
+Arrangements and exchanges therefore know only pairs. Functions, expressions and tables have one column for each name.
+Loading this module loads NumPy.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ _MOST_TRIES = 100
 
 
 def folded(columns: Sequence[Column]) -> Sequence[Column]:
-    """Return the key and the value of rows; of more than two columns the value is a tuple.
+    """Return the key and the value of rows; the value of more than two columns is a tuple.
 
     >>> [column.tolist() for column in folded([np.array([1]), np.array([2]), np.array([0.5])])]
     [[1], [(2, 0.5)]]
@@ -49,10 +49,10 @@ def folded(columns: Sequence[Column]) -> Sequence[Column]:
 
 
 def unfolded(array: Array, names: Sequence[str]) -> list[Column]:
-    """Return a column for each name of the records of updates; the reverse of `folded`.
+    """Return a column for each name; the reverse of `folded`.
 
     Raises:
-        TypeError: the records have not so many columns.
+        TypeError: the number of columns differs.
     """
     if len(names) == 1 and array.dtype.names == ("key", "diff"):
         return columns_of(array)
@@ -63,7 +63,6 @@ def unfolded(array: Array, names: Sequence[str]) -> list[Column]:
 
 
 def _parts(value: Column, names: Sequence[str]) -> list[Column]:
-    """Return the columns behind the key."""
     if len(names) == 2:
         return [value]
     if value.dtype.names and len(value.dtype.names) == len(names) - 1:
@@ -84,19 +83,19 @@ def _is_no_row(names: Sequence[str], record: Any) -> TypeError:
 
 
 def joined_columns(left: Sequence[str], right: Sequence[str], joined: Joined) -> list[Column]:
-    """Return the key of a join and all columns of both sides; the values of a side without names are one column."""
+    """Return the key of a join and all columns of both sides; values without names are one column."""
     key, *sides = joined.columns
     parts = [_parts(side, names or ("key", "value")) for side, names in zip(sides, (left, right), strict=True)]
     return [key, *parts[0], *parts[1]]
 
 
 def project_rows(left: Sequence[str], right: Sequence[str], joined: Joined) -> Sequence[Column]:
-    """Return the rows of a join: the key, and all other columns of both sides."""
+    """Return the rows of a join: the key and all other columns of both sides."""
     return folded(joined_columns(left, right, joined))
 
 
 def selected(projection: Projection, names: Sequence[str], array: Array) -> Array:
-    """Return updates of the columns that a projection makes of the records, which have columns of these names."""
+    """Return updates of the columns that a projection makes of the records."""
     columns = dict(zip(names, unfolded(array, names), strict=True))
     made = {name: columns[name] for name in projection.names}
     if projection.expressions:
@@ -106,7 +105,7 @@ def selected(projection: Projection, names: Sequence[str], array: Array) -> Arra
 
 
 def kept_by(condition: Expression, names: Sequence[str], array: Array) -> Array:
-    """Return the updates of records for which an expression on columns of these names is true, and not null.
+    """Return the updates whose records satisfy an expression; null counts as false.
 
     Raises:
         ValueError: the expression cannot be computed, or is no condition.
@@ -120,10 +119,10 @@ def kept_by(condition: Expression, names: Sequence[str], array: Array) -> Array:
 
 
 def as_table(names: Sequence[str], types: "pa.Schema | None", array: Array) -> "pa.Table":
-    """Return an Arrow table of the columns of the records, by these names and types, and of the column ``diff``.
+    """Return an Arrow table of the columns of the records and of the column ``diff``.
 
     Raises:
-        TypeError: the records have not so many columns, or a column has values of types that do not go together.
+        TypeError: the number of columns differs, or the values of a column have no common type.
     """
     return _table({**dict(zip(names, unfolded(array, names), strict=True)), "diff": diffs_of(array)}, types)
 
@@ -158,10 +157,9 @@ def _table(columns: dict[str, Column], types: "pa.Schema | None" = None) -> "pa.
 
 
 def _projected(projection: Projection, table: "pa.Table") -> "pa.Table":
-    """Return what expressions make of a table, whose columns have types that their values of this time have.
+    """Return the columns that expressions make of a table, typed by its values.
 
-    Columns without any value have no type. Some functions of Arrow's do not take such columns. They get nulls of some
-    type, and return nulls all the same.
+    Some functions of Arrow's reject columns without type, so columns of nulls get a type.
     """
     import pyarrow as pa
 
@@ -181,7 +179,7 @@ def _projected(projection: Projection, table: "pa.Table") -> "pa.Table":
 
 
 def column_from(values: Any) -> Column:
-    """Return a column of a table or of a structured array, or an array of Arrow's, with None for null."""
+    """Return a column of a table, structured array or Arrow array, with None for null."""
     if is_numpy(values):
         return as_column(values)
     kind = str(values.type)

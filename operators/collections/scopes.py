@@ -1,4 +1,4 @@
-"""Collections of several scopes in one operator: those outside of a loop enter it."""
+"""Collections of several scopes in one operator: the outer ones enter the loop."""
 
 from collections.abc import Sequence
 
@@ -9,10 +9,10 @@ from tidewheel.runtime.description.scope import Scope
 
 
 def common_scope(name: str, together: Sequence[UpdateStream]) -> Scope:
-    """Return the innermost scope of some collections that an operator of this name reads.
+    """Return the innermost scope of the collections that an operator reads.
 
     Raises:
-        GraphError: one is of another dataflow than the first, or two are in loops beside each other.
+        GraphError: two are of different dataflows, or in loops beside each other.
     """
     scope = together[0].scope
     for one in together:
@@ -28,20 +28,20 @@ def common_scope(name: str, together: Sequence[UpdateStream]) -> Scope:
 
 
 def check_input(name: str, first: UpdateStream, other: UpdateStream) -> None:
-    """Raise GraphError unless an operator of this name can read a collection beside the first."""
+    """Raise GraphError unless an operator can read both collections."""
     first.description.check_inputs(name, [other.stream._outlet])
 
 
 def in_one_scope(name: str, together: Sequence[UpdateStream]) -> list[UpdateStream]:
-    """Return collections in the innermost of their scopes: those outside enter its loop."""
+    """Return collections in the innermost of their scopes."""
     scope = common_scope(name, together)
     return [one.entered(scope) for one in together]
 
 
 def concatenated(name: str, first: UpdateStream, others: Sequence[UpdateStream]) -> UpdateStream:
-    """Return the sum of collections, in the innermost scope that one of them is in.
+    """Return the sum of collections, in the innermost of their scopes.
 
-    It has the names of the columns of the first if all have as many.
+    It keeps the column names of the first if the number of columns agrees.
     """
     together = in_one_scope(name, [first, *others])
     for other in others:

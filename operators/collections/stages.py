@@ -1,4 +1,4 @@
-"""Transforms of batches of updates, each by itself. Loaded when a program makes a collection, as it loads NumPy."""
+"""Stateless transforms of batches of updates. Loading this module loads NumPy."""
 
 from collections.abc import Callable, Iterable, Sequence
 from reprlib import repr as short
@@ -30,14 +30,14 @@ from tidewheel.progress import Time
 
 
 def mapped(function: Callable[[Any], Any], array: Array) -> Array:
-    """Return updates of what a function makes of each record."""
+    """Return updates with ``function(record)`` for each record."""
     return encode([function(record) for record in decode(array)], array["diff"])
 
 
 def mapped_columns(function: Callable[..., Any], names: Sequence[str], made: Sequence[str], array: Array) -> Array:
-    """Return updates of what a function makes of the columns of the records, which have ``names`` or none.
+    """Return updates with the columns that a function makes of the columns of the records.
 
-    What it returns has the names ``made``, or is one column or two.
+    The result has the names ``made``, or is one column or two.
     """
     columns = unfolded(array, names) if names else columns_of(in_two_columns(array))
     return array_of(_checked(function(*columns), len(array), made), array["diff"])
@@ -50,7 +50,7 @@ def kept(predicate: Callable[[Any], object], array: Array) -> Array:
 
 
 def kept_columns(predicate: Callable[..., Any], names: Sequence[str], array: Array) -> Array:
-    """Return the updates for which what a predicate makes of the columns, which have names or none, is true."""
+    """Return the updates for which a predicate of the columns is true."""
     mask = np.asarray(predicate(*(unfolded(array, names) if names else columns_of(in_two_columns(array)))))
     if mask.dtype.kind not in "bO" or mask.shape != (len(array),):
         raise TypeError(
@@ -61,14 +61,14 @@ def kept_columns(predicate: Callable[..., Any], names: Sequence[str], array: Arr
 
 
 def flat_mapped(function: Callable[[Any], Iterable[Any]], array: Array) -> Array:
-    """Return updates of all that a function makes of each record."""
+    """Return updates of all records of ``function(record)``."""
     made = [list(function(record)) for record in decode(array)]
     diffs = np.repeat(array["diff"], np.fromiter(map(len, made), np.int64, len(made)))
     return encode([record for part in made for record in part], diffs)
 
 
 def negated(array: Array) -> Array:
-    """Return updates that take back what ``array`` adds."""
+    """Return updates with negated counts."""
     diffs = diffs_of(array)
     try:
         return array_of(columns_of(array), products(diffs, np.array([-1])))
@@ -84,13 +84,9 @@ def nothing(array: Array) -> Array:
 def entering(
     rounds: Callable[[Array], Array], most: int | None, array: Array, now: Time
 ) -> Iterable[tuple[Time, Array]]:
-    """Yield the updates that enter a loop in each round, behind its time.
+    """Yield the updates that enter a loop in each round, each with its time.
 
-    Args:
-        rounds: returns updates of the round of each record, in their order.
-        most: rounds from this one on are left out.
-        array: the updates.
-        now: the time at which they arrive, before which none enters.
+    ``rounds`` returns the round of each record. Rounds from ``most`` on are left out.
 
     Raises:
         TypeError: a round is no whole number.
@@ -120,7 +116,7 @@ def project_by(function: Callable[[Any, Any, Any], Any], joined: Joined) -> Sequ
 def project_columns(
     function: Callable[..., Any], left: Sequence[str], right: Sequence[str], made: Sequence[str], joined: Joined
 ) -> Sequence[Column]:
-    """Return what a function makes of the columns of keys, left values and right values."""
+    """Return the records that a function makes of keys, left values and right values, as columns."""
     return _checked(function(*joined_columns(left, right, joined)), len(joined.diffs), made)
 
 
@@ -130,7 +126,7 @@ def project_left(joined: Joined) -> Sequence[Column]:
 
 
 def with_diffs(array: Array) -> list[tuple[Any, int]]:
-    """Return pairs of each record and how often it is added."""
+    """Return the pairs (record, count)."""
     return list(zip(decode(array), array["diff"].tolist(), strict=True))
 
 
@@ -177,7 +173,6 @@ def updates_of(columns: Sequence[str], diff: str | bool | None, batch: Batch) ->
 
 
 def _counts(name: str, batch: Batch) -> Column:
-    """Return the column of counts of a table."""
     counts = column_from(batch[name])
     wrong = [] if counts.dtype.kind == "i" else [one for one in counts.tolist() if not _is_count(one)]
     if wrong:
@@ -193,7 +188,6 @@ def _is_count(value: object) -> bool:
 
 
 def _checked(made: Any, count: int, names: Sequence[str]) -> Sequence[Column]:
-    """Return what a user's function of columns has returned as the columns of records."""
     parts = made if isinstance(made, tuple) else (made,)
     if names and len(parts) != len(names):
         raise TypeError(
@@ -214,7 +208,6 @@ def _checked(made: Any, count: int, names: Sequence[str]) -> Sequence[Column]:
 
 
 def _column_of_any(part: Any, count: int) -> Column:
-    """Return what stands for a column: an array, other values in a row, or one value for all records."""
     if hasattr(part, "null_count"):  # an array of Arrow's, with None for null
         return column_from(part)
     if isinstance(part, list | tuple):  # NumPy would make one type of all values

@@ -1,4 +1,4 @@
-"""The stream of updates of a collection, with what is known of them. `Collection` puts operators behind it."""
+"""The stream of updates of a collection, and known facts about it, for `Collection`."""
 
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
@@ -25,11 +25,10 @@ class UpdateStream:
 
     Args:
         stream: batches as `tidewheel.differential.records` describes them.
-        columns: the names of the columns of the records, as `tidewheel.operators.collections.rows` has them; none if
-            they have no names.
-        is_empty: whether there will never be a record.
+        columns: the names of the columns; empty if they have none.
+        is_empty: whether the collection never has a record.
         is_summed: whether each record has at most one update at each time.
-        owned_by: by what a worker owns the updates that it has, None if it may have any.
+        owned_by: what decides the worker of an update: record or key; None if nothing does.
     """
 
     __slots__ = ("_made", "columns", "is_empty", "is_summed", "owned_by", "stream")
@@ -64,7 +63,7 @@ class UpdateStream:
 
     @property
     def operator(self) -> DescribedOperator:
-        """The operator that the updates come out of."""
+        """The operator that sends the updates."""
         found: DescribedOperator = self.description.operators[self.stream._outlet.source.operator]
         return found
 
@@ -74,11 +73,11 @@ class UpdateStream:
         return len(self.stream.nesting.coordinate_domains)
 
     def describe(self) -> str:
-        """Return for people where the updates come from."""
+        """Describe in words where the updates come from."""
         return self.description.describe(self.stream._outlet.source)
 
     def with_columns(self) -> str:
-        """Return a clause for errors that says which columns the collection has."""
+        """Return a clause for errors that names the columns of the collection."""
         return f"the collection of {self.describe()} has {', '.join(self.columns) or 'columns without names'}"
 
     def stage(self, name: str, transform: Transform, columns: tuple[str, ...] = ()) -> "UpdateStream":
@@ -86,7 +85,7 @@ class UpdateStream:
         return UpdateStream(self.stream._stage(name, transform), columns)
 
     def pact(self, name: str, by: By) -> Pact:
-        """Return the pact of an operator of this name that needs updates where the keys are owned."""
+        """Return the pact that brings updates to the worker that owns their record or key."""
         pact = _PACTS[by](name)
         return SameWorkerPact(pact) if by == self.owned_by else pact
 
@@ -106,7 +105,7 @@ class UpdateStream:
     # ------------------------------------------------------------------ what several operators use
 
     def once(self, what: str, make: "Callable[[], UpdateStream]") -> "UpdateStream":
-        """Return what was made of the updates before; make it if it was not, or was taken back since."""
+        """Return the updates made earlier under the name ``what``; make them if there are none."""
         found = self.found(what)
         if found is None:
             found = make()
@@ -114,6 +113,6 @@ class UpdateStream:
         return found
 
     def found(self, what: str) -> "UpdateStream | None":
-        """Return what was made of the updates before, None if it was not, or was taken back since."""
+        """Return the updates made earlier under the name ``what``; None if there are none."""
         made, last = self._made.get(what, (None, None))
         return made if any(one is last for one in self.description.operators) else None

@@ -1,4 +1,4 @@
-"""Operators that make something of all records of an epoch."""
+"""Operators that compute a result from all records of an epoch."""
 
 from collections.abc import Callable
 from operator import itemgetter
@@ -26,7 +26,7 @@ _KEY = itemgetter(0)
 class EpochOperators(StreamBase[Record]):
     """Methods of streams for whole epochs.
 
-    Results come out when no more records can come at the time, at that time; in a loop that is for each round.
+    Results are sent when their epoch is complete, at its time; in a loop, for each round.
     """
 
     __slots__ = ()
@@ -93,14 +93,14 @@ class EpochOperators(StreamBase[Record]):
         Records of a key are added in any order. NaN is one key.
 
         Args:
-            key: a function of a record, the name of a column or field, or a tuple of names.
-            start: makes the state of a key, before its first record. Without it the first record is the state, and
-                ``add`` combines two states, too: it is associative and commutative, and must not change what it gets.
-            add: returns the state with a record in it; it may change the one that ``start`` has made.
-            finish: makes the result of a key and its state; by default the pair of them.
-            combine: returns the state of two; it may change the first. With it, states are made where the records are,
-                and only these travel to the workers that own the keys; with ``start`` alone all records do.
-            name: what errors, statistics and drawings call it.
+            key: a function of a record, or the name or names of columns.
+            start: makes the initial state of a key. Without it the first record is the state, and
+                ``add`` also merges two states: it is associative and commutative, and must not change its arguments.
+            add: returns the state with a record added; it may change a state that ``start`` has made.
+            finish: makes the result of a key and its state; the default is the pair.
+            combine: merges two states; it may change the first. With it, workers fold their own records first and only
+                states travel to the keys' owners.
+            name: the operator's name.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("means")
@@ -134,11 +134,11 @@ class EpochOperators(StreamBase[Record]):
     def count(self, key: Callable[[Record], Any] | Names | None = None, *, name: str = "count") -> "Stream[Any]":
         """Count the records of each key and epoch: pairs (key, count).
 
-        Each worker counts the records that arrive there, so only counts travel.
+        Workers count their own records first, so only counts travel.
 
         Args:
-            key: a function of a record, the name of a column or field, or a tuple of names; by default the record.
-            name: what errors, statistics and drawings call it.
+            key: a function of a record, or the name or names of columns; by default the record.
+            name: the operator's name.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("words")
@@ -156,9 +156,9 @@ class EpochOperators(StreamBase[Record]):
 
     @adds_operators()
     def distinct(self, *, name: str = "distinct") -> "Stream[Record]":
-        """Send each record once an epoch, however often it came; `deduplicate` does so for all epochs together.
+        """Send each record once an epoch; `deduplicate` does so over all epochs.
 
-        Arrow tables stay what they are, and rows are equal if they are so in all columns.
+        Arrow tables stay tables; rows are equal if all their columns are.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("letters")
@@ -175,17 +175,16 @@ class EpochOperators(StreamBase[Record]):
     def sort(
         self, order: Callable[[Record], Any] | Names | None = None, *, reverse: bool = False, name: str = "sort"
     ) -> "Stream[Record]":
-        """Send all records of an epoch in order, as one batch, on worker 0: its memory has to hold them.
+        """Send each epoch in order, as one batch on worker 0, whose memory has to hold it.
 
-        Arrow tables are sorted by Arrow's kernels and stay tables. Records that the order leaves equal are in an order
-        by their content: tables by the other columns, others by a hash. NaN, also in a tuple, comes last, whichever way
-        round; in tables nulls come after it.
+        Arrow tables stay tables. Among equals the content decides: tables by the other columns, others by a hash. NaN,
+        also in a tuple, comes last in both directions; in tables nulls follow it.
 
         Args:
-            order: a function of a record, the name of a column or field, or a tuple of names. By default it is the
-                record itself, and for tables all columns.
+            order: a function of a record, or the name or names of columns; by default the record, or all columns of a
+                table.
             reverse: greatest first.
-            name: what errors, statistics and drawings call it.
+            name: the operator's name.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("sorted")
@@ -213,16 +212,16 @@ class EpochOperators(StreamBase[Record]):
     ) -> "Stream[Record]":
         """Send the ``k`` greatest records of each epoch, greatest first, as one batch on worker 0; or the least ones.
 
-        With a key, they are the greatest of each key, and come out where keys go by `exchange`, those of one key
-        together. Of records that the order leaves equal, their content decides which are taken. NaN is never among
-        them while there is something else. No worker keeps, or sends, more than it has to choose from.
+        With a key, they are the greatest of each key, on the key's owner, those of one key together. Among equals the
+        content decides. NaN comes after anything else. No worker keeps or sends more than ``k`` candidates (of each
+        key).
 
         Args:
             k: how many, 1 or more.
-            key: a function of a record, the name of a column or field, or a tuple of names; by default there is none.
-            order: by what records are compared, as for `sort`.
+            key: a function of a record, or the name or names of columns; by default there is none.
+            order: how records are compared, as for `sort`.
             greatest: False for the least records, least first.
-            name: what errors, statistics and drawings call it.
+            name: the operator's name.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("frequent")
@@ -249,16 +248,16 @@ class EpochOperators(StreamBase[Record]):
         key: Callable[[Record], Any] | Names | None = None,
         name: str = "sample",
     ) -> "Stream[Record]":
-        """Keep about ``fraction`` of the records, chosen by their hash and the seed; the others are dropped.
+        """Keep about ``fraction`` of the records, chosen by their hash and the seed.
 
-        So the choice depends on nothing but the records: equal ones are kept, or dropped, together, in every epoch.
+        Equal records are kept or dropped together, in every epoch.
 
         Args:
             fraction: from 0 to 1.
-            seed: another one chooses independently.
-            key: what is hashed instead of the whole record, which keeps or drops all records of a key: a function of a
-                record, the name of a column or field, or a tuple of names.
-            name: what errors, statistics and drawings call it.
+            seed: a different seed chooses independently.
+            key: hashed instead of the record, to keep or drop all records of a key: a function of a record, or the name
+                or names of columns.
+            name: the operator's name.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("a few")
@@ -281,9 +280,9 @@ class EpochOperators(StreamBase[Record]):
     def _in_two(
         self, name: str, partial: Fold, fold: Fold, key: Key | Pact, *, keeps_rows: bool = False
     ) -> "Stream[Any]":
-        """Add an operator that folds records where they are, and one that folds what has come of them elsewhere.
+        """Add an operator that folds records where they are, and one that folds its results after an exchange.
 
-        ``keeps_rows`` says that what comes out are rows that came in, as they were.
+        ``keeps_rows`` says that results are unchanged rows of the input.
         """
         schema = self.schema if keeps_rows else None
         partially = self._unary(f"{name}: partial", build_partial(partial), notify=False, schema=schema)

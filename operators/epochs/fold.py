@@ -1,7 +1,7 @@
-"""Folds: what operators keep of the records of an epoch while they come, and what they send of it.
+"""Folds: the state that operators build from the records of an epoch, and the result that they send.
 
-`build_per_epoch` sends the result when the epoch is complete. `build_partial` is the first half of an operator that is
-split in two: it works before an exchange, so that less travels.
+`build_per_epoch` sends the result when the epoch is complete. `build_partial` folds before an exchange, so that less
+travels.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,15 +28,15 @@ SMALLEST_PRUNING = 1024
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """What is kept of the records of an epoch while they come, and what is made of it in the end.
+    """How an operator folds the records of an epoch.
 
     Attributes:
-        start: returns what is kept before the first record.
-        add: returns what is kept once another batch has come; it may change in place what it gets.
+        start: returns the initial state.
+        add: returns the state with a batch added; it may change its argument.
         finish: returns the batch to send.
-        size: returns about how many records ``finish`` would send.
-        split: returns the parts of what is kept that belong to each of so many workers, by the pact of the input.
-        merge: returns what is kept of two workers; it may change the first.
+        size: returns about how many records ``finish`` would return.
+        split: divides the state among a number of workers, by the pact of the input.
+        merge: merges two workers' states; it may change the first.
     """
 
     start: Callable[[], Any]
@@ -47,7 +47,7 @@ class Fold:
     merge: Callable[[Any, Any], Any] = updated
 
     def division(self, context: OperatorContext) -> Division:
-        """Return the division of what an operator keeps by time; on worker 0 is what needs no other place."""
+        """Return the division of an operator's folds by time; state without another place goes to worker 0."""
         (pact,) = pacts_of(context)
         if pact is None or isinstance(pact, GatherPact):
             return at_first(self.merge).of_each()
@@ -78,11 +78,11 @@ def build_per_epoch(fold: Fold) -> Build:
 
 
 def build_partial(fold: Fold) -> Build:
-    """Return the build function of an operator that folds records as long as they keep coming, and sends the result.
+    """Return the build function of an operator that folds records while they keep coming, and sends the result.
 
-    It folds a time's records until a call has none of them, so that many small batches make few results; it sends
-    sooner if there are too many. It looks at no frontier: describe it with ``notify=False``. How many results there are
-    depends on how busy the worker is, and what is made of them must not.
+    It sends a time's result at a call without new records of the time, or when the result gets large. It looks at no
+    frontier: describe it with ``notify=False``. The number of results depends on how busy the worker is; the final
+    result must not.
     """
 
     def build(context: OperatorContext) -> Schedule:
@@ -118,12 +118,12 @@ def build_partial(fold: Fold) -> Build:
 
 @dataclass(slots=True)
 class Gathered:
-    """The batches of an epoch, without records that were found not to matter.
+    """The batches of an epoch, without records that a pick has ruled out.
 
     Attributes:
-        batches: what is left.
-        records: how many records they have together.
-        left: how many records mattered when that was last looked at.
+        batches: the remaining batches.
+        records: their number of records.
+        left: how many records the last pruning left.
     """
 
     batches: list[Batch] = field(default_factory=list)
@@ -131,7 +131,7 @@ class Gathered:
     left: int = 0
 
     def add(self, batch: Batch, prune: Callable[[list[Batch]], Batch], least: int) -> None:
-        """Add a batch; prune if there are twice as many records as were left the last time, and at least ``least``."""
+        """Add a batch; prune at twice the number of records that the last pruning left, and at least ``least``."""
         self.batches.append(batch)
         self.records += length(batch)
         if self.records > max(2 * self.left, least):
@@ -149,10 +149,10 @@ class Gathered:
 
 
 def pruned_fold(pick: Callable[[Batch], Batch]) -> Fold:
-    """Return a fold that keeps what ``pick`` leaves of the records of an epoch; memory is linear in that.
+    """Return a fold that keeps only the records that ``pick`` selects; memory is linear in these.
 
     Args:
-        pick: takes records out of a batch, such that ``pick(joined([pick(a), b])) == pick(joined([a, b]))``.
+        pick: selects records of a batch, with ``pick(joined([pick(a), b])) == pick(joined([a, b]))``.
     """
 
     def prune(batches: list[Batch]) -> Batch:

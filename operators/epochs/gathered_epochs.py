@@ -1,4 +1,4 @@
-"""Operators that process all records of an epoch, once no more can come at any of their inputs."""
+"""Operators that process all records of an epoch once all their inputs have completed it."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
@@ -31,15 +31,15 @@ def build_gathered(
     sequential: bool = False,
     pacts: Sequence[Pact | None] | None = None,
 ) -> Build:
-    """Return the build function of an operator that processes whole epochs, none before one that is less.
+    """Return the build function of an operator that processes whole epochs in an order that agrees with time.
 
     Args:
-        inputs: how many it has.
-        process: called once for each epoch of which something came to this worker.
-        keep: returns what is kept from one epoch to the next, as states of the operator; it is changed in place.
-        outputs: how many it has, at least one.
-        sequential: whether all rounds of an epoch come before the next epoch's, as for `Notificator.ready`.
-        pacts: how another number of workers divides what has come at each input; by default as its edges do.
+        inputs: the number of inputs.
+        process: called once for each epoch with records on this worker.
+        keep: returns the state that lasts from epoch to epoch and is changed in place.
+        outputs: the number of outputs, at least one.
+        sequential: whether all rounds of an epoch precede the next epoch's, as for `Notificator.ready`.
+        pacts: how another number of workers divides the pending records of each input; by default as its edges do.
     """
 
     def build(context: OperatorContext) -> Schedule:
@@ -88,7 +88,7 @@ def _gather(
 def joined(batches: list[Batch]) -> Batch:
     """Return all records as one batch: of their kind if there is only one kind, else a list.
 
-    Arrow tables, record batches and structured arrays beside them are of one kind.
+    Arrow tables, record batches and structured arrays together are of one kind.
 
     >>> joined([["a"], ["b", "c"]])
     ['a', 'b', 'c']
@@ -97,9 +97,9 @@ def joined(batches: list[Batch]) -> Batch:
 
 
 def arrays_as_tables(batches: list[Batch], beside: list[Batch]) -> list[Batch]:
-    """Return the batches; structured arrays as tables if any of the batches ``beside`` them is of Arrow.
+    """Return the batches, with structured arrays as tables if any batch ``beside`` them is Arrow.
 
-    Their records would be tuples and those of Arrow dicts, which have no names in common to find or order them by.
+    Otherwise their records would be tuples, without the names that Arrow's dicts have.
     """
     if not any(map(is_arrow, beside)):
         return batches

@@ -1,6 +1,6 @@
-"""Folds of the records of each key: at once, or first where the records are and then on the worker that owns the key.
+"""Folds by key: at once, or first where the records are and then on the worker that owns the key.
 
-The first half sends pairs (key, state), and the second combines the states of each key. Counting is such a fold.
+The first half sends pairs (key, state), and the second combines the states of each key.
 """
 
 from collections import Counter
@@ -35,13 +35,13 @@ States: TypeAlias = dict[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class KeyFold:
-    """How the records of a key become a state, and what is made of the state in the end.
+    """How the records of a key become a state, and the state a result.
 
     Attributes:
         keys: how keys are found.
         start: makes a state; None if the first record is the first state.
-        add: returns the state with one more record in it.
-        result: makes the result of a key and its state; None for the pair of them.
+        add: returns the state with a record added.
+        result: makes the result of a key and its state; None for the pair.
     """
 
     keys: Keys
@@ -60,19 +60,19 @@ class KeyFold:
         return cls(Keys.checked(name, key, schema), start, add, finish)
 
     def fold(self, states: States, batch: Batch) -> States:
-        """Add the records of a batch to the states of their keys, in place; return the states."""
+        """Add the records of a batch to the states of their keys, in place."""
         for key, rows in self.keys.grouped(batch).items():
             states[key] = self.fold_rows(states[key], rows) if key in states else self.begin(rows)
         return states
 
     def begin(self, rows: list[Any]) -> Any:
-        """Return a new state with some records in it, at least one."""
+        """Return a new state of some records, at least one."""
         if self.start is None:
             return self.fold_rows(rows[0], rows[1:])
         return self.fold_rows(self.start(), rows)
 
     def fold_rows(self, state: Any, rows: list[Any]) -> Any:
-        """Return the state with some records in it; raise TypeError as `added` does."""
+        """Return the state with some records added; raise TypeError as `added` does."""
         return added(self.add, state, rows) if rows else state
 
     def results(self, states: States) -> list[Any]:
@@ -94,10 +94,10 @@ class KeyFold:
 
 
 def added(add: Callable[[Any, Any], Any], state: Any, rows: list[Any], name: str = "the function") -> Any:
-    """Return a state with some records in it, at least one.
+    """Return a state with some records added, at least one.
 
     Raises:
-        TypeError: what there was became None when a record was added.
+        TypeError: the function returned None.
     """
     first = add(state, rows[0])
     if first is None and state is not None:
@@ -109,7 +109,7 @@ def added(add: Callable[[Any, Any], Any], state: Any, rows: list[Any], name: str
 
 
 def combined_to_none(of: str) -> TypeError:
-    """Return the error of a function that has made nothing of two states."""
+    """Return the error of a function that has combined two states to None."""
     return TypeError(f"combine returned None for {of}: it must return the state of both")
 
 
@@ -139,7 +139,6 @@ def _count(keys: Keys, counts: Counter[Any], batch: Batch) -> Counter[Any]:
 
 
 def _count_columns(keys: Keys, counts: Counter[Any], batch: Batch) -> bool:
-    """Count by Arrow's kernels, so that only distinct keys become Python objects; return whether Arrow can."""
     import pyarrow as pa
 
     table = as_table(batch)
@@ -167,12 +166,12 @@ def _is_hashable(key: Any) -> bool:
 def _combined(
     combine: Callable[[Any, Any], Any], finish: Callable[[States], Batch], finish_odd: Callable[[States], Batch]
 ) -> Fold:
-    """Return the fold that combines the states of each key, which come in pairs (key, state).
+    """Return the fold that combines the states of each key, which come as pairs (key, state).
 
     Args:
-        combine: returns the state of two.
-        finish: makes the result of the states.
-        finish_odd: makes it where there may be NaN among the keys, or keys that are made of records.
+        combine: merges two states.
+        finish: makes the results.
+        finish_odd: makes them if keys may be NaN or derived from records.
     """
 
     def add(states: States, batch: list[tuple[Any, Any]]) -> States:

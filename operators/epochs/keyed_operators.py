@@ -1,4 +1,4 @@
-"""Operators that keep something for each key, from one epoch to the next."""
+"""Operators that keep state by key from epoch to epoch."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
@@ -27,9 +27,9 @@ Scope: TypeAlias = Literal["stream", "substream"]
 class KeyedOperators(StreamBase[Record]):
     """Methods of streams for state by key.
 
-    State is kept by the worker that owns the key. Records are processed when their epoch is complete, and epochs in one
-    sequence that agrees with time: in a loop, all rounds of an epoch before those of the next. Times of a domain of
-    your own that are in no order are processed as they are complete.
+    The worker that owns a key keeps its state. Records are processed when their epoch is complete, and epochs in one
+    sequence that agrees with time: in a loop, all rounds of an epoch before those of the next. Times of your own domain
+    that have no order among them are processed as they complete.
     """
 
     __slots__ = ()
@@ -84,18 +84,18 @@ class KeyedOperators(StreamBase[Record]):
         finish: Callable[[Any, Any], Any] | None = None,
         name: str = "accumulate",
     ) -> "Stream[Any]":
-        """Fold the records of each key over all epochs; at each epoch, send the state of the keys that had records.
+        """Fold the records of each key over all epochs; each epoch sends the states of its keys.
 
         Records of a key and epoch are added in any order. NaN is one key.
 
         Args:
-            key: a function of a record, the name of a column or field, or a tuple of names.
-            start: makes the state of a key, before its first record. Without it the first record is the state, which
-                ``add`` must not change.
-            add: returns the state with a record in it; it may change the one that ``start`` has made.
-            finish: makes what is sent of a key and its state, which must not change when the state does; by default it
-                is the pair of the key and a shallow copy of the state.
-            name: what errors, statistics and drawings call it.
+            key: a function of a record, or the name or names of columns.
+            start: makes the initial state of a key. Without it the first record is the state, which ``add``
+                must not change.
+            add: returns the state with a record added; it may change a state that ``start`` has made.
+            finish: makes the result of a key and its state, which must not change with the state; the default is the
+                key with a shallow copy of the state.
+            name: the operator's name.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("balances")
@@ -121,21 +121,21 @@ class KeyedOperators(StreamBase[Record]):
         scope: Scope = "stream",
         name: str = "stateful_map",
     ) -> "Stream[Result]":
-        """Replace each record by a result that depends on the records of its key before.
+        """Replace each record by a result that depends on its key's earlier records.
 
-        For any number of results of a record let ``step`` return a list of them, and put ``.flat_map(list)`` behind.
+        For any number of results of a record, return a list of them, and put ``.flat_map(list)`` behind.
 
         Args:
-            key: a function of a record, the name of a column or field, or a tuple of names.
-            start: makes the state of a key, before its first record.
-            step: gets the state of the record's key and the record, and returns the state from then on and the result.
-                A state of None is forgotten: the key's next record begins anew.
-            order: the order of the records of a key within an epoch, by a function of a record, a name or names; of
-                records that it leaves equal their content decides. Without it they come in any order, and a step for
-                which that matters may have other results in another run.
-            scope: ``"substream"`` keeps states by key for each substream of a divided stream by itself, and drops them
-                when it has ended; ``"stream"`` keeps them as long as the job runs.
-            name: what errors, statistics and drawings call it.
+            key: a function of a record, or the name or names of columns.
+            start: makes the initial state of a key.
+            step: gets the key's state and the record, and returns the new state and the result. The state None forgets
+                the key: its next record begins anew.
+            order: the order of a key's records within an epoch: a function of a record, a name or names; among equals
+                their content decides. Without it they come in any order, and an order-dependent step may differ from
+                run to run.
+            scope: ``"substream"`` keeps states by key within each substream and drops them when it has ended;
+                ``"stream"`` keeps them as long as the job runs.
+            name: the operator's name.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("changes")
@@ -169,16 +169,16 @@ class KeyedOperators(StreamBase[Record]):
         *,
         name: str = "deduplicate",
     ) -> "Stream[Record]":
-        """Let the first record of each key pass, of all epochs; those that come later are dropped.
+        """Let the first record of each key pass, over all epochs; drop the others.
 
-        Keys are kept forever. Arrow tables stay what they are.
+        Keys are kept forever. Arrow tables stay tables.
 
         Args:
-            key: a function of a record, the name of a column or field, or a tuple of names; by default the record.
-            order: which of several records of a key in one epoch is the first, by a function of a record, a name or
-                names. Of those that it leaves equal, and without it of all, their content decides, so that it is the
-                same one on any number of workers: in tables with key and order by name the other columns, else a hash.
-            name: what errors, statistics and drawings call it.
+            key: a function of a record, or the name or names of columns; by default the record.
+            order: which record of a key is the first within an epoch: a function of a record, a name or names. Among
+                equals the content decides, alike on any number of workers: the other columns if key and order are
+                names, else a hash.
+            name: the operator's name.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("first visits")

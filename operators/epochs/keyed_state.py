@@ -1,8 +1,7 @@
-"""State by key that survives epochs: what is done with the records of an epoch once it is complete.
+"""State by key that survives epochs.
 
-Epochs are processed in one sequence that agrees with time, so what is kept after one does not depend on how fast they
-came. In a loop all rounds of an epoch come before the next epoch's; of times of a user's domain, those that are in no
-order come as they are complete.
+Epochs are processed in one sequence that agrees with time, so state does not depend on how fast they come. In a loop
+all rounds of an epoch precede the next epoch's; unordered times of a user's domain are processed as they complete.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,14 +24,14 @@ Kept: TypeAlias = dict[Any, Any]
 
 
 class EpochStep(Protocol):
-    """What is done with a complete epoch."""
+    """How an operator processes a complete epoch."""
 
     def process(self, kept: Kept, batches: list[Batch]) -> Batch:
-        """Return what is to be sent for the records in ``batches``; change ``kept`` in place."""
+        """Return the results of the records in ``batches``; change ``kept`` in place."""
 
 
 def build_keyed_state(step: EpochStep, owners: Owners = owners_of) -> Build:
-    """Return the build function of an operator that processes whole epochs one after the other, and keeps state.
+    """Return the build function of an operator that processes one whole epoch after the other, and keeps state.
 
     ``owners`` is as for `OperatorContext.keyed_state`.
     """
@@ -55,7 +54,7 @@ def _rows_by_key(keys: Keys, batches: list[Batch], order: Order | None) -> dict[
 
 @dataclass(frozen=True, slots=True)
 class Accumulation:
-    """Adds records to the states of their keys, and has the states that changed as results."""
+    """Adds records to the states of their keys; the changed states are the results."""
 
     fold: KeyFold
 
@@ -77,9 +76,9 @@ class StatefulMap:
 
     Attributes:
         keys: how keys are found.
-        start: makes the state of a key.
+        start: makes the initial state of a key.
         step: processes a record.
-        order: the order of a key's records within an epoch; None if they may come in any.
+        order: the order of a key's records within an epoch; None for any.
     """
 
     keys: Keys
@@ -88,7 +87,7 @@ class StatefulMap:
     order: Order | None
 
     def process(self, kept: Kept, batches: list[Batch]) -> Batch:
-        """Return the result of each record. A state that is None is forgotten."""
+        """Return the result of each record; the state None is forgotten."""
         results: list[Any] = []
         for key, rows in _rows_by_key(self.keys, batches, self.order).items():
             state = kept.get(key)  # None is never kept

@@ -1,6 +1,6 @@
 """Picks from the records of a batch: each once, the greatest, the first of each key, a sample.
 
-What is picked is a batch of the same kind, and does not depend on how the records came.
+A pick is a batch of the same kind, and does not depend on the order of the records.
 """
 
 from collections.abc import Iterable
@@ -29,12 +29,9 @@ _STEPS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1))
 
 
 def distinct_records(batch: Batch) -> Batch:
-    """Return each of the records of a batch once.
+    """Return each record of a batch once; raise TypeError if one cannot be hashed.
 
-    Records are equal as Python has it, and rows where all their columns are; NaN is equal to itself, as None is.
-
-    Raises:
-        TypeError: a record cannot be hashed.
+    Records are equal as in Python, rows if all their columns are; NaN equals itself, as None does.
 
     >>> distinct_records(["a", "b", "a"]), distinct_records([{"n": 1}, {"n": 1}])
     (['a', 'b'], [{'n': 1}])
@@ -97,7 +94,7 @@ class TopK:
     order: Order
 
     def pick(self, batch: Batch) -> Batch:
-        """Return what is picked of a batch, in order, each key by itself."""
+        """Return the picked records in order, each key's together."""
         if self.keys is None:
             return self.order.sorted(batch, self.k)
         if self.order.uses_columns(batch):
@@ -125,7 +122,6 @@ class TopK:
 
 
 def _first_rows(numbers: "npt.NDArray[np.int64]", k: int) -> "npt.NDArray[np.int64]":
-    """Return the places of the first ``k`` of each number, those of one number together and in order."""
     import numpy as np
 
     by_number = np.argsort(numbers, kind="stable")
@@ -136,7 +132,7 @@ def _first_rows(numbers: "npt.NDArray[np.int64]", k: int) -> "npt.NDArray[np.int
 
 @dataclass(frozen=True, slots=True)
 class FirstOfEach:
-    """Lets the first record of each key pass, of all epochs; of several in one epoch, the first in an order.
+    """Lets the first record of each key pass, over all epochs; within an epoch, the first in an order.
 
     Attributes:
         keys: how keys are found.
@@ -147,7 +143,7 @@ class FirstOfEach:
     order: Order | None
 
     def process(self, kept: dict[Any, Any], batches: list[Batch]) -> Batch:
-        """Return the first record of each key that has had none before."""
+        """Return the first record of each new key."""
         batch = self.pick(joined(batches))
         new = {key: place for place, key in enumerate(self.keys.hashable(batch)) if key not in kept}
         kept.update(dict.fromkeys(new))
@@ -166,7 +162,7 @@ class FirstOfEach:
 
 @dataclass(frozen=True, slots=True)
 class Sampler:
-    """Picks a share of the records by the hash of the record or its key, and by a seed, on every worker alike.
+    """Picks a share of the records by a hash of record or key and by a seed, alike on every worker.
 
     Source: SplitMix64 of "Fast splittable pseudorandom number generators" (OOPSLA 2014) mixes hash and seed.
 
@@ -179,7 +175,7 @@ class Sampler:
     keys: Keys | None
 
     def pick(self, batch: Batch) -> Batch:
-        """Return the records that are chosen, in order."""
+        """Return the chosen records, in order."""
         import numpy as np
 
         mixed = self._hashes(batch) + np.uint64(stable_hash(self.seed))

@@ -16,9 +16,9 @@ from tidewheel.runtime.worker.ports import InputPort, OutputPort, running_input,
 
 
 def build_state_by_substream(step: EpochStep) -> Build:
-    """Return the build function of an operator that processes the complete epochs of each substream by themselves.
+    """Return the build function of an operator that processes the complete epochs of each substream separately.
 
-    What it keeps of a substream is dropped once that has ended and its last epoch was processed.
+    It drops the state of a substream when that has ended and its last epoch is processed.
     """
     return lambda context: _Share(context, step).schedule
 
@@ -37,7 +37,6 @@ class _Share:
         self._notificator = context.notificator()
 
     def schedule(self, input: InputPort, output: OutputPort) -> None:
-        """Take in records and ends, and process what is complete."""
         for lent, batch in input:
             place = lent.time, lent.label
             if place not in self._epochs:
@@ -56,7 +55,6 @@ class _Share:
             self._count(token.key)
 
     def _count(self, key: Any) -> None:
-        """Count an epoch as processed, and drop what is kept if it was the last."""
         self._waiting[key] -= 1
         if not self._waiting[key]:
             del self._waiting[key]
@@ -97,7 +95,6 @@ def build_collect(result: Callable[[Any, list[Any]], Any]) -> Build:
 
 
 def _by_key(lent: LentToken, rows: list[Any]) -> Iterator[tuple[LentToken, list[Any]]]:
-    """Yield the records of each substream of a message, with the token that is lent for them."""
     label = lent.label
     if not isinstance(label, MixedLabel):
         yield lent, rows
@@ -107,7 +104,6 @@ def _by_key(lent: LentToken, rows: list[Any]) -> Iterator[tuple[LentToken, list[
 
 
 def _collect(collected: Collected, tokens: Notificator, lent: LentToken, rows: list[Any], output: OutputPort) -> None:
-    """Add records to those of their substream, and keep the token of the latest time of them."""
     label = lent.label
     if not isinstance(label, tuple):
         return  # of no substream, as can be where streams are joined

@@ -1,8 +1,7 @@
 """Interval joins: pairs of records with equal keys whose event times lie near each other, over all epochs.
 
-A record is kept as long as one with which it makes a pair may come and be in time: until the other side's watermark has
-passed all that it waits for. So a record in time meets every partner that is in time; only one that comes after its own
-side's watermark has passed it is late, and is not paired.
+A record is kept while a partner in time may still come: until the other side's watermark has passed all its partners.
+So a record in time meets every partner in time; a record behind its own side's watermark is late, and is not paired.
 
 Source: Flink's interval join.
 """
@@ -32,14 +31,14 @@ _FEW_RECORDS = 1024
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """How far after a record its partners may happen, before it if negative; both ends are within."""
+    """How far after a record its partners may happen, negative before it, both ends included."""
 
     lower: Duration
     upper: Duration
 
 
 def make_interval(name: str, within: object, lateness: object) -> Interval:
-    """Return the interval; raise GraphError if it is none, or ``lateness`` does not go with it."""
+    """Return the interval; raise GraphError if it is none, or ``lateness`` does not fit it."""
     if not (isinstance(within, tuple) and len(within) == 2):
         raise GraphError(f"operator {name!r}: within is (lower, upper), two distances in time, not {within!r}")
     for end in within:
@@ -60,12 +59,11 @@ def make_interval(name: str, within: object, lateness: object) -> Interval:
 
 @dataclass(slots=True)
 class TimedRecords:
-    """The timed records of one side that are still needed, by key, each key's in order of event time.
+    """The timed records of one side that may still have partners, by key, in order of event time.
 
     Attributes:
-        by_key: the records.
-        count: how many there are.
-        needed: how many were needed when that was last looked at.
+        count: the number of records.
+        needed: how many the last check still needed.
     """
 
     by_key: Groups
@@ -86,7 +84,7 @@ class TimedRecords:
     def drop_before(self, bound: Any, position: Callable[[TimedRecord], Any]) -> None:
         """Drop the records whose ``position``, which grows with event time, lies before ``bound``.
 
-        That is only done when there may be twice as many as were needed last, so it costs O(log n) a record that comes.
+        It waits until the records may have doubled since the last check, so it costs O(log n) a record.
         """
         if self.count < 2 * self.needed + _FEW_RECORDS:
             return
@@ -99,7 +97,7 @@ class TimedRecords:
 
 @dataclass(slots=True)
 class Kept:
-    """What an interval join keeps of earlier epochs, for each side: what is needed and the watermark."""
+    """An interval join's state: for each side the needed records and the watermark."""
 
     lefts: Any
     rights: Any
@@ -114,16 +112,16 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class IntervalJoin:
-    """Pairs timed records epoch by epoch. O(log n) for each new one among the n that are kept of its key.
+    """Pairs timed records epoch by epoch. A new record costs O(log n) among its key's n kept records.
 
-    Its inputs are the timed records of both sides, and after them the greatest event times of both on all workers.
+    The inputs are the timed records of both sides, then both sides' greatest event times on all workers.
     """
 
     interval: Interval
     lateness: Duration | None
 
     def keep(self, context: OperatorContext) -> Kept:
-        """Return what is kept from one epoch to the next."""
+        """Return the state that lasts from epoch to epoch."""
         lefts, rights = (TimedRecords(context.keyed_state(name)) for name in ("lefts", "rights"))
         made = everywhere(Watermark.merge)
         names = ("watermark", "other watermark")
@@ -131,7 +129,7 @@ class IntervalJoin:
         return Kept(lefts, rights, *watermarks)
 
     def process(self, kept: Kept, batches: list[list[Batch]], token: object) -> Sequence[list[Batch]]:
-        """Return the pairs that an epoch brings, and what is late on both sides."""
+        """Return the new pairs of an epoch, and the late records of both sides."""
         new_lefts, late = _in_time(batches[0], kept.watermark.value)
         new_rights, other_late = _in_time(batches[1], kept.other_watermark.value)
         found = self._with_lefts(kept.lefts.by_key, new_rights)
@@ -147,7 +145,7 @@ class IntervalJoin:
 
     @staticmethod
     def compare_keys(kept: Kept, unlike_keys: UnlikeKeys) -> None:
-        """Compare some keys of what is kept of both sides."""
+        """Compare some keys of both sides' kept records."""
         unlike_keys.compare(kept.lefts.by_key, kept.rights.by_key)
 
     def _with_rights(self, new: Groups, kept: Groups) -> list[Pair]:
@@ -173,13 +171,12 @@ class IntervalJoin:
 
     @property
     def _shifts(self) -> tuple[Callable[[TimedRecord], Any], Callable[[TimedRecord], Any]]:
-        """The event times from which on and up to which a record on the left has partners."""
         lower, upper = self.interval.lower, self.interval.upper
         return lambda timed: timed[1] + lower, lambda timed: timed[1] + upper
 
 
 def _in_time(batches: list[list[TimedRecord]], watermark: Any) -> tuple[Groups, list[Any]]:
-    """Return the records that are in time, without those whose keys match nothing, by key; and the late ones."""
+    """Return the records in time by key, without keys that match nothing; and the late records."""
     timed = list(chain.from_iterable(batches))
     late: list[Any] = []
     if watermark is not None:

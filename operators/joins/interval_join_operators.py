@@ -1,6 +1,6 @@
 """The operator that joins records by key and event time.
 
-The event times of both sides are read where they are, told to all workers, and brought to the join.
+Each worker reads the event times of its records and tells all workers the greatest.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -43,8 +43,7 @@ class IntervalJoined(Generic[Result, Record, Other]):
 
     Attributes:
         results: the result of each pair, at the later of the two epochs.
-        late: this side's records that came too late to be paired, and those too far ahead, at the epoch with which they
-            came.
+        late: this side's records that came too late or too far ahead to be paired, at the epoch with which they came.
         other_late: those of the other side.
     """
 
@@ -109,33 +108,34 @@ class IntervalJoinOperators(StreamBase[Record]):
     ) -> IntervalJoined[Any, Any, Any]:
         """Pair records with equal keys that happened near each other, whichever epochs they are of.
 
-        A pair has ``at(record) + lower <= other_at(partner) <= at(record) + upper`` and comes once, at the later of the
-        two epochs. When an epoch is complete, each side has a watermark: its greatest event time in all epochs up to
-        then, on any worker, less ``lateness``. A record of a later epoch that happened before its own side's watermark
-        is late: it is not paired, and comes out of ``late`` or ``other_late``. All others meet all their partners, and
-        are kept until the other side's watermark has passed the last of these. Keys and results are those of `join`.
+        A pair has ``at(record) + lower <= other_at(partner) <= at(record) + upper`` and comes once, at the later epoch.
+        When an epoch completes, each side has a watermark: its greatest event time so far, on any worker, less
+        ``lateness``. A record of a later epoch behind its own side's watermark is late and goes to ``late`` or
+        ``other_late``. All others meet all their partners, and are kept until the other side's watermark has passed the
+        last of these. Keys and results are those of `join`.
 
         Args:
             other: the other side, of the same scope.
             on: the key of this side's records: a function, or the name or names of columns.
-            other_on: of the other side's; the same as ``on`` by default.
-            at: when a record of this side happened: a function of it or the name of a column. It is a number, a
-                datetime or a timedelta; columns may also have dates.
-            other_at: when one of the other side did; the same as ``at`` by default.
-            within: (lower, upper), how long after a record its partners happen; negative before it. Timedeltas where
-                times are no numbers.
-            lateness: how far records may come after later ones of their side and still be in time; 0 by default.
-            at_most_ahead: how far ahead of the clock a record may have happened, as for `window`; one that is farther
-                is not paired, and comes out with the late ones of its side.
+            other_on: the key of the other side's; ``on`` by default.
+            at: the event time of this side's records: a function, or the name of a column. It is a number, a datetime
+                or a timedelta; columns may also have dates.
+            other_at: the event time of the other side's; ``at`` by default.
+            within: (lower, upper), how long after a record its partners happen, negative before it; timedeltas unless
+                times are numbers.
+            lateness: how much later than newer records of their side records may come and still be in time; 0 by
+                default.
+            at_most_ahead: how far ahead of the clock a record may have happened, as for `window`; one farther ahead
+                goes to the late ones.
             clock: returns the present as an event time, as for `window`.
-            suffix: is put behind the names of the other's columns that this side has too; without it that is an error.
-            name: what errors, statistics and drawings call it.
+            suffix: appended to those names of the other's columns that this side has too; without it they are an error.
+            name: the operator's name.
 
         Raises:
-            GraphError: an argument cannot be used, or the stream is in a loop, where times are in no order.
+            GraphError: an argument cannot be used, or the stream is in a loop, where times have no order.
 
-        For functions O(log n) for each record among the n that are kept of its key. For tables O(n log n) an epoch,
-        with n rows that are new or kept.
+        For functions O(log n) for each record among the n kept ones of its key. For tables O(n log n) an epoch, with n
+        new or kept rows.
 
         Source: Flink's interval join.
 
@@ -186,7 +186,7 @@ def _builds(
     suffix: str,
     schemas: "Sequence[pa.Schema | None]",
 ) -> "tuple[list[Build], list[pa.Schema | None]]":
-    """Return the builds of the operators that read both sides, and of the join; and the schemas of its outputs.
+    """Return the builds of the operators that read both sides, and of the join, and the schemas of its outputs.
 
     Raises:
         GraphError: the columns cannot be joined.

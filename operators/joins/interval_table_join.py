@@ -1,8 +1,7 @@
-"""Interval joins by names of columns, of Arrow tables.
+"""Interval joins of Arrow tables by names of columns.
 
-Event times of whole columns are compared, and moved by distances, without ever going round: NumPy wraps integers that
-get too large, and times of nanoseconds have room for 292 years from 1970 only. So single instants and distances are
-Python's: numbers, or for timestamps, dates and durations whole nanoseconds.
+NumPy wraps integers that get too large, and nanosecond times reach only 292 years from 1970; arithmetic here never
+wraps. So single instants and distances are Python's: numbers, or whole nanoseconds for timestamps, dates and durations.
 """
 
 import math
@@ -38,7 +37,7 @@ _LEAST, _MOST = -(2**63), 2**63 - 1
 
 
 class TimedTable(NamedTuple):
-    """Rows, and the event time of each as NumPy has it."""
+    """Rows with their event times as NumPy has them."""
 
     rows: "pa.Table"
     times: "npt.NDArray[Any]"
@@ -49,17 +48,14 @@ class TimedTable(NamedTuple):
 
 
 def timed_table(rows: "pa.Table", at: str, length: Duration) -> TimedTable:
-    """Return the rows with the event times that column ``at`` has.
+    """Return the rows with the event times of column ``at``.
 
-    Args:
-        rows: the rows.
-        at: the column: of numbers, or if ``length`` is a timedelta of timestamps, dates or durations.
-        length: some duration that is to be added to event times.
+    These are numbers, or timestamps, dates or durations if ``length`` is a timedelta.
 
     Raises:
         KeyError: there is no such column.
         ValueError: an event time is null, NaN or infinite, or an integer beyond int64.
-        TypeError: it is of another type.
+        TypeError: an event time is of another type.
     """
     import numpy as np
     import pyarrow as pa
@@ -89,7 +85,7 @@ def timed_table(rows: "pa.Table", at: str, length: Duration) -> TimedTable:
 
 
 def read_table(at: str, length: Duration, limit: AheadLimit, batch: Batch) -> ReadTimes:
-    """Return a batch as a table, the greatest of its event times, and the rows too far ahead; see `timed_table`."""
+    """Return a batch as a table, its greatest event time, and the rows too far ahead; see `timed_table`."""
     timed = timed_table(as_table(batch), at, length)
     latest = _latest(limit, timed.times, has_zone=getattr(timed.rows.column(at).type, "tz", None) is not None)
     none = timed.rows.slice(0, 0)
@@ -101,7 +97,6 @@ def read_table(at: str, length: Duration, limit: AheadLimit, batch: Batch) -> Re
 
 
 def _latest(limit: AheadLimit, times: "Times", *, has_zone: bool) -> Number | None:
-    """Return the latest event time that is not too far ahead, as a number; None if there is none."""
     if times.dtype.kind == "M":
         begin = datetime(1970, 1, 1, tzinfo=UTC if has_zone else None)
         latest = limit.latest(begin)
@@ -112,9 +107,9 @@ def _latest(limit: AheadLimit, times: "Times", *, has_zone: bool) -> Number | No
 
 @dataclass(frozen=True, slots=True)
 class IntervalTableJoin:
-    """Pairs rows epoch by epoch; O(n log n) an epoch in the rows that are new or kept.
+    """Pairs rows epoch by epoch; O(n log n) an epoch in the new or kept rows.
 
-    Its inputs are the tables of both sides, and after them the greatest event times of both on all workers.
+    The inputs are the tables of both sides, then both sides' greatest event times on all workers.
 
     Attributes:
         columns: what the result is made of.
@@ -129,11 +124,11 @@ class IntervalTableJoin:
     lateness: Duration | None
 
     def keep(self, context: OperatorContext) -> Kept:
-        """Return what is kept from one epoch to the next."""
+        """Return the state that lasts from epoch to epoch."""
         return Division(self.split, self.merge).state(context, "kept", self.start)
 
     def start(self) -> Kept:
-        """Return what is kept before the first epoch: no rows of either side."""
+        """Return the initial state: no rows of either side."""
         lateness = None if self.lateness is None else distance(self.lateness)
         return Kept(None, None, Watermark(lateness), Watermark(lateness))
 
@@ -150,18 +145,18 @@ class IntervalTableJoin:
 
     @staticmethod
     def merge(one: Kept, other: Kept) -> Kept:
-        """Return the rows of two workers, with the watermarks that are behind."""
+        """Return the rows of two workers, with the lesser watermarks."""
         lefts, rights = _both(one.lefts, other.lefts), _both(one.rights, other.rights)
         watermark = one.watermark.merge(other.watermark)
         return Kept(lefts, rights, watermark, one.other_watermark.merge(other.other_watermark))
 
     @property
     def pacts(self) -> list[Pact]:
-        """How the rows of both sides would go to the workers that own their keys."""
+        """The pacts of both sides by their keys."""
         return [Exchange(key) for key in self.columns.keys.exchanges if key is not None]
 
     def process(self, kept: Kept, batches: list[list[Batch]], token: object) -> Sequence[list[Batch]]:
-        """Return the rows that an epoch brings, and what is late on both sides."""
+        """Return the joined rows of an epoch, and the late rows of both sides."""
         left, late = self._in_time(batches[0], self.at[0], kept.watermark.value)
         right, other_late = self._in_time(batches[1], self.at[1], kept.other_watermark.value)
         found = self._join(kept.lefts, right)
@@ -178,7 +173,7 @@ class IntervalTableJoin:
         return found, late, other_late
 
     def compare_keys(self, kept: Kept, unlike_keys: UnlikeKeys) -> None:
-        """Compare some keys of what is kept of both sides."""
+        """Compare some keys of both sides' kept rows."""
         left, right = (None if side is None else side.rows for side in (kept.lefts, kept.rights))
         unlike_keys.compare_tables(self.columns.keys, left, right)
 
@@ -203,7 +198,6 @@ class IntervalTableJoin:
 
 
 def _both(one: TimedTable | None, other: TimedTable | None) -> TimedTable | None:
-    """Return the rows of both."""
     if one is None or other is None:
         return other if one is None else one
     import numpy as np
@@ -221,9 +215,9 @@ def _check_zones(left: "pa.ChunkedArray", right: "pa.ChunkedArray") -> None:
 
 
 class Bounds(NamedTuple):
-    """From when and up to when each row on the left has partners, and when those on the right happened.
+    """For each row on the left the first and last event time of its partners, and the event times on the right.
 
-    All three can be sorted together.
+    All three have one type, so they sort together.
     """
 
     lows: "Times"
@@ -255,14 +249,14 @@ def are_before(times: "Times", instant: Number) -> "npt.NDArray[Any]":
 
 
 def reach(times: "Times", farthest: Number, instant: Number) -> "npt.NDArray[Any]":
-    """Tell which times would, moved by ``farthest``, not be before ``instant``."""
+    """Tell which times, moved by ``farthest``, are not before ``instant``."""
     if times.dtype.kind == "f" or isinstance(farthest, float) or isinstance(instant, float):
         return times + float(farthest) >= instant
     return ~are_before(times, instant - farthest)
 
 
 def bounds(times: "Times", lower: Number, upper: Number, instants: "Times") -> Bounds:
-    """Return the times moved by ``lower`` and by ``upper``, and ``instants``; there is one of both at least.
+    """Return the times moved by ``lower`` and by ``upper``, and ``instants``; neither is empty.
 
     >>> import numpy as np
     >>> bounds(np.array([5]), -(2**63), 2**70, np.array([1, 9]))
@@ -282,7 +276,7 @@ def bounds(times: "Times", lower: Number, upper: Number, instants: "Times") -> B
 
 
 def _tick(times: "Times") -> int:
-    """Return how many nanoseconds a time's unit has; 1 for numbers."""
+    """Return the nanoseconds of a time's unit; 1 for numbers."""
     import numpy as np
 
     return _NANOSECONDS[np.datetime_data(times.dtype)[0]] if times.dtype.kind in "mM" else 1
@@ -293,7 +287,7 @@ def _ticks(times: "Times") -> "Times":
 
 
 def _in_units(times: "Times", unit: int) -> "Times":
-    """Return times as whole numbers of some nanoseconds, of Python's if NumPy's are too small."""
+    """Return times as multiples of ``unit``, as Python's integers if NumPy's are too small."""
     factor, ticks = _tick(times) // unit, _ticks(times)
     if factor > 1 and max(-int(ticks.min()), int(ticks.max())) * factor > _MOST:
         ticks = ticks.astype(object)

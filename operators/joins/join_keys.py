@@ -1,7 +1,7 @@
-"""Keys of joins: how they are found, and which of them match nothing.
+"""Keys of joins: how they are found, and which match nothing.
 
-As in SQL, a key that is None matches nothing, not even None; nor does NaN, nor a tuple with either of them in it. Other
-keys match where Python holds them equal: ``1``, ``1.0`` and ``True`` are one key.
+As in SQL, None matches nothing, not even None; nor does NaN, nor a tuple with either. Other keys match where Python
+holds them equal: ``1``, ``1.0`` and ``True`` are one key.
 """
 
 from typing import Any, NamedTuple, TypeAlias
@@ -18,7 +18,7 @@ _PLAIN = frozenset({int, str, bool, bytes})
 
 
 class JoinKeys(NamedTuple):
-    """How the keys of both sides are found: by functions of a record, or by names of equally many columns."""
+    """How the keys of both sides are found: by functions of a record, or by equally many names of columns."""
 
     left: Keys
     right: Keys
@@ -35,10 +35,10 @@ class JoinKeys(NamedTuple):
 
 
 def make_keys(name: str, key: Key, other_key: Key | None, suffix: str = "") -> JoinKeys:
-    """Return the keys of both sides, those of the other by ``key`` too if ``other_key`` is None.
+    """Return the keys of both sides; ``key`` serves both if ``other_key`` is None.
 
     Raises:
-        GraphError: one is no key, they do not fit together, or there is a ``suffix`` where they are no columns.
+        GraphError: one is no key, they do not fit together, or there is a ``suffix`` without columns.
     """
     left, right = (Keys.checked(name, side) for side in (key, key if other_key is None else other_key))
     if callable(left.key) != callable(right.key):
@@ -67,7 +67,7 @@ def matches_nothing(key: Any) -> bool:
 
 
 def split_off_unmatchable(groups: Groups) -> list[Any]:
-    """Take the keys that match nothing out of ``groups``; return their records."""
+    """Remove the keys that match nothing from ``groups``; return their records."""
     if _PLAIN.issuperset(map(type, groups)):
         return []
     return [record for key in [key for key in groups if matches_nothing(key)] for record in groups.pop(key)]

@@ -100,26 +100,25 @@ class JoinOperators(StreamBase[Record]):
         suffix: str = "",
         name: str = "join",
     ) -> "Stream[Any]":
-        """Pair the records of each epoch whose keys are equal with those of ``other``, in no particular order.
+        """Pair the records of each epoch with those of ``other`` that have equal keys, in no particular order.
 
-        With functions of a record the result is pairs (this side's record, the other's). With names of columns both
-        sides are Arrow tables or structured arrays, and the result is a table. It has this side's columns, the key
-        among them, then the other's without its key. A schema (`with_schema`) tells the columns of a side, else its
-        first row, in an epoch at or before. Until then a left, right or outer join leaves out the columns that it would
-        fill with nulls.
+        With functions of a record the results are pairs (this side's record, the other's). With names of columns both
+        sides are Arrow tables or structured arrays, and so is the result: this side's columns, then the other's without
+        its key. A side's columns are known from its schema (`with_schema`) or its first row, at this epoch or before.
+        Until then a left, right or outer join leaves out the columns that it would fill with nulls.
 
-        As in SQL a key that is None, null or NaN matches nothing, and nor does a tuple with such a part. Other keys
-        match if Python holds them equal, whatever their types. A warning says if the first keys of both sides are of
-        types whose values are never equal, such as 1 and "1". Works in loops, where an epoch is a round.
+        As in SQL, None, null and NaN match nothing, nor does a tuple with one of them. Other keys match if Python holds
+        them equal, whatever their types. A warning says if the first keys of both sides can never be equal, such as 1
+        and "1". In a loop each round is an epoch.
 
         Args:
             other: the other side, of the same scope.
             on: the key of this side's records: a function, or the name or names of columns.
-            other_on: of the other side's; the same as ``on`` by default.
+            other_on: the key of the other side's; ``on`` by default.
             how: which records without a partner are kept, with None or nulls in its place: none ("inner"), this side's
                 ("left"), the other's ("right") or both ("outer").
-            suffix: is put behind the names of the other's columns that this side has too; without it that is an error.
-            name: what errors, statistics and drawings call it.
+            suffix: appended to those names of the other's columns that this side has too; without it they are an error.
+            name: the operator's name.
 
         Raises:
             GraphError: an argument cannot be used.
@@ -182,22 +181,22 @@ class JoinOperators(StreamBase[Record]):
         suffix: str = "",
         name: str = "join_across_epochs",
     ) -> "Stream[Any]":
-        """Pair records whose keys are equal, whichever epochs they are of: each pair once, at the later of the two.
+        """Pair records with equal keys, whichever epochs they are of: each pair once, at the later epoch.
 
-        Keys and results are those of `join`. All records are kept until the dataflow ends, and so is the memory they
-        take; `interval_join` keeps those that can still have partners.
+        Keys and results are those of `join`. All records are kept until the dataflow ends; `interval_join` keeps only
+        those that can still have partners.
 
         Args:
             other: the other side, of the same scope.
             on: the key of this side's records: a function, or the name or names of columns.
-            other_on: of the other side's; the same as ``on`` by default.
-            suffix: is put behind the names of the other's columns that this side has too; without it that is an error.
-            name: what errors, statistics and drawings call it.
+            other_on: the key of the other side's; ``on`` by default.
+            suffix: appended to those names of the other's columns that this side has too; without it they are an error.
+            name: the operator's name.
 
         Raises:
-            GraphError: an argument cannot be used, or the stream is in a loop, where times are in no order.
+            GraphError: an argument cannot be used, or the stream is in a loop, where times have no order.
 
-        An epoch costs time by its own records and pairs, for tables with a factor of O(log n) of all that are kept.
+        An epoch costs time by its own records and pairs, for tables times O(log n) in all kept rows.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("follow")
@@ -233,17 +232,16 @@ class JoinOperators(StreamBase[Record]):
         *,
         name: str = "cogroup",
     ) -> "Stream[tuple[KeyValue, list[Record], list[Other]]]":
-        """Gather the records of each epoch by key: (key, this side's, the other's) for each key that either has.
+        """Gather the records of each epoch by key: (key, this side's, the other's) for each key of either side.
 
-        The lists, one of which may be empty, are in no particular order, and nor are the keys. None is a key like
-        others here, and so is NaN. Works in loops, where an epoch is a round.
+        Keys and lists, one of which may be empty, are in no particular order. None and NaN are keys like others. In a
+        loop each round is an epoch.
 
         Args:
             other: the other side, of the same scope.
-            on: the key of this side's records: a function, or the name or names of columns; rows of Arrow become
-                dicts.
-            other_on: of the other side's; the same as ``on`` by default.
-            name: what errors, statistics and drawings call it.
+            on: the key of this side's records: a function, or the name or names of columns; rows of Arrow become dicts.
+            other_on: the key of the other side's; ``on`` by default.
+            name: the operator's name.
 
         Raises:
             GraphError: an argument cannot be used.
@@ -266,20 +264,20 @@ class JoinOperators(StreamBase[Record]):
     def merge(
         self, *others: "Stream[Record]", by: Callable[[Record], Any] | str | tuple[str, ...], name: str = "merge"
     ) -> "Stream[Record]":
-        """Bring the records of all streams into one order: each epoch is one sorted batch, all on worker 0.
+        """Merge all streams in order: each epoch is one sorted batch on worker 0.
 
-        Epochs come one after the other, so what comes out is in order of (epoch, ``by``), the stream, and the content
-        of records. Records that were sorted by time before they were cut into epochs are so again.
+        The order is (epoch, ``by``), then the stream, then the content of records. Epochs that were cut from records
+        sorted by time come out sorted by time.
 
         Args:
             others: the other streams, of the same scope and with the same kind of records.
-            by: what is compared: a function of a record, or the name or names of columns.
-            name: what errors, statistics and drawings call it.
+            by: the sort key: a function of a record, or the name or names of columns.
+            name: the operator's name.
 
         Raises:
             GraphError: an argument cannot be used.
 
-        One worker holds a whole epoch and sorts it, in O(n log n).
+        Worker 0 holds a whole epoch and sorts it, in O(n log n).
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("one log")

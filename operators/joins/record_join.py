@@ -1,4 +1,4 @@
-"""Joins of records by key, in dicts: pairs of an epoch or of all epochs, and groups with the records of both sides."""
+"""Joins of records by key, in dicts: pairs within an epoch or across epochs, and groups of both sides."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
@@ -20,7 +20,7 @@ _Kept: TypeAlias = tuple[Groups, Groups, UnlikeKeys]
 
 
 def build_pair_join(keys: JoinKeys, how: How) -> Build:
-    """Return the build function of an operator that pairs the records of each epoch whose keys are equal.
+    """Return the build function of an operator that pairs each epoch's records with equal keys.
 
     Linear in records and pairs.
     """
@@ -41,9 +41,9 @@ def build_pair_join(keys: JoinKeys, how: How) -> Build:
 
 
 def build_pair_join_across_epochs(keys: JoinKeys) -> Build:
-    """Return the build function of an operator that pairs an epoch's records with each other and with all before.
+    """Return the build function of an operator that pairs new records with each other and with all earlier ones.
 
-    Linear in what is new.
+    Linear in the new records and pairs.
     """
 
     def process(kept: _Kept, batches: list[list[Batch]], token: object) -> Sequence[list[Batch]]:
@@ -63,7 +63,10 @@ def build_pair_join_across_epochs(keys: JoinKeys) -> Build:
 
 
 def build_cogroup(keys: JoinKeys) -> Build:
-    """Return the build function of an operator that gathers the records of each epoch by key on both sides. Linear."""
+    """Return the build function of an operator that gathers each epoch's records of both sides by key.
+
+    Linear in records.
+    """
 
     def process(kept: UnlikeKeys, batches: list[list[Batch]], token: object) -> Sequence[list[Batch]]:
         lefts, rights = _grouped(batches, keys)
@@ -75,7 +78,7 @@ def build_cogroup(keys: JoinKeys) -> Build:
 
 
 def pairs(lefts: Groups, rights: Groups) -> list[Pair]:
-    """Return the pairs of records whose keys are equal. Linear in the side with fewer keys and in the result.
+    """Return the pairs of records with equal keys. Linear in the side with fewer keys and in the result.
 
     >>> pairs({1: ["a"], 2: ["b"]}, {2: ["x", "y"], 3: ["z"]})
     [('b', 'x'), ('b', 'y')]
@@ -85,12 +88,10 @@ def pairs(lefts: Groups, rights: Groups) -> list[Pair]:
 
 
 def _matchable(batches: list[list[Batch]], keys: JoinKeys) -> list[tuple[Groups, list[Any]]]:
-    """Return, for both sides, the records by key, and those whose keys match nothing."""
     return [(groups, split_off_unmatchable(groups)) for groups in _grouped(batches, keys)]
 
 
 def _grouped(batches: list[list[Batch]], keys: JoinKeys) -> list[Groups]:
-    """Return, for both sides, all records by key, as Python objects: dicts if keys stand in columns."""
     if keys.are_columns:
         batches = [[as_table(batch) if is_numpy(batch) else batch for batch in side] for side in batches]
     rows = [[record for batch in side for record in records(batch)] for side in batches]

@@ -1,10 +1,10 @@
-"""Rows found again by key: tables of earlier epochs, sorted by the hashes of their keys.
+"""Tables of earlier epochs, sorted by the hashes of their keys, in which rows are found by key.
 
-Each epoch adds a sorted table, and two of about the same size become one: there are few of them, and a row is sorted
-anew O(log n) times. Looking up some rows costs a binary search in each table, however many rows there are.
+Each epoch adds a sorted table, and two of similar size are merged: tables stay few, and each row is sorted O(log n)
+times. A look-up is a binary search in each table.
 
-Source: the log-structured merge tree (O'Neil et al., 1996), and the arrangements of differential dataflow that it leads
-to (McSherry et al., "Shared Arrangements", VLDB 2020).
+Source: the log-structured merge tree (O'Neil et al., 1996), and the arrangements of McSherry et al., "Shared
+Arrangements" (VLDB 2020).
 """
 
 from collections.abc import Iterator
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 
 class SortedTable(NamedTuple):
-    """Rows in order of the hashes of their keys, without those whose keys match nothing."""
+    """Rows in order of the hashes of their keys, without those that match nothing."""
 
     hashes: "npt.NDArray[np.uint64]"
     rows: "pa.Table"
 
 
 def sort_by_key(table: "pa.Table", keys: Keys) -> SortedTable:
-    """Return the rows of ``table`` in order of the hashes of their keys, which stand in columns."""
+    """Return the rows of ``table`` in order of the hashes of their keys."""
     import pyarrow.compute as pc
 
     for name in keys.names:
@@ -51,14 +51,14 @@ def sort_by_key(table: "pa.Table", keys: Keys) -> SortedTable:
 
 @dataclass(slots=True)
 class TableIndex:
-    """All rows that were added, by their keys, which stand in columns."""
+    """All added rows by their keys, which stand in columns."""
 
     keys: Keys
     tables: list[SortedTable] = field(default_factory=list)
 
     @property
     def some_rows(self) -> "pa.Table | None":
-        """Some of the rows, None if there are none."""
+        """A table of the index; None if it is empty."""
         return self.tables[0].rows if self.tables else None
 
     def add(self, new: SortedTable) -> None:
@@ -84,7 +84,7 @@ class TableIndex:
         return self
 
     def match(self, wanted: SortedTable, keys: Keys) -> "Iterator[tuple[pa.Table, Matches]]":
-        """Yield tables with rows that have the keys of those in ``wanted``, which ``keys`` finds there.
+        """Yield tables with rows that have keys of ``wanted``.
 
         Each comes with the pairs (row of ``wanted``, row there).
         """
@@ -112,7 +112,7 @@ def _merged(one: SortedTable, other: SortedTable) -> SortedTable:
 
 
 def build_table_join_across_epochs(columns: JoinedColumns) -> Build:
-    """Return the build function of an operator that joins an epoch's tables with each other and with all before."""
+    """Return the build function of an operator that joins new tables with each other and with all earlier ones."""
     keys, other_keys = columns.keys
 
     def process(

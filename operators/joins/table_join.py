@@ -1,8 +1,7 @@
 """Joins of the tables of an epoch by names of columns.
 
-In an outer join a worker fills the columns of the other side with nulls, also if no row of it came here. So workers
-tell each other the columns of a stream: its schema goes to all workers at the first times at which there are rows, and
-at any time it is known or unknown everywhere.
+In an outer join a worker fills the other side's columns with nulls, even if none of its rows came to this worker. So
+the schema of a stream goes to all workers at the first times with rows; at any time, all workers or none know it.
 """
 
 from collections.abc import Sequence
@@ -31,12 +30,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class JoinedColumns:
-    """The columns of a result: this side's, then those of the other that are no keys.
+    """The columns of a result: this side's, then the other's without its keys.
 
     Attributes:
-        keys: the key columns; in the result they have this side's names.
-        suffix: what is put behind the names of the other side's columns that this side has too.
-        takes_either: whether a row may come from the other side alone, whose keys are in it then.
+        keys: the key columns, named as on this side.
+        suffix: appended to those names of the other side's columns that this side has too.
+        takes_either: whether a row may come from the other side alone, with its key.
     """
 
     keys: JoinKeys
@@ -63,7 +62,7 @@ class JoinedColumns:
         return pa.table(columns)
 
     def schema_of(self, operator: str, left: "pa.Schema | None", right: "pa.Schema | None") -> "pa.Schema | None":
-        """Return the schema that comes of those of both sides; None if one is not known.
+        """Return the schema of the result; None if one of both sides is not known.
 
         Raises:
             GraphError: a key is missing, keys cannot be compared, or both sides have a column of one name.
@@ -93,7 +92,6 @@ class JoinedColumns:
 
 
 def _either(name: str, left: "pa.ChunkedArray", other_name: str, right: "pa.ChunkedArray") -> "pa.ChunkedArray":
-    """Return the key of each row, from this side or else from the other."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -113,11 +111,8 @@ def _either(name: str, left: "pa.ChunkedArray", other_name: str, right: "pa.Chun
 def build_table_join(columns: JoinedColumns, how: How, promised: "Sequence[pa.Schema | None]", inputs: int) -> Build:
     """Return the build function of an operator that joins the tables of each epoch; O(n log n) in its rows.
 
-    Args:
-        columns: what the result is made of.
-        how: which rows without a partner are kept.
-        promised: the schemas of both sides, where they are known beforehand.
-        inputs: 2 for an inner join; else 4, the last two with the schemas that workers tell each other.
+    ``promised`` are the known schemas of both sides. An inner join has two inputs; the others have two more, with
+    schemas from other workers.
     """
 
     def process(
@@ -157,7 +152,6 @@ def _join(columns: JoinedColumns, how: How, left: "pa.Table | None", right: "pa.
 
 
 def _with_lonely(matches: Matches, how: How, lefts: int, rights: int) -> Matches:
-    """Add a pair with -1 for each row without a partner that is to be kept."""
     import numpy as np
 
     lonely_left = _missing(matches.left, lefts) if how in {"left", "outer"} else np.empty(0, np.int64)
@@ -178,18 +172,18 @@ def _missing(rows: Any, count: int) -> Any:
 
 @dataclass(slots=True)
 class KnownSchemas:
-    """The schemas of a stream by the least times from which on they are known.
+    """The schemas of a stream, by the least times from which they are known.
 
     Attributes:
-        promised: the schema that is known before anything has come, if there is one.
-        schemas: those that were learned.
+        promised: the schema known from the start, if any.
+        schemas: the learned schemas.
     """
 
     promised: "pa.Schema | None" = None
     schemas: "dict[Time, pa.Schema]" = field(default_factory=dict)
 
     def learn(self, domain: TimeDomain, time: Time, schema: "pa.Schema") -> bool:
-        """Take in that the stream has ``schema`` at ``time``; return whether that was not known."""
+        """Note that the stream has ``schema`` at ``time``; return whether that is new."""
         if self._at(domain, time) is not None:
             return False
         for later in [known for known in self.schemas if domain.less_equal(time, known)]:
@@ -198,12 +192,12 @@ class KnownSchemas:
         return True
 
     def merge(self, other: "KnownSchemas") -> "KnownSchemas":
-        """Take in what another worker knows."""
+        """Add the schemas that another worker knows."""
         self.schemas.update(other.schemas)
         return self
 
     def empty_table(self, domain: TimeDomain, time: Time) -> "pa.Table | None":
-        """Return a table without rows that has the columns known at ``time``, None if none are."""
+        """Return an empty table with the columns known at ``time``; None if none are."""
         schema = self._at(domain, time)
         return None if schema is None else as_table(schema.empty_table())
 
@@ -214,7 +208,7 @@ class KnownSchemas:
 
 
 def build_announce(domain: TimeDomain) -> Build:
-    """Return the build function of an operator that sends a stream's schema where those who listen do not know it."""
+    """Return the build function of an operator that sends a stream's schema to workers that do not know it."""
 
     def build(context: OperatorContext) -> Schedule:
         known = everywhere(KnownSchemas.merge).state(context, "known", KnownSchemas)

@@ -1,6 +1,6 @@
-"""The rows of two tables that belong together: keys as numbers, and the numbers matched by sorting.
+"""Matching rows of two tables: keys become numbers, which are matched by sorting.
 
-Arrow's own ``Table.join`` is no faster, takes no lists or structs along, tells 0.0 from -0.0 and knows no mixed keys.
+Arrow's ``Table.join`` is no faster, rejects lists and structs, tells 0.0 from -0.0 and has no mixed keys.
 """
 
 from collections.abc import Sequence
@@ -18,24 +18,23 @@ if TYPE_CHECKING:
 
 
 class Matches(NamedTuple):
-    """Pairs of rows that belong together: entry ``i`` of both is a pair."""
+    """Pairs of rows with equal keys: entry ``i`` of both is a pair."""
 
     left: "Numbers"
     right: "Numbers"
 
 
 class KeyNumbers(NamedTuple):
-    """The number of each row's key on both sides: equal for equal keys, -1 for those that match nothing."""
+    """The number of each row's key on both sides: equal for equal keys, -1 for keys that match nothing."""
 
     left: "Numbers"
     right: "Numbers"
 
 
 def number_keys(keys: JoinKeys, left: "pa.Table", right: "pa.Table") -> KeyNumbers:
-    """Return numbers from 0 for the keys of the rows of two tables, the same for keys that are equal.
+    """Return numbers from 0 for the keys of the rows of two tables, the same for equal keys.
 
-    Columns of one type, and of types with the same values, are vectorised; for others it costs a look-up in a dict for
-    each distinct value.
+    Columns of types with the same values are vectorised; others cost a dict look-up for each distinct value.
     """
     import numpy as np
     import pyarrow.compute as pc
@@ -50,7 +49,6 @@ def number_keys(keys: JoinKeys, left: "pa.Table", right: "pa.Table") -> KeyNumbe
 
 
 def _one_column(left: "pa.ChunkedArray", right: "pa.ChunkedArray") -> "pa.ChunkedArray":
-    """Return the keys on both sides as one column, with null for what matches nothing."""
     import pyarrow as pa
 
     left, right = _comparable(left), _comparable(right)
@@ -82,7 +80,6 @@ def _comparable(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
 
 
 def _indices(encoded: "pa.ChunkedArray") -> "Numbers":
-    """Return the places in the dictionary, which all chunks share, of all values; -1 for null."""
     import numpy as np
     import pyarrow.compute as pc
 
@@ -91,7 +88,6 @@ def _indices(encoded: "pa.ChunkedArray") -> "Numbers":
 
 
 def _number_values(left: "pa.ChunkedArray", right: "pa.ChunkedArray") -> KeyNumbers:
-    """Number the keys as Python holds them equal: 1, 1.0, Decimal(1)."""
     import numpy as np
 
     known: dict[Any, int] = {}
@@ -105,7 +101,7 @@ def _number_values(left: "pa.ChunkedArray", right: "pa.ChunkedArray") -> KeyNumb
 
 
 def have_same_keys(lefts: "Sequence[pa.ChunkedArray]", rights: "Sequence[pa.ChunkedArray]") -> "npt.NDArray[np.bool_]":
-    """Tell for each row of equally long columns whether its keys on both sides are equal, as in `number_keys`."""
+    """Tell for each row of equally long columns whether its keys are equal, as in `number_keys`."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -134,13 +130,9 @@ def match_equal(keys: KeyNumbers) -> Matches:
 
 
 def match_within(keys: KeyNumbers, lows: Any, highs: Any, instants: Any) -> Matches:
-    """Return the pairs of rows whose keys have the same number, and where ``low <= instant <= high``.
+    """Return the pairs of rows with equal keys and ``low <= instant <= high``.
 
-    Args:
-        keys: of the rows.
-        lows: for each row on the left, from where on; an array that can be sorted together with ``instants``.
-        highs: for each row on the left, up to where.
-        instants: for each row on the right.
+    ``lows`` and ``highs`` are of the rows on the left, ``instants`` of those on the right; all sort together.
     """
     import numpy as np
 
@@ -155,7 +147,7 @@ def match_within(keys: KeyNumbers, lows: Any, highs: Any, instants: Any) -> Matc
 
 
 def match_hashes(hashes: "npt.NDArray[np.uint64]", ordered: "npt.NDArray[np.uint64]") -> Matches:
-    """Return the pairs of places where a hash is in both; ``ordered`` is sorted."""
+    """Return the pairs of places of equal hashes; ``ordered`` is sorted."""
     import numpy as np
 
     starts = np.searchsorted(ordered, hashes)
@@ -167,7 +159,6 @@ def match_hashes(hashes: "npt.NDArray[np.uint64]", ordered: "npt.NDArray[np.uint
 
 
 def _spread(starts: "Numbers", counts: "Numbers", order: "Numbers | None") -> Matches:
-    """Return row ``i`` on the left with ``counts[i]`` places from ``starts[i]`` on, or what ``order`` has there."""
     import numpy as np
 
     before = np.cumsum(counts) - counts

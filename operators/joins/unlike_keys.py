@@ -1,6 +1,6 @@
-"""A warning where the keys of a join are of types that can never be equal, such as 1 and "1".
+"""A warning if the keys of a join can never be equal, such as 1 and "1".
 
-Such a join has no results, which looks like streams that have no common keys.
+Such a join has no results, as if its streams had no common keys.
 """
 
 import logging
@@ -22,7 +22,7 @@ _MOST_KEYS = 100
 
 
 class UnlikeKeys:
-    """Compares the keys of both sides of a join once on each worker, when both have some, and warns if none can match.
+    """Compares the keys of both sides of a join once on each worker, and warns if none can match.
 
     Attributes:
         is_compared: whether they have been compared.
@@ -36,7 +36,7 @@ class UnlikeKeys:
         self.is_compared = False
 
     def compare(self, lefts: Iterable[Any], rights: Iterable[Any]) -> None:
-        """Compare a few keys of both sides, unless a side has none or they have been compared. O(1)."""
+        """Compare a few keys of both sides, once both have some; O(1)."""
         if self.is_compared:
             return
         some, others = (list(islice(keys, _MOST_KEYS)) for keys in (lefts, rights))
@@ -45,7 +45,7 @@ class UnlikeKeys:
             self._warn(some, others)
 
     def compare_tables(self, keys: JoinKeys, left: "pa.Table | None", right: "pa.Table | None") -> None:
-        """Compare a few keys of two tables, column by column, as `compare` does."""
+        """Compare a few keys of two tables, column by column."""
         if self.is_compared or not left or not right:
             return
         self.is_compared = True
@@ -55,7 +55,6 @@ class UnlikeKeys:
                 return
 
     def _warn(self, lefts: Sequence[Any], rights: Sequence[Any]) -> bool:
-        """Warn if no two keys can be equal; return whether that is so."""
         difference = unlike(lefts, rights)
         if difference:
             where = about(operator=self._name, worker=self._worker)
@@ -64,9 +63,9 @@ class UnlikeKeys:
 
 
 def unlike(lefts: Sequence[Any], rights: Sequence[Any]) -> str:
-    """Return how some keys of both sides of a join differ, if no type of one side has values equal to one of the other.
+    """Return how the keys of both sides differ, if no type of one side has values equal to one of the other.
 
-    The result is empty if they may match, or if a side has no keys but those that match nothing.
+    The result is empty if they may match, or if a side has no key that can match.
 
     >>> unlike([1, 2.5], ["1", None])[:74]
     'no key of one side can be equal to one of the other, as 1 is of type int a'
@@ -84,7 +83,6 @@ def unlike(lefts: Sequence[Any], rights: Sequence[Any]) -> str:
 
 
 def _values(column: "pa.ChunkedArray") -> list[Any]:
-    """Return a few values of a column; none if Python has no such values."""
     try:
         values: list[Any] = column.slice(0, _MOST_KEYS).to_pylist()
     except ValueError:  # times with nanoseconds
@@ -93,14 +91,12 @@ def _values(column: "pa.ChunkedArray") -> list[Any]:
 
 
 def _kind(key: Any) -> Any:
-    """Return what equal keys have in common: a type, or those of the parts of a tuple."""
     if isinstance(key, tuple):
         return tuple(map(_kind, key))
     return next((kind for kind in (Number, str, bytes) if isinstance(key, kind)), type(key))
 
 
 def _may_be_equal(one: Any, other: Any) -> bool:
-    """Tell whether keys of two kinds may be equal: the types are one, or one is derived from the other."""
     if isinstance(one, tuple) or isinstance(other, tuple):
         are_tuples = isinstance(one, tuple) and isinstance(other, tuple) and len(one) == len(other)
         return are_tuples and all(map(_may_be_equal, one, other))

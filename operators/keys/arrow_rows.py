@@ -1,4 +1,4 @@
-"""Tables of whatever has columns."""
+"""Batches with columns as Arrow tables."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -31,10 +31,10 @@ def as_table(batch: Batch) -> "pa.Table":
 
 
 def one_table(batches: Sequence[Batch]) -> "pa.Table | None":
-    """Return the rows of all batches as one table; None if there are no batches.
+    """Return the rows of all batches as one table; None if there are none.
 
     Raises:
-        TypeError: they differ in the names or types of their columns.
+        TypeError: names or types of columns differ.
     """
     return concatenate_tables([as_table(batch) for batch in batches]) if batches else None
 

@@ -1,4 +1,4 @@
-"""The columns of batches and of streams, as far as they are known, and what is said where one is wrong."""
+"""The columns of batches and streams, as far as they are known, and errors about them."""
 
 import sys
 from collections import Counter
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 
 
 class Expression(Protocol):
-    """A `pyarrow.compute.Expression`, such as ``pc.field("n") * 2``, as far as it matters here."""
+    """The needed part of a `pyarrow.compute.Expression`, such as ``pc.field("n") * 2``."""
 
     def is_valid(self) -> Any:
         """Return the expression that is true where this one is not null."""
 
 
 def is_expression(value: object) -> TypeGuard[Expression]:
-    """Tell whether ``value`` is an expression of Arrow's; without loading Arrow, since otherwise there is none."""
+    """Tell whether ``value`` is an Arrow expression, without loading Arrow."""
     compute = sys.modules.get("pyarrow.compute")
     return compute is not None and isinstance(value, compute.Expression)
 
 
 def check_names(operator: str, schema: "pa.Schema | None", names: Sequence[str]) -> None:
-    """Raise GraphError if it is known that a stream does not have columns of these names, each once.
+    """Raise GraphError if a stream is known not to have each of these columns once.
 
     >>> import pyarrow as pa
     >>> check_names("select", pa.schema({"word": pa.string()}), ["n"])
@@ -43,7 +43,7 @@ def check_names(operator: str, schema: "pa.Schema | None", names: Sequence[str])
 
 
 def check_has(table: "pa.Table", names: Sequence[str]) -> None:
-    """Raise TypeError unless a table has columns of these names, each once."""
+    """Raise TypeError unless a table has each of these columns once."""
     for name in names:
         if table.schema.get_field_index(name) < 0:
             raise TypeError(f"{_what_is_wrong(table.schema, name)}; a batch came with {shown(table.schema)}")
@@ -55,9 +55,9 @@ def _what_is_wrong(schema: "pa.Schema", name: str) -> str:
 
 
 def check_same(came: "pa.Schema", expected: "pa.Schema") -> None:
-    """Raise TypeError, naming the first column that is wrong, unless names and types of columns are those expected.
+    """Raise TypeError, naming the first wrong column, unless names and types of columns are as expected.
 
-    What the metadata are, and which columns may have nulls, does not matter.
+    Metadata and nullability do not matter.
     """
     if came.equals(expected) or (came.names == expected.names and came.types == expected.types):
         return
@@ -66,7 +66,7 @@ def check_same(came: "pa.Schema", expected: "pa.Schema") -> None:
 
 
 def check_alike(came: "pa.Schema", expected: "pa.Schema") -> None:
-    """Raise TypeError as `check_same` does, except where nothing but the indices of dictionaries differ."""
+    """Raise TypeError as `check_same` does, but ignore the index types of dictionaries."""
     if came.equals(expected):
         return
     check_same(_with_values(came), _with_values(expected))
@@ -97,7 +97,7 @@ def common_schema(operator: str, schemas: "Sequence[pa.Schema | None]") -> "pa.S
     """Return the schema that several streams have; None if that of one is not known.
 
     Raises:
-        GraphError: two are known, and differ in names or types of columns.
+        GraphError: names or types of columns differ.
     """
     known = [schema for schema in schemas if schema is not None]
     for schema in known[1:]:
@@ -112,10 +112,10 @@ def common_schema(operator: str, schemas: "Sequence[pa.Schema | None]") -> "pa.S
 def schema_after(
     operator: str, change: "Callable[[pa.Table], pa.Table]", schema: "pa.Schema | None"
 ) -> "pa.Schema | None":
-    """Return the schema of what ``change`` makes of tables of a schema; None if that is not known.
+    """Return the schema of ``change(table)`` for tables of a schema; None if that is not known.
 
     Raises:
-        GraphError: it raises a TypeError or a ValueError.
+        GraphError: ``change`` raises a TypeError or a ValueError.
     """
     if schema is None:
         return None
@@ -126,7 +126,7 @@ def schema_after(
 
 
 def check_schema(batch: Batch, schema: "pa.Schema") -> Batch:
-    """Return an Arrow batch as it is, or a structured array as a table, if it has the columns of ``schema``.
+    """Return an Arrow batch, or a structured array as a table, if it has the columns of ``schema``.
 
     Raises:
         TypeError: it has others, or none.

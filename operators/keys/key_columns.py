@@ -1,4 +1,4 @@
-"""Arrow columns as keys: equal keys become equal bits, equal numbers and equal hashes."""
+"""Arrow columns as keys: equal keys become equal bits, numbers and hashes."""
 
 import math
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def as_key_column(column: "Column") -> "Column":
-    """Return a column in which equal keys are equal bits: 0.0 is there for -0.0, and NaN is one.
+    """Return a column in which equal keys are equal bits: -0.0 becomes 0.0, and all NaN are one.
 
     >>> import pyarrow as pa
     >>> as_key_column(pa.array([-0.0, 1.0])).to_pylist()
@@ -40,7 +40,7 @@ def as_key_column(column: "Column") -> "Column":
 
 
 def number_rows(columns: "Sequence[pa.ChunkedArray]") -> "npt.NDArray[np.int64]":
-    """Return a number from 0 for each row of some columns, the same for equal rows only; null is equal to null.
+    """Return a number from 0 for each row, the same for equal rows only; null equals null.
 
     >>> import pyarrow as pa
     >>> number_rows([pa.chunked_array([[3, None, 3, None]]), pa.chunked_array([["a", "a", "a", "b"]])])
@@ -59,13 +59,13 @@ def number_rows(columns: "Sequence[pa.ChunkedArray]") -> "npt.NDArray[np.int64]"
 
 
 def hash_rows(batch: Batch, keys: Keys) -> "npt.NDArray[np.uint64]":
-    """Return the `stable_hash` of the key of each row of an Arrow batch; the keys stand in columns."""
+    """Return the `stable_hash` of the key columns of each row of an Arrow batch."""
     columns = [hash_column(batch.column(name)) for name in keys.names]
     return columns[0] if isinstance(keys.key, str) else hash_tuples(columns)
 
 
 def sortable(column: "Column") -> "Column":
-    """Return a column with the same order that Arrow sorts."""
+    """Return a column in the same order that Arrow can sort."""
     import pyarrow as pa
     import pyarrow.types as kinds
 

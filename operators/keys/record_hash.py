@@ -1,7 +1,7 @@
 """A hash of whole records that is the same in every process, and the pact that brings equal records together.
 
-Where records are told apart by nothing else, as when two have the same key, their hash decides: then the result does
-not depend on which came first, and so neither on the number of workers nor on how the input was split.
+It orders records that nothing else tells apart, so results depend neither on the order of arrival, the number of
+workers nor the split of the input.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,14 +24,13 @@ if TYPE_CHECKING:
 def record_hash(record: Any) -> int:
     """Return a 64-bit hash of a record that is the same in every process.
 
-    It is the `stable_hash` of what can be a key. Rows (dicts), lists, sets, arrays and objects that can be pickled are
-    hashed by what they consist of.
+    A key has its `stable_hash`. Rows (dicts), lists, sets, arrays and objects that can be pickled are hashed by their
+    parts.
 
     Within a `HASH_VERSION` the hash of keys, rows, lists, sets, arrays and objects of plain classes never changes.
-    Another object is hashed by what its ``__reduce_ex__`` returns, so a new version of Python or of a library may
-    change it: a `pathlib.Path` has other parts from Python 3.13 on. The name of a class counts. So does every
-    attribute, also one that only caches something. After such a change, state by record is in the right shard only if
-    its records are hashed again when it is restored.
+    Other objects are hashed by their ``__reduce_ex__``, class name and attributes, caches included, so a new version of
+    Python or of a library may change the hash: `pathlib.Path` has other parts from Python 3.13 on. State by record must
+    then be hashed again when it is restored.
 
     Raises:
         TypeError: the record has a part of another type.
@@ -51,7 +50,6 @@ def record_hash(record: Any) -> int:
 
 
 def _parts(record: Any) -> Iterator[Any]:
-    """Yield what a record without a stable hash consists of, in an order that depends on nothing else."""
     if isinstance(record, list | tuple):
         yield from record
     elif isinstance(record, set | frozenset):
@@ -106,7 +104,7 @@ class RecordPact(Pact):
     """
 
     def split(self, batch: Batch, workers: int) -> list[Batch | None]:
-        """Return one part for each worker; with one worker only the first record is looked at, as `Exchange` does."""
+        """Return one part for each worker; with one worker only the first record is checked, as in `Exchange`."""
         if workers == 1:
             record_hashes(take_slice(batch, 0, 1))
             return [batch]
@@ -116,18 +114,18 @@ class RecordPact(Pact):
         return scatter(batch, owners_in_array(hashes, workers), workers)
 
     def describe(self) -> str:
-        """Return what an exchange says."""
+        """Describe the pact in words."""
         return "by the whole record"
 
 
 def owners_of_records(keys: list[Any], workers: int) -> list[int]:
-    """Return the worker to which a `RecordPact` sends each record, of which there are the keys."""
+    """Return the worker to which a `RecordPact` sends the record of each key."""
     return owners_of_hashes([record_hash(as_record(key)) for key in keys], workers)
 
 
 @dataclass(frozen=True, slots=True)
 class GatherPact(Pact):
-    """Sends everything to one worker, batches as they are.
+    """Sends whole batches to one worker.
 
     >>> GatherPact().split(["a", "b"], 3), GatherPact(2).split(["a", "b"], 3)
     ([['a', 'b'], None, None], [None, None, ['a', 'b']])
@@ -138,19 +136,19 @@ class GatherPact(Pact):
     keeps_substreams: ClassVar[bool] = True
 
     def keeper(self, key: Any, workers: int) -> int:
-        """Return that worker."""
+        """Return the worker that receives everything."""
         return self.to
 
     def split(self, batch: Batch, workers: int) -> list[Batch | None]:
-        """Return the batch for that worker, and None for all others."""
+        """Return the batch for that worker, and None for the others."""
         return [batch if worker == self.to else None for worker in range(workers)]
 
     def labelled_parts(
         self, batch: Batch, workers: int, label: Labels | None
     ) -> Iterable[tuple[int, Batch, Labels | None]]:
-        """Give that worker all."""
+        """Return everything for that worker."""
         return [(self.to, batch, label)]
 
     def describe(self) -> str:
-        """Return where all goes."""
+        """Describe the pact in words."""
         return f"to worker {self.to}"

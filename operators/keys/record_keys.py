@@ -1,7 +1,6 @@
-"""Keys of records: read from a batch of any kind, and made of whole records where no key is given.
+"""Keys of records, read from a batch of any kind or made of whole records.
 
-Two keys that are equal are one key. So is NaN, which is not even equal to itself: wherever it comes from it is the one
-key `math.nan`, also as a part of a tuple; NumPy's NaT, which no number is, is one key of its type.
+Equal keys are one key. All NaN, also within tuples, are the one key `math.nan`; NumPy's NaT is one key for each type.
 """
 
 import math
@@ -42,7 +41,7 @@ class _Row(tuple[Any, ...]):
 
 
 class _List(tuple[Any, ...]):
-    """A list as a key: `_LIST` and what is in it."""
+    """A list as a key: `_LIST` and its elements."""
 
     __slots__ = ()
 
@@ -52,7 +51,7 @@ _NOT_A_TIME: dict[type, Any] = {}
 
 
 def as_key(record: Any) -> Any:
-    """Return a record as a key: rows (dicts) and lists become something that can be hashed, NaN the one NaN.
+    """Return a record as a key: rows (dicts) and lists become hashable, NaN becomes the one NaN.
 
     >>> as_key({"n": 1, "tags": ["a"]}) == as_key({"tags": ["a"], "n": 1})
     True
@@ -72,7 +71,7 @@ def as_key(record: Any) -> Any:
 
 
 class _PortableNaN(float):
-    """A NaN that is the same object in every process, so that it is found again where it was pickled."""
+    """A NaN that unpickles to the same object in every process, so that it is found again."""
 
     __slots__ = ()
 
@@ -85,10 +84,10 @@ PORTABLE_NAN = _PortableNaN("nan")
 
 
 def as_portable_key(key: Any) -> Any:
-    """Return a key, as `as_key` makes it, that is still equal to itself when another process has got it.
+    """Return a key of `as_key` that still equals itself after pickling.
 
     Raises:
-        TypeError: there is none, for a time that is none.
+        TypeError: the key is NaT, which has no such form.
 
     >>> import pickle
     >>> key = as_portable_key(("a", math.nan))
@@ -105,7 +104,7 @@ def as_portable_key(key: Any) -> Any:
 
 
 def is_nan(value: Any) -> bool:
-    """Tell whether a value is not equal to itself, as a NaN of any type; an array is none.
+    """Tell whether a value differs from itself, as a NaN of any type does; an array is none.
 
     >>> is_nan(math.nan), is_nan(1.0)
     (True, False)
@@ -117,7 +116,6 @@ def is_nan(value: Any) -> bool:
 
 
 def _the_one(nan: Any) -> Any:
-    """Return the NaN, or the time that is none, that stands for all of its kind."""
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(nan, numpy.datetime64 | numpy.timedelta64):
         return _NOT_A_TIME.setdefault(type(nan), nan)
@@ -125,14 +123,13 @@ def _the_one(nan: Any) -> Any:
 
 
 def _rebuilt(record: tuple[Any, ...], parts: list[Any]) -> tuple[Any, ...]:
-    """Return a tuple of the same type, a named one for instance, with other parts; itself if they are the same."""
     if all(map(is_, record, parts)):
         return record
     return tuple.__new__(type(record), parts)
 
 
 def as_record(key: Any) -> Any:
-    """Return the record that `as_key` has made a key of.
+    """Return the record of a key of `as_key`.
 
     >>> as_record(as_key({"n": 1, "tags": ["a"]}))
     {'n': 1, 'tags': ['a']}
@@ -146,7 +143,7 @@ def as_record(key: Any) -> Any:
 
 
 def may_have_nan(keys: Collection[Any]) -> bool:
-    """Tell whether there is a key, or may be one, that is not equal to itself, or is made of a record."""
+    """Tell whether a key may differ from itself, or is made of a record."""
     kinds = set(map(type, keys))
     if tuple in kinds:
         kinds.discard(tuple)
@@ -155,7 +152,7 @@ def may_have_nan(keys: Collection[Any]) -> bool:
 
 
 def check_by(operator: str, what: str, by: object, schema: "pa.Schema | None") -> None:
-    """Raise GraphError unless an operator on a stream with ``schema``, if that is known, can look at records so."""
+    """Raise GraphError unless an operator on a stream with ``schema`` can use ``by``."""
     names = by if isinstance(by, tuple) else (by,)
     if callable(by):
         return
@@ -169,7 +166,7 @@ def check_by(operator: str, what: str, by: object, schema: "pa.Schema | None") -
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """How keys are found: by a function of a record or names of columns; None if the whole record is the key.
+    """How keys are found: by a function of a record or names of columns; None for the whole record.
 
     >>> Keys("word").of([{"word": "tide", "n": 1}]), Keys(len).grouped(["a", "bb", "c"])
     (['tide'], {1: ['a', 'c'], 2: ['bb']})
@@ -179,25 +176,25 @@ class Keys:
 
     @classmethod
     def checked(cls, name: str, key: Any, schema: "pa.Schema | None" = None) -> "Keys":
-        """Return how the keys of an operator are found; raise GraphError if they cannot be found so.
+        """Return how the keys of an operator are found; raise GraphError if that is impossible.
 
-        ``schema`` is that of the stream, if it is known.
+        ``schema`` is that of the stream, if known.
         """
         check_by(name, "a key is", key, schema)
         return cls(key)
 
     @property
     def names(self) -> list[str]:
-        """The names of the columns that keys stand in."""
+        """The names of the key columns."""
         assert isinstance(self.key, str | tuple), "keys stand in columns"
         return [self.key] if isinstance(self.key, str) else list(self.key)
 
     def of(self, batch: Batch) -> list[Any]:
-        """Return the key of each record as a Python value, as it is; see `hashable`.
+        """Return the key of each record as a Python value, not yet `hashable`.
 
         Raises:
             KeyError: there is no such column or field.
-            TypeError: a key is a time of day with nanoseconds, which Python's have not.
+            TypeError: a key is a time of day with nanoseconds, which Python lacks.
         """
         if self.key is None:
             if is_arrow(batch):
@@ -211,7 +208,7 @@ class Keys:
         return [function(record) for record in records(batch)]  # map() would end at a StopIteration, and lose the rest
 
     def hashable(self, batch: Batch) -> list[Any]:
-        """Return the key of each record as one that can be looked up: equal keys are equal.
+        """Return the hashable key of each record: equal keys are equal.
 
         Raises:
             TypeError: a key cannot be hashed.
@@ -228,11 +225,7 @@ class Keys:
         return list(map(made.__getitem__, keys))
 
     def grouped(self, batch: Batch) -> dict[Any, list[Any]]:
-        """Return the records of each key, in their order.
-
-        Raises:
-            TypeError: a key cannot be hashed.
-        """
+        """Return the records of each key, in their order; raise TypeError if a key cannot be hashed."""
         keys = self.of(batch)
         groups: defaultdict[Any, list[Any]] = defaultdict(list)
         try:
@@ -246,7 +239,7 @@ class Keys:
         return join_nan_groups(groups) if may_have_nan(groups) else dict(groups)
 
     def check(self, keys: list[Any]) -> None:
-        """Raise TypeError if one of ``keys`` cannot be a key, naming it. Whole records may be rows and lists."""
+        """Raise TypeError, naming the key, if one of ``keys`` cannot be a key. Whole records may be rows and lists."""
         for key in keys:
             try:
                 hash(as_key(key) if self.key is None else key)
@@ -258,7 +251,7 @@ class Keys:
 
 
 def places_by_key(keys: Sequence[Any]) -> dict[Any, list[int]]:
-    """Return the places of each key, in order; the keys can be hashed.
+    """Return the places of each hashable key, in order.
 
     >>> places_by_key(["a", "b", "a"])
     {'a': [0, 2], 'b': [1]}
@@ -270,7 +263,7 @@ def places_by_key(keys: Sequence[Any]) -> dict[Any, list[int]]:
 
 
 def join_nan_groups(groups: dict[Any, list[Any]]) -> dict[Any, list[Any]]:
-    """Return groups by key, in which keys that differ only in the object that is NaN are one."""
+    """Return groups by key, merging keys that differ only in their NaN objects."""
     joined: dict[Any, list[Any]] = {}
     for key, rows in groups.items():
         known = joined.setdefault(as_key(key), rows)
@@ -304,7 +297,6 @@ def check_column(batch: Batch, name: str) -> None:
 
 
 def _check_field(record: Any, name: str) -> None:
-    """Raise KeyError or TypeError, saying what to do, if a record has no field of a name."""
     try:
         record[name]
     except KeyError as error:
@@ -318,7 +310,6 @@ def _check_field(record: Any, name: str) -> None:
 
 
 def _check_times(batch: Batch, names: list[str]) -> None:
-    """Raise TypeError if there are times of day in an Arrow batch that would become others as Python's."""
     import pyarrow as pa
 
     for name in names:

@@ -1,8 +1,7 @@
-"""Orders of records: by themselves, by a function or by columns; for sorting, ranking and picking.
+"""Orders of records: by themselves, by a function or by columns.
 
-Where an order leaves two records equal, their content decides, so that the outcome is the same however many workers
-there are and however the records came: Arrow rows by their other columns, all others by `record_hash`. NaN comes last,
-whichever way round.
+Among equals the content decides, whatever the number of workers and the order of arrival: Arrow rows by their other
+columns, all others by `record_hash`. NaN comes last in both directions.
 """
 
 from collections.abc import Callable, Sequence
@@ -52,7 +51,7 @@ class Order:
         return None if by is None else cls(by)  # type: ignore[arg-type]
 
     def sorted(self, batch: Batch, limit: int | None = None) -> Batch:
-        """Return the records in order, the first ``limit`` of them if there is one, as a batch of the same kind."""
+        """Return the records in order, the first ``limit`` if given, as a batch of the same kind."""
         if isinstance(batch, list) and self.by is None and nan_last(batch) is batch:
             in_order = self._sort(batch, None)
             if self._is_decided(batch, in_order, limit):
@@ -60,26 +59,25 @@ class Order:
         return take(batch, self.indices(batch, limit))
 
     def uses_columns(self, batch: Batch) -> bool:
-        """Tell whether the order ranks the rows of this batch where they stand, rather than records taken out of it."""
+        """Tell whether the order ranks the rows in their columns, without making records of them."""
         return not (isinstance(batch, list) or callable(self.by))
 
     def indices(self, batch: Batch, limit: int | None = None) -> "Sequence[int] | npt.NDArray[np.int64]":
-        """Return where in the batch the record is that comes first, second and so on, up to ``limit`` of them."""
+        """Return the places of the records in order, up to ``limit`` of them."""
         if not self._is_columnar(batch):
             return self._ranked(batch, limit)
         return (self._arrow_indices(batch) if is_arrow(batch) else self._numpy_indices(batch))[:limit]
 
     def merged(self, streams: Sequence[Batch]) -> Batch:
-        """Return the records of several batches as one, in order; of equal ones those of the earlier batch come first.
+        """Return several batches in order as one; among equals the earlier batch comes first.
 
-        It is of the kind that all batches are of, or else a list.
+        It is of the common kind of the batches, or else a list.
         """
         assert not self.reverse, "ties stay in their order, and so no order is turned round"
         merged = concatenate([self.sorted(stream) for stream in streams])
         return merged if len(streams) == 1 else take(merged, self._stable_indices(merged))
 
     def _stable_indices(self, batch: Batch) -> "Sequence[int] | npt.NDArray[np.int64]":
-        """Return the places in order, by nothing but ``by``: of equal records the first stays first."""
         if not self.uses_columns(batch):
             return self._sort(range(length(batch)), self._keys(batch).__getitem__)
         names = self._names(batch.schema.names if is_arrow(batch) else batch.dtype.names or ())
@@ -115,7 +113,6 @@ class Order:
         return (settled + _by_content(ranked[start:], rows))[:limit]
 
     def _least(self, keys: Sequence[Any]) -> list[int]:
-        """Return the places of the keys that come first, without sorting the others."""
         try:
             first = max(keys) if self.reverse else min(keys)
         except TypeError as error:
@@ -124,7 +121,6 @@ class Order:
         return [place for place, key in enumerate(keys) if not comes_before(first, key)]
 
     def _keys(self, batch: Batch) -> Sequence[Any]:
-        """Return by what each record is compared."""
         by = self.by
         if by is None:
             keys = records(batch)
@@ -138,7 +134,6 @@ class Order:
         return all(map(gt if self.reverse else lt, in_order, islice(in_order, 1, None)))
 
     def _is_decided(self, rows: list[Any], in_order: list[Any], limit: int | None) -> bool:
-        """Tell whether no two records, of those up to a limit in order, are equal there but not in content."""
         contested = in_order
         if limit is not None and limit < len(rows):
             comes_before = gt if self.reverse else lt
@@ -191,7 +186,6 @@ class Order:
 
 
 def _sort_columns(columns: "Sequence[tuple[pa.ChunkedArray, str]]") -> "npt.NDArray[np.int64]":
-    """Return the places of rows in order, the first column first; each comes with its direction."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -203,7 +197,6 @@ def _sort_columns(columns: "Sequence[tuple[pa.ChunkedArray, str]]") -> "npt.NDAr
 
 
 def _with_nan_last(found: "npt.NDArray[np.int64]", columns: "list[npt.NDArray[Any]]") -> "npt.NDArray[np.int64]":
-    """Return the places of the rows of some columns, which are in descending order, such that NaN comes last."""
     import numpy as np
 
     missing = [column.dtype.kind in "fcmM" and np.isnan(column) for column in columns]
@@ -217,7 +210,7 @@ def _with_nan_last(found: "npt.NDArray[np.int64]", columns: "list[npt.NDArray[An
 
 
 def check_order(name: str, by: object, schema: "pa.Schema | None" = None) -> None:
-    """Raise GraphError unless records, of a stream with ``schema`` if that is known, can be ordered by ``by``."""
+    """Raise GraphError unless records of a stream with ``schema`` can be ordered by ``by``."""
     if by is not None:
         check_by(name, "order by", by, schema)
 
@@ -238,7 +231,7 @@ def take(batch: Batch, indices: "Sequence[int] | npt.NDArray[np.int64]") -> Batc
 
 
 def first_by_content(rows: Sequence[Any], places: Sequence[int]) -> int:
-    """Return the place, of those given, whose record comes first in an order that any records have."""
+    """Return the one of ``places`` whose record comes first in an order of all records."""
     return places[0] if len(places) == 1 else min(places, key=_content_key(rows, places))
 
 
@@ -247,9 +240,9 @@ def _by_content(places: list[int], rows: Sequence[Any]) -> list[int]:
 
 
 def _content_key(rows: Sequence[Any], places: Sequence[int]) -> Callable[[int], Any]:
-    """Return by what the records at some places are put in order: their types, then themselves or else their hashes.
+    """Return the sort key of records by content: their types, then themselves or else their hashes.
 
-    It is one order of all records, so that the first of some does not depend on which others were looked at before.
+    It is one order of all records, so the first does not depend on which were compared before.
     """
     kinds = set(map(_kind, map(rows.__getitem__, places)))
     if len(kinds) == 1 and _is_told_apart(next(iter(kinds))):
@@ -277,7 +270,6 @@ def _typed_content(record: Any) -> tuple[str, Any]:
 
 
 def _telling_apart(column: Any) -> Any:
-    """Return a column that Arrow can sort and whose values differ where those of ``column`` do."""
     import pyarrow as pa
     import pyarrow.types as kinds
 
@@ -287,9 +279,9 @@ def _telling_apart(column: Any) -> Any:
 
 
 def nan_last(keys: Sequence[Any], *, reverse: bool = False) -> Sequence[Any]:
-    """Return ``keys``, or if NaN may be among them, or in tuples and lists of them, others in the order that they have.
+    """Return ``keys``, or sort keys in their place that put NaN last, also within tuples and lists.
 
-    In that NaN comes after all else; if what is returned is to be sorted with ``reverse``, then too.
+    With ``reverse``, NaN comes last in descending order.
 
     >>> numbers = [3.0, float("nan"), 1.0]
     >>> [numbers[place] for place in sorted(range(3), key=nan_last(numbers).__getitem__)]
@@ -316,7 +308,6 @@ def _may_have_nan(keys: Sequence[Any]) -> bool:
 
 
 def _placed(key: Any, reverse: bool) -> Any:
-    """Return a tuple that compares as the key does, before that of NaN, or after it in reverse."""
     if isinstance(key, tuple) and type(key).__lt__ is tuple.__lt__:  # no named one with an order of its own
         return tuple([_placed(part, reverse) for part in key])
     if type(key) is list:

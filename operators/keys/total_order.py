@@ -1,11 +1,11 @@
-"""The check that epochs come one after the other, as they must where state is kept from one to the next."""
+"""The check that times are totally ordered, as state across epochs needs."""
 
 from tidewheel.progress import GraphError, IntegerDomain, TimeDomain, UnitDomain
 from tidewheel.runtime.description.scope import Scope
 
 
 def is_total(domain: TimeDomain) -> bool:
-    """Tell whether of any two times of ``domain`` one is at or before the other, as far as that is known.
+    """Tell whether any two times of ``domain`` are known to be ordered.
 
     >>> from tidewheel.progress import ProductDomain
     >>> is_total(IntegerDomain()), is_total(ProductDomain(IntegerDomain(), IntegerDomain()))
@@ -17,7 +17,7 @@ def is_total(domain: TimeDomain) -> bool:
 
 
 def check_total_order(name: str, scope: Scope) -> None:
-    """Raise GraphError unless the times of ``scope`` come one after the other."""
+    """Raise GraphError unless the times of ``scope`` are totally ordered."""
     if not is_total(scope.nesting.domain):
         raise GraphError(
             f"operator {name!r} processes one epoch after the other, but times in {scope.describe()} are "

@@ -89,27 +89,26 @@ class LoopOperators(StreamBase[Record]):
         beside: "Streams" = (),
         name: str = "iterate",
     ) -> "Stream[Any]":
-        """Send this stream round a loop until nothing comes back, a test of a round says so, or ``max_rounds`` times.
+        """Send this stream round a loop until nothing comes back, a round passes a test, or ``max_rounds`` have passed.
 
-        With ``until`` the loop is bulk-synchronous: a round of an epoch begins when all workers have finished the round
-        before it. Operators in the body then have the whole of that round. Without ``until`` and ``beside`` each record
-        goes round as soon as it can. Either way epochs, and the rounds of a loop around this one, are each by
-        themselves.
+        With ``until`` or ``beside`` the loop is bulk-synchronous: a round of an epoch begins when all workers have
+        finished the round before, so operators in the body have all of its records. Otherwise each record goes round as
+        soon as it can. Epochs, and the rounds of an outer loop, are independent of each other.
 
         Args:
-            body: gets the stream of records that enter and that come back, with times ``(t, round)``. It returns two
-                streams of the same scope: the first goes round again, the second leaves with time ``t``. With
-                ``max_rounds`` or ``until`` it may return the first alone.
-            max_rounds: how often records pass the body at most. Then records that would go round once more leave as
-                they are, along with those that the body lets leave. Nothing is dropped.
-            until: a function of what all records that are to go round again measure together, on all workers. If it is
-                true for a round, these records leave instead, as with ``max_rounds``. It is called once for each round,
-                on worker 0. A loop whose measure may never get there needs ``max_rounds`` as well.
-            measure: what a record measures: a function of a record, or the name of a column or field.
-            combine: returns what two measure together, in any order, such as ``max``; by default their sum.
-                The last digits of a sum of floats depend on how records were split over workers and batches.
-            beside: streams of the scope of this one. The body gets each of them as one more argument, with all of its
-                records of an epoch in every round. This makes the loop bulk-synchronous, too.
+            body: gets the stream of records that enter or come back, with times ``(t, round)``. It returns two streams
+                of the same scope: the first goes round again, the second leaves with time ``t``. With ``max_rounds`` or
+                ``until`` it may return the first alone.
+            max_rounds: how often records pass the body at most. Then records that would go round again leave unchanged,
+                with those that leave by the body.
+            until: tests the combined measure of all records that are to go round again, on all workers. If it is true,
+                these records leave instead. Worker 0 calls it once for each round. A measure that may never pass needs
+                ``max_rounds`` as well.
+            measure: the measure of a record: a function of it, or the name of a column or field.
+            combine: combines two measures, in any order, such as ``max``; by default their sum. The last digits of a
+                sum of floats depend on how records were split.
+            beside: streams of the scope of this one; the body gets each as one more argument, with all of its records
+                of an epoch in every round.
             name: the name of the loop; errors show it.
 
         Raises:
@@ -140,7 +139,7 @@ class LoopOperators(StreamBase[Record]):
 
 
 def _test(loop: str, until: Any, measure: Any, combine: Any, rounds: int | None) -> RoundTest:
-    """Return the test of a loop; raise GraphError if one of the arguments cannot be used."""
+    """Return the test of a loop; raise GraphError if an argument cannot be used."""
     if rounds is not None:
         check_positive(loop, "max_rounds", rounds)
     if until is None and measure is None and combine is None:
@@ -158,7 +157,6 @@ def _test(loop: str, until: Any, measure: Any, combine: Any, rounds: int | None)
 
 
 def _go_round(given: "Streams", body: Callable[..., Any], name: str, test: RoundTest) -> "Stream[Any]":
-    """Send streams round a loop, the first of them by itself if nothing ends whole rounds; return what leaves."""
     from tidewheel.operators.stream import Loop
 
     first, *constant = given
@@ -183,7 +181,6 @@ def _go_round(given: "Streams", body: Callable[..., Any], name: str, test: Round
 
 
 def _whole_rounds(again: "Stream[Any]", beside: "Streams", test: RoundTest) -> "Iterable[Stream[Any]]":
-    """Return the streams of what goes round again, of what leaves, and of what goes round beside it."""
     if test.measure is not None:
         check_by("measure", "measure is", test.measure.key, again.schema)
     fold = Fold(list, test.combined, test.verdict)
@@ -195,7 +192,6 @@ def _whole_rounds(again: "Stream[Any]", beside: "Streams", test: RoundTest) -> "
 
 
 def _checked(returned: object, loop: "Loop", *, one_is_enough: bool) -> "tuple[Stream[Any], list[Stream[Any]]]":
-    """Return what goes round again and all that leaves, as the body of a loop has returned it; raise GraphError."""
     from tidewheel.operators.stream import Stream
 
     name = loop._scope.name

@@ -1,11 +1,10 @@
-"""The map_async operator: what coroutines return, at the time of the record that each was called for.
+"""The map_async operator: calls coroutines, and sends each result at the time of its record.
 
-A time stays open, and a substream at that time, by the token that the operator's notificator keeps for it, until its
-last call is done. The operator reads no further while as many records wait as may be under way, so that what has yet to
-come waits at its input, where it counts as in flight.
+The operator's token holds a time, and a substream at that time, open until its last call is done. While as many records
+wait as may be in progress, the operator reads no more; the rest waits at its input, in flight.
 
-Calls run on an event loop that has a thread of its own. The thread starts with the first call and ends with
-`AsyncCalls.close`, which cancels what is under way. Outcomes wait for the operator, which is told that there are some.
+Calls run on an event loop in a thread of its own, from the first call to `AsyncCalls.close`, which cancels the rest.
+The thread queues outcomes and wakes the operator.
 """
 
 import asyncio
@@ -43,7 +42,7 @@ _Place: TypeAlias = tuple[Time, Label | None]
 
 @dataclass(frozen=True, slots=True)
 class CallPolicy:
-    """How calls are made.
+    """How calls are made: how many at a time, how long each attempt with its entry may take, and how often it is tried.
 
     Attributes:
         concurrency: how many are under way at a time, at most.
@@ -58,7 +57,7 @@ class CallPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a call, by the number it was given; None as the number says that no call can be made at all."""
+    """The outcome of a call, by number; the number None says that no call can be made at all."""
 
     number: int | None
     result: Any = None
@@ -67,14 +66,14 @@ class Outcome:
 
 @dataclass(slots=True, eq=False)
 class AsyncCalls:
-    """Calls of one operator on one worker.
+    """The calls of one operator on one worker.
 
     Attributes:
         name: what the thread is called.
-        function: is called with each record; what it returns is awaited. If it is an asynchronous context manager, it
-            is entered before the first call, and what that gives is called.
-        policy: how many at a time, and how often.
-        activate: called on the thread when there are outcomes to be taken.
+        function: called with each record; its result is awaited. An asynchronous context manager is entered before the
+            first call, and its result is called instead.
+        policy: how calls are made.
+        activate: called on the thread when there are outcomes.
     """
 
     name: str
@@ -94,7 +93,7 @@ class AsyncCalls:
     # ------------------------------------------------------------------ on the worker's thread
 
     def submit(self, calls: list[tuple[int, Any]]) -> None:
-        """Have the function called for each (number, record), in this order, as soon as there is room."""
+        """Call the function for each (number, record), in this order, as soon as there is room."""
         self._waiting.extend(calls)
         if self._thread is None:
             self._loop = asyncio.new_event_loop()
@@ -104,12 +103,12 @@ class AsyncCalls:
             self._loop.call_soon_threadsafe(self._fill)
 
     def take(self) -> list[Outcome]:
-        """Return the outcomes that have come since the last time, in the order in which they came."""
+        """Return the outcomes since the last call, in order."""
         self._is_told = False  # before looking, so that what comes meanwhile is told again
         return [self._outcomes.popleft() for _ in range(len(self._outcomes))]
 
     def close(self) -> None:
-        """Cancel what is under way, and end the thread."""
+        """Cancel the calls in progress, and end the thread."""
         if self._thread is None:
             return
         with suppress(RuntimeError):
@@ -146,7 +145,6 @@ class AsyncCalls:
                 raise
 
     async def _entered(self, stack: AsyncExitStack) -> Callable[[Any], Awaitable[Any]]:
-        """Return the function; if it is a context manager, enter it, and return what that gives."""
         manager: Any = self.function
         if not hasattr(manager, "__aenter__"):
             return self.function
@@ -205,7 +203,6 @@ class AsyncCalls:
         return await self._in_time(coming, f"the call for {_short(record)}")
 
     async def _in_time(self, coming: Awaitable[Any], what: str) -> Any:
-        """Return what ``coming`` gives; after timeout_s cancel it and raise TimeoutError, which says ``what`` it is."""
         if self.policy.timeout_s is None:
             return await coming
         limit = asyncio.timeout(self.policy.timeout_s)
@@ -225,7 +222,7 @@ class AsyncCalls:
 
 
 def _raisable(error: BaseException, what: str) -> BaseException:
-    """Return what the operator raises for an error; that of a cancelled task would cancel those who wait for it."""
+    """Return the error that the operator raises; a bare CancelledError would cancel the waiting task."""
     if not isinstance(error, asyncio.CancelledError):
         return error
     cancelled = RuntimeError(f"{what} was cancelled by something that it has called")
@@ -244,13 +241,11 @@ def build_map_async(function: Callable[[Any], Awaitable[Any]], policy: CallPolic
 
 
 def _deal(pending: dict[int, Any], workers: int) -> list[dict[int, Any]]:
-    """Return equal shares of the records that are called again, each in their order."""
     items = list(pending.values())
     return [dict(enumerate(items[worker::workers])) for worker in range(workers)]
 
 
 def _numbered(one: dict[int, Any], other: dict[int, Any]) -> dict[int, Any]:
-    """Return the records of two workers, those of the second behind those of the first."""
     return dict(enumerate([*one.values(), *other.values()]))
 
 
@@ -260,8 +255,8 @@ _DIVISION = Division(_deal, _numbered)
 class _MapAsync:
     """One worker's share of the operator.
 
-    The records that were read and whose results were not sent are its state, by number in the order in which they came.
-    A job that goes on from a snapshot calls the function for these again.
+    Its state is the records without sent results, by number in order of arrival. A job that continues from a snapshot
+    calls the function for these again.
     """
 
     def __init__(
@@ -285,7 +280,6 @@ class _MapAsync:
         self._new = [(number, record) for number, (_, record) in self._pending.items()]
 
     def schedule(self, input: InputPort, output: OutputPort) -> None:
-        """Send what has come, read what there is room for, and have it called."""
         self._send(self._results(self._calls.take()), output)
         self._read(input)
         if self._new:
@@ -307,7 +301,6 @@ class _MapAsync:
             self._new += fresh
 
     def _results(self, outcomes: list[Outcome]) -> Iterator[tuple[_Place, Any]]:
-        """Yield (place, result) of what is to be sent now; raise what a call has raised."""
         for outcome in outcomes:
             number, error = outcome.number, outcome.error
             if error is not None:
@@ -336,7 +329,6 @@ class _MapAsync:
                 token.discard()
 
     def _batches(self, results: Iterable[tuple[_Place, Any]]) -> Iterable[tuple[_Place, list[Any]]]:
-        """Return as few batches as there can be: one for each place or, in order, for each run of one place."""
         if self._ordered:
             return [(place, [result for _, result in run]) for place, run in groupby(results, itemgetter(0))]
         batches: dict[_Place, list[Any]] = {}

@@ -1,4 +1,4 @@
-"""Operators that take one record, or one batch, at a time and look at nothing else."""
+"""Stateless operators, which treat one record or batch at a time."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
@@ -46,9 +46,9 @@ class RecordOperators(StreamBase[Record]):
     def map(self, function: Callable[[Record], Result], *, name: str = "map") -> "Stream[Result]":
         """Replace each record by ``function(record)``.
 
-        The function must not change the record: on the same worker all operators that read a stream get the same
-        objects. It returns a new one, such as ``{**record, "n": 1}``. ``RuntimeConfig(check_records=True)``, or
-        ``TIDEWHEEL_CHECK_RECORDS=1``, makes an operator fail that changes what it has received.
+        The function must return a new object, such as ``{**record, "n": 1}``: other operators on the worker read the
+        same record. ``RuntimeConfig(check_records=True)``, or ``TIDEWHEEL_CHECK_RECORDS=1``, fails an operator that
+        changes a record.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("doubles")
@@ -64,7 +64,7 @@ class RecordOperators(StreamBase[Record]):
 
     @adds_operators()
     def flat_map(self, function: Callable[[Record], Iterable[Result]], *, name: str = "flat_map") -> "Stream[Result]":
-        """Replace each record by all that ``function(record)`` yields.
+        """Replace each record by all records of ``function(record)``.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("words")
@@ -87,10 +87,10 @@ class RecordOperators(StreamBase[Record]):
 
     @adds_operators()
     def filter(self, predicate: Callable[[Record], object] | Expression, *, name: str = "filter") -> "Stream[Record]":
-        """Keep the records for which ``predicate(record)`` is true; what is left of a batch is of the batch's kind.
+        """Keep the records for which ``predicate(record)`` is true; each batch keeps its kind.
 
-        On tables it may be an expression of `pyarrow.compute`, such as ``pc.field("n") > 1``, which runs on Arrow's
-        kernels. Rows for which that is null are not kept.
+        On tables it may be an expression of `pyarrow.compute`, such as ``pc.field("n") > 1``, which Arrow computes.
+        Null counts as false.
 
         >>> import pyarrow as pa
         >>> import tidewheel as tw
@@ -127,12 +127,12 @@ class RecordOperators(StreamBase[Record]):
     def try_map(
         self, function: Callable[[Record], Result], catch: Caught = Exception, *, name: str = "try_map"
     ) -> Tried[Result, Record]:
-        """Replace each record by ``function(record)``, and put those at which it raises aside instead of failing.
+        """Replace each record by ``function(record)``; divert records at which it raises.
 
         Args:
-            function: of a record.
-            catch: the exception, or a tuple of those, that make a record a failed one; any other fails the job.
-            name: what errors, statistics and drawings call it.
+            function: a function of a record.
+            catch: the exception, or a tuple of them, that diverts a record; any other fails the job.
+            name: the operator's name.
 
         Returns:
             ``(results, failures)``; a failure is a `FailedRecord`, ``(record, error, message)``.
@@ -158,7 +158,7 @@ class RecordOperators(StreamBase[Record]):
 
     @adds_operators()
     def map_batches(self, function: Callable[[Any], Batch], *, name: str = "map_batches") -> "Stream[Any]":
-        """Replace each batch, as it is, by ``function(batch)``; an empty result is not sent.
+        """Replace each batch by ``function(batch)``; an empty result is not sent.
 
         >>> import pyarrow as pa
         >>> import pyarrow.compute as pc
@@ -234,24 +234,22 @@ class RecordOperators(StreamBase[Record]):
         retry_on: type[Exception] | tuple[type[Exception], ...] = Exception,
         name: str = "map_async",
     ) -> "Stream[Result]":
-        """Replace each record by what ``await function(record)`` gives, many calls at a time.
+        """Replace each record by the result of ``await function(record)``, with many calls at a time.
 
-        Calls run on an event loop of each worker, with a thread of its own that ends with the dataflow. A time is
-        complete once its last call is done. While as many calls are under way as may be, no more is read, so that
-        sources wait in the end.
+        Calls run on an event loop in a thread of each worker. A time is complete once its last call is done. At
+        ``concurrency`` calls a worker reads no more, which in the end holds back sources.
 
         Args:
-            function: a coroutine function. It may also be an asynchronous context manager that opens what all its calls
-                share, such as a session with a server. Each worker enters a copy of it before the first call, calls
-                the object that this returns, and leaves it in the end.
-            concurrency: how many calls each worker has under way, at most.
-            ordered: whether results leave a worker in the order in which their records came; otherwise as they come.
-            timeout_s: after how many seconds an attempt is cancelled, and fails with TimeoutError; so is entering what
-                calls share, and that fails the job.
-            retries: how many more attempts there are before a call has failed, each right after the one before,
-                without a pause. That fails the job, with an error that names operator, worker and time.
-            retry_on: after which exceptions there is another attempt.
-            name: what errors, statistics and drawings call it.
+            function: a coroutine function, or an asynchronous context manager that opens what its calls share, such as
+                a session with a server. Each worker enters a copy of the manager before the first call, calls the
+                object that this returns, and leaves it in the end.
+            concurrency: the greatest number of calls in progress on a worker.
+            ordered: whether results leave a worker in the order of their records; otherwise as they come.
+            timeout_s: the seconds after which an attempt fails with TimeoutError; entering the manager has the same
+                limit, and fails the job.
+            retries: how many more attempts a failed call gets, without a pause; after them it fails the job.
+            retry_on: the exceptions after which there is another attempt.
+            name: the operator's name.
 
         >>> import asyncio
         >>> import tidewheel as tw

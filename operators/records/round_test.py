@@ -1,9 +1,8 @@
-"""The global test of a loop: after each round, one worker decides for all of them whether the loop goes on.
+"""The global test of a loop: after each round, worker 0 decides for all workers whether the loop goes on.
 
-Each worker measures the records that are about to go round again. Worker 0 combines what all workers have measured and
-tests the result once the round is complete. Its verdict goes to every worker, which has kept the records of the round
-until then. So no record of the next round exists before every worker has finished this one. Each epoch, and each time
-of the scope around the loop, is tested by itself.
+Each worker measures its records that are to go round again, and keeps them. When the round is complete, worker 0 tests
+the combined measure and sends its verdict to every worker. So no record of the next round exists before every worker
+has finished this one. Each epoch, and each time of the outer scope, is tested separately.
 
 Source: the aggregators of Pregel (SIGMOD 2010), section 3.3, in the supersteps of Valiant's bulk-synchronous model.
 """
@@ -23,12 +22,12 @@ from tidewheel.runtime.tokens.timestamp_token import TimestampToken
 
 @dataclass(frozen=True, slots=True)
 class RoundTest:
-    """What ends a loop beside the lack of records.
+    """What ends a loop, besides the lack of records.
 
     Attributes:
-        until: tells by what all records of a round measure together whether the loop ends.
-        measure: finds what a record measures; None if nothing is measured.
-        combine: returns what two measure together.
+        until: tells by the combined measure of a round whether the loop ends.
+        measure: returns the measure of a record; None for no measure.
+        combine: combines two measures.
         rounds: how often records pass the body at most; None for no limit.
     """
 
@@ -38,7 +37,7 @@ class RoundTest:
     rounds: int | None = None
 
     def measured(self, batch: Batch) -> list[Any]:
-        """Return what the records of a batch measure together, in a list."""
+        """Return the combined measure of a batch, in a list."""
         if self.measure is None:
             return [0]
         key = self.measure.key
@@ -52,34 +51,26 @@ class RoundTest:
         return self.combined([], self.measure.of(batch))
 
     def combined(self, known: list[Any], measured: list[Any]) -> list[Any]:
-        """Return what all these measure together, in a list.
-
-        Raises:
-            TypeError: that is None.
-        """
+        """Return the combination of all measures, in a list; raise TypeError if it is None."""
         together = reduce(self.combine, [*known, *measured])
         if together is None:
             raise TypeError("records of a round measure None together: measure and combine must return a value")
         return [together]
 
     def verdict(self, measured: list[Any]) -> list[bool]:
-        """Return whether the loop ends.
-
-        Raises:
-            TypeError: ``until`` returned None.
-        """
+        """Return whether the loop ends; raise TypeError if ``until`` returned None."""
         ends = self.until(measured[0])
         if ends is None:
             raise TypeError(f"until returned None for {short(measured[0])}: it must return whether the loop ends")
         return [bool(ends)]
 
     def send(self, _: Any, batches: list[list[Batch]], token: TimestampToken) -> Sequence[Iterable[Batch]]:
-        """Return what a worker sends of a complete round on each output."""
+        """Return a worker's batches of a complete round for each output."""
         records, verdicts, *beside = batches
         if verdicts and not verdicts[0][0] and self.may_go_on(token.time):  # no verdict: no worker has records
             return [records, [], *beside]
         return [[], records, *([] for _ in beside)]
 
     def may_go_on(self, time: Time) -> bool:
-        """Tell whether the number of rounds lets records of this time go round again."""
+        """Tell whether the limit of rounds lets records of this time go round again."""
         return self.rounds is None or time[1] + 1 < self.rounds

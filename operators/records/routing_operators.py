@@ -1,4 +1,4 @@
-"""Operators that decide where records go on."""
+"""Operators that decide where records go."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import compress
@@ -25,12 +25,7 @@ Owners: TypeAlias = Callable[[list[Any]], Sequence[int]]
 
 @no_stream_itself
 class Branches(NamedTuple, Generic[Record]):
-    """The two outputs of a branch.
-
-    Attributes:
-        matching: the records for which the predicate is true.
-        rest: everything else.
-    """
+    """The two outputs of a branch: matching records, and the rest."""
 
     matching: "Stream[Record]"
     rest: "Stream[Record]"
@@ -38,7 +33,7 @@ class Branches(NamedTuple, Generic[Record]):
 
 @no_stream_itself
 class NamedBranches(Generic[Record]):
-    """The outputs of a branch with names: an attribute for each name, then ``rest``; unpacked in this order."""
+    """The outputs of a branch by name, then ``rest``; they unpack in this order."""
 
     def __init__(self, streams: "Mapping[str, Stream[Record]]") -> None:
         vars(self).update(streams)
@@ -56,17 +51,17 @@ class NamedBranches(Generic[Record]):
 
 
 class RoutingOperators(StreamBase[Record]):
-    """Methods of streams to bring records together and apart."""
+    """Methods of streams that divide and combine streams, and spread records over workers."""
 
     __slots__ = ()
 
     @adds_operators()
     def exchange(self, key: Key, *, name: str = "exchange") -> "Stream[Record]":
-        """Send each record to the worker that owns its key, the same for every stream and every kind of batch.
+        """Send each record to the worker that owns its key, alike for every stream and kind of batch.
 
         Args:
             key: a function of a record, the name of a column (vectorised on Arrow), or a tuple of names.
-            name: what errors, statistics and drawings call it.
+            name: the operator's name.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("together")
@@ -85,7 +80,7 @@ class RoutingOperators(StreamBase[Record]):
     def broadcast(self, *, name: str = "broadcast") -> "Stream[Record]":
         """Send all records to every worker.
 
-        A batch goes to each as one message, and on the worker that sends it stays the same object.
+        Each worker receives a batch as one message; the sending worker keeps the same object.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("everywhere")
@@ -99,10 +94,10 @@ class RoutingOperators(StreamBase[Record]):
 
     @adds_operators()
     def rebalance(self, *, name: str = "rebalance") -> "Stream[Record]":
-        """Spread the records evenly over all workers, whatever they are, in slices of the batches in turn.
+        """Spread the records evenly over all workers, in slices of the batches in turn.
 
-        Of what one worker sends, no worker gets more than one record more than any other. Which gets which is nothing
-        to rely on: `exchange` brings records together.
+        No worker gets more than one record more than another, of the records of one sender. Do not rely on which worker
+        gets a record: `exchange` brings records together.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("shares")
@@ -116,10 +111,10 @@ class RoutingOperators(StreamBase[Record]):
 
     @adds_operators()
     def concat(self, *others: "Stream[Record]", name: str = "concat") -> "Stream[Record]":
-        """Join this stream with others of the same scope; each record stays on its worker.
+        """Combine this stream with others of the same scope; each record stays on its worker.
 
         Raises:
-            GraphError: they are not all of one scope and dataflow, or are known to have different columns.
+            GraphError: scopes or dataflows differ, or columns are known to differ.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("both")
@@ -147,12 +142,12 @@ class RoutingOperators(StreamBase[Record]):
     def branch(
         self, predicate: Callable[[Record], object] | None = None, /, **predicates: Any
     ) -> Branches[Record] | NamedBranches[Record]:
-        """Send each record one of several ways: by the first predicate that is true for it, or as one of the rest.
+        """Send each record to the branch of the first predicate that is true for it, or to the rest.
 
         Args:
-            predicate: for two ways, ``(matching, rest)``.
-            predicates: for any number of ways, the predicate of each by its name; ``rest`` is one more. A text as
-                ``name`` is no branch but the name of the operator.
+            predicate: for two branches, ``(matching, rest)``.
+            predicates: for any number of branches, each predicate by name; ``rest`` is one more. A string as ``name``
+                is the operator's name, not a branch.
 
         Raises:
             GraphError: there are no predicates, or both kinds, or a name is "rest" or begins with "_".
@@ -201,7 +196,7 @@ class RoutingOperators(StreamBase[Record]):
 
     @adds_operators()
     def branch_when(self, predicate: Callable[[Any], object], *, name: str = "branch_when") -> Branches[Record]:
-        """Send the batches of times for which ``predicate(time)`` is true one way, all others the other way.
+        """Send the batches of times with a true ``predicate(time)`` to one stream, all others to another.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("phases")
@@ -220,9 +215,9 @@ class RoutingOperators(StreamBase[Record]):
     def partition(
         self, parts: int, function: Callable[[Record], int], *, name: str = "partition"
     ) -> "tuple[Stream[Record], ...]":
-        """Send each record by the one of ``parts`` streams whose number, from 0, is ``function(record)``.
+        """Send each record to the one of ``parts`` streams with the number ``function(record)``, from 0.
 
-        Any other number, or what is no integer, fails the job with an error that shows it and the record.
+        Any other result fails the job with an error that shows it and the record.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("remainders")
@@ -246,9 +241,9 @@ def _unchanged(batch: Batch) -> Batch:
 
 
 def first_match(predicates: Sequence[Callable[[Any], object]]) -> Owners:
-    """Return a function that says for each record which predicate, by its number, is the first that is true for it.
+    """Return a function that returns, for each record, the number of the first predicate that is true for it.
 
-    Where none is true, that is how many there are. None is called for records that an earlier one is true for.
+    If none is, the result is the number of predicates. Later predicates are not called.
 
     >>> first_match([lambda n: n < 3, lambda n: n < 6])([1, 5, 9, 2])
     [0, 1, 2, 0]
@@ -270,7 +265,7 @@ def _first_match(predicates: Sequence[Callable[[Any], object]], rows: list[Any])
 
 
 def by_number(parts: int, function: Callable[[Any], int]) -> Owners:
-    """Return a function that says ``function(record)`` for each record; it raises ValueError where that is no part."""
+    """Return a function that returns ``function(record)`` for each record; it raises ValueError for other numbers."""
     allowed = frozenset(range(parts))
 
     def assign(rows: list[Any]) -> Sequence[int]:

@@ -1,4 +1,4 @@
-"""Operators that change times, look at them, or enter and leave the scopes of loops."""
+"""Operators that change or observe times, or enter and leave the scopes of loops."""
 
 from collections.abc import Callable
 from functools import partial
@@ -26,7 +26,7 @@ class TimeOperators(StreamBase[Record]):
 
     @adds_operators()
     def enter(self, loop: "Loop", *, name: str = "enter") -> "Stream[Record]":
-        """Take this stream into a loop: time ``t`` becomes ``(t, 0)``.
+        """Bring this stream into a loop: time ``t`` becomes ``(t, 0)``.
 
         Raises:
             GraphError: the loop does not lie directly in the scope of this stream.
@@ -45,10 +45,10 @@ class TimeOperators(StreamBase[Record]):
 
     @adds_operators()
     def enter_at(self, loop: "Loop", function: Callable[[Record], int], *, name: str = "enter_at") -> "Stream[Record]":
-        """Take this stream into a loop: time ``t`` of a record becomes ``(t, function(record))``.
+        """Bring this stream into a loop: time ``t`` of a record becomes ``(t, function(record))``.
 
-        A record goes in at once, at its later round; rounds before it do not wait for it. A number that is no round
-        fails the job with an error that shows the record.
+        Records enter at once; earlier rounds do not wait for them. A result that is no round fails the job with an
+        error that shows the record.
 
         Raises:
             GraphError: the loop does not lie directly in the scope of this stream.
@@ -85,7 +85,7 @@ class TimeOperators(StreamBase[Record]):
 
     @adds_operators()
     def leave(self, *, name: str = "leave") -> "Stream[Record]":
-        """Take this stream out of its loop: time ``(t, round)`` becomes ``t``.
+        """Bring this stream out of its loop: time ``(t, round)`` becomes ``t``.
 
         Raises:
             GraphError: the stream is in no loop.
@@ -121,9 +121,8 @@ class TimeOperators(StreamBase[Record]):
     def delay(self, function: Callable[[Record, Any], Time], *, name: str = "delay") -> "Stream[Record]":
         """Move each record to the time ``function(record, time)``, which must not be before its own.
 
-        Records go on at once, with their new time; nothing is held here. A time is complete downstream once nothing
-        can come, nor be delayed to it, any more. A function that returns an earlier time, or no time, fails the job
-        with an error that shows the record and the times.
+        Records go on at once, with their new time. A time is complete downstream once no record can come or be delayed
+        to it. An earlier time, or no time, fails the job with an error that shows the record and the times.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("due")
@@ -150,9 +149,9 @@ class TimeOperators(StreamBase[Record]):
     ) -> "Stream[Record]":
         """Call ``function(frontier, worker)`` on each worker when the frontier here has moved; pass all records on.
 
-        The frontier is the lower bound on the times that can still come by, on any worker; it is empty when the stream
-        has ended. All records of times that it has passed have come by on this worker before. It may pass over several
-        times at once, and differently on each worker.
+        The frontier is the lower bound on times that can still come by, on any worker; it is empty when the stream has
+        ended. Records of passed times have come by on this worker before. The frontier may pass several times at once,
+        and differently on each worker.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("progress")
@@ -171,9 +170,9 @@ class TimeOperators(StreamBase[Record]):
 
 
 def _build_on_frontier(function: Callable[[Antichain, int], object], context: OperatorContext) -> Schedule:
-    """Build an operator that passes batches on, and calls ``function(frontier, worker)`` when its frontier moved.
+    """Build an operator that passes batches on, and calls ``function(frontier, worker)`` when its frontier moves.
 
-    A job that goes on from a snapshot begins with the least frontier, so that may first be one that was told before.
+    After a restore it begins with the least frontier, so the first call may repeat an earlier one.
     """
     seen: list[Antichain] = everywhere(lambda one, other: one or other).state(context, "frontier", list)
 

@@ -2,11 +2,12 @@
 
 Invariants:
 
-- Each worker holds the records of an epoch until it is complete, and until a durable snapshot has them all. So a job
-  that goes back has the same records for each epoch that it has shown, whatever its operators compute anew.
-- The snapshots of all workers are one consistent cut. An epoch that one worker has complete in it has all its records
-  at all workers.
-- What is held is a part of the state, with the tokens of its epochs. So probes behind this say what can be seen.
+- Each worker holds the records of an epoch until it is complete and a durable snapshot has them all. So a job that goes
+  back sends the same records of an epoch that it has sent before, whatever its operators compute anew.
+- The snapshots of all workers are one consistent cut: an epoch that is complete on one worker has all its records on
+  all workers.
+- The state includes the held records and the tokens of their epochs. So probes behind this operator say which epochs
+  are visible.
 """
 
 from dataclasses import dataclass, field
@@ -24,12 +25,11 @@ from tidewheel.runtime.worker.ports import InputPort, OutputPort
 
 @dataclass(slots=True)
 class _Held:
-    """What a worker has of an epoch.
+    """A worker's records of an epoch.
 
     Attributes:
-        batches: the records.
         tokens: for the epoch, once it is complete.
-        snapshot: the one in which the worker was then; all later ones have the records. None before.
+        snapshot: the number of the first snapshot with the complete epoch; None before.
     """
 
     batches: list[Batch] = field(default_factory=list)
@@ -44,7 +44,7 @@ class _Held:
             token.discard()
 
     def merge(self, other: "_Held") -> "_Held":
-        """Take over what another worker has. The epoch is complete if it was so at both."""
+        """Add the records of another worker; the epoch is complete if both were."""
         known = self.snapshot is not None and other.snapshot is not None
         latest = max(self.snapshot or 0, other.snapshot or 0) if known else None
         return _Held(self.batches + other.batches, self.tokens + other.tokens, latest)
@@ -53,7 +53,7 @@ class _Held:
 def build_covered(topic: str | None = None) -> Build:
     """Return the build function of the operator for a topic, or for a sink.
 
-    If the job takes no snapshots, it raises DeliveryError for a topic; for a sink an epoch is sent once complete.
+    Without snapshots, a topic raises DeliveryError; a sink receives an epoch once it is complete.
     """
     return lambda context: _Share(topic, context).schedule
 
@@ -74,7 +74,6 @@ class _Share:
         instance_of(context).waits_for = NEXT_SNAPSHOT
 
     def schedule(self, input: InputPort, output: OutputPort) -> None:
-        """Hold what comes, and send the epochs that the last durable snapshot has."""
         epochs, saving = self._epochs, self._saving
         for lent, batch in input:
             if lent.time not in epochs:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def write_file(path: Path, batches: Sequence[Batch]) -> None:
-    """Write batches, at least one, to a new file, whose name says the format; it is on the disk when this returns."""
+    """Write batches, at least one, durably to a new file, whose suffix says the format."""
     with path.open("wb") as file:
         FILE_FORMATS[path.suffix[1:]](file, batches)
         file.flush()
@@ -29,11 +29,11 @@ _ADVICE = (
 
 
 def table_of(batches: Sequence[Batch]) -> "pa.Table":
-    """Return the records of batches, at least one, as one table, for the columns of which they may differ.
+    """Return the records of batches, at least one, as one table; columns may differ.
 
-    A record that is a dict has a column for each of its names, and so has a named tuple or dataclass for its fields. A
-    plain tuple has the columns "_1", "_2" and so on, as in Spark; anything else the column "value". Where a record
-    lacks a column, it is null there; numbers become of a type that holds them all.
+    Dicts have a column for each name, named tuples and dataclasses for each field. A plain tuple has the columns "_1",
+    "_2" and so on, as in Spark; anything else the column "value". Missing values are null; numbers get a type that
+    holds them all.
 
     >>> table_of([[{"a": 1}, {"b": 2.5}]]).to_pylist()
     [{'a': 1, 'b': None}, {'a': None, 'b': 2.5}]
@@ -43,7 +43,7 @@ def table_of(batches: Sequence[Batch]) -> "pa.Table":
     [{'value': 1}, {'value': 2}]
 
     Raises:
-        TypeError: records have no common columns, or values in a column are not of one type.
+        TypeError: records have no common columns, or the values of a column no common type.
     """
     import pyarrow as pa
 
@@ -59,14 +59,12 @@ def table_of(batches: Sequence[Batch]) -> "pa.Table":
 
 
 def _with_names(record: Any) -> Any:
-    """Return a record that has fields, or is a tuple, as a dict."""
     if isinstance(record, tuple) and not hasattr(record, "_fields"):
         return {f"_{place}": value for place, value in enumerate(record, start=1)}
     return _with_fields(record)
 
 
 def _with_fields(record: Any) -> Any:
-    """Return a record that has fields as a dict."""
     if isinstance(record, tuple) and hasattr(record, "_fields"):
         return dict(zip(record._fields, record, strict=True))
     if is_dataclass(record) and not isinstance(record, type):
@@ -117,7 +115,7 @@ def _write_lines(file: IO[bytes], batches: Sequence[Batch]) -> None:
 
 
 def _iso_text(value: Any) -> str | None:
-    """Return a time or duration of pandas, or a time of NumPy, as text, None for no time; else raise TypeError."""
+    """Return a time or duration of pandas or NumPy as text, None for NaT; else raise TypeError."""
     if hasattr(value, "isoformat") or type(value).__name__ == "datetime64":
         text = str(value.isoformat() if hasattr(value, "isoformat") else value)
         return None if text == "NaT" else text

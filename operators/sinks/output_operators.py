@@ -1,4 +1,4 @@
-"""Operators by which results leave a dataflow, and by which one sees how far they are."""
+"""Operators by which results leave a dataflow, and probes of its progress."""
 
 import os
 from collections.abc import Callable
@@ -38,7 +38,7 @@ class OutputOperators(StreamBase[Record]):
     __slots__ = ()
 
     def probe(self, name: str) -> Self:
-        """Let ``job.probe(name)`` tell which times are complete up to here, at no cost to data. Returns this stream.
+        """Let ``job.probe(name)`` tell which times are complete here, at no cost to data. Returns this stream.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("probed")
@@ -55,10 +55,9 @@ class OutputOperators(StreamBase[Record]):
         return self
 
     def ignore(self) -> Self:
-        """Say that nothing needs to read this stream, such as the late records of windows. Returns this stream.
+        """Declare that nothing needs to read this stream, such as the late records of windows. Returns this stream.
 
-        A job warns of a stream that nothing reads, unless it is ignored. Its records are counted all the same, as
-        ``records_dropped`` of `Job.statistics`.
+        A job warns of an unread stream that is not ignored; `Job.statistics` counts its records as ``records_dropped``.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("parsed")
@@ -73,7 +72,7 @@ class OutputOperators(StreamBase[Record]):
         return self
 
     def capture(self, name: str) -> Self:
-        """Keep what passes here on its worker for ``job.captured(name)``. Returns this stream.
+        """Keep the records of this stream on their worker for ``job.captured(name)``. Returns this stream.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("captured")
@@ -88,17 +87,17 @@ class OutputOperators(StreamBase[Record]):
         return self
 
     def capture_to(self, folder: str | os.PathLike[str], *, overwrite: bool = False, name: str | None = None) -> Self:
-        """Write what passes here to a folder, from which `ReplaySource` plays it again. Returns this stream.
+        """Write this stream to a folder, from which `ReplaySource` plays it again. Returns this stream.
 
-        Each worker writes a log of its batches, and of when times were complete. Arrow stays Arrow; other records have
-        to be plain values: None, numbers, text, bytes, dates and times, and tuples, lists, dicts and sets of those.
-        Nothing is pickled, so that it is safe to play what others have recorded.
+        Each worker writes a log of its batches and of its complete times. Arrow stays Arrow; other records must be
+        plain values: None, numbers, text, bytes, dates and times, and tuples, lists, dicts and sets of those. Nothing
+        is pickled, so recordings of others are safe to play.
 
         Args:
-            folder: where the logs go; all nodes have to see it. A path, and not a URL.
-            overwrite: whether logs of another run are replaced; otherwise they fail the job. A job that begins again
+            folder: a path, not a URL, that all nodes see.
+            overwrite: whether to replace the logs of another run; otherwise they fail the job. A job that continues
                 with the same folder of snapshots is the same run.
-            name: what errors, statistics and drawings call it.
+            name: the operator's name.
 
         Raises:
             GraphError: the folder is none, or this dataflow captures to it already.
@@ -141,36 +140,36 @@ class OutputOperators(StreamBase[Record]):
         history: bool = False,
         name: str | None = None,
     ) -> Self:
-        """Offer this stream live, as a topic; see `tidewheel.subscribe`. Returns this stream.
+        """Publish this stream live as a topic; see `tidewheel.subscribe`. Returns this stream.
 
         Args:
-            topic: its name, which no other running job may have; those that begin with "tidewheel/" are reserved.
-            partition: ``"worker"``: each worker publishes its records, in a partition of its own. ``"merged"``: worker
-                0 publishes all records in one partition, in the order in which they come there.
-            schema: what records are: a `pyarrow.Schema` that batches have, or a type of records such as ``int``,
-                ``tuple[str, int]`` or a dataclass, as for ``flow.input``. A batch with a record of another kind fails
-                the job. Of schemas, metadata and which columns may have nulls do not matter; of types, subclasses are
-                as good, so a bool is an int. None says what is known of the stream, or nothing.
-            capacity_bytes: how many bytes may wait, at each partition, for one slow subscriber. A log keeps any number.
-            delivery: ``"exactly_once"`` has every batch on disk before anybody sees it, and keeps it there until all
-                subscriptions have acknowledged it, whichever process dies meanwhile. It takes ``engine="ray"``.
+            topic: its name, unique among running jobs; names that begin with "tidewheel/" are reserved.
+            partition: with ``"worker"``, each worker publishes its records in a partition of its own. With
+                ``"merged"``, worker 0 publishes all records in one partition.
+            schema: the `pyarrow.Schema` of the batches, or the type of the records, such as ``int``, ``tuple[str,
+                int]`` or a dataclass. A batch that differs fails the job. Metadata and nullability of schemas do not
+                matter, and subclasses of a type are accepted, so a bool is an int. By default the schema of the stream,
+                if it is known.
+            capacity_bytes: how many bytes each partition keeps for one slow subscriber. A log keeps any number.
+            delivery: ``"exactly_once"`` writes every batch to disk before a subscriber receives it, and keeps it until
+                all subscriptions have acknowledged it, whichever process dies. It needs ``engine="ray"``.
             log: for exactly-once delivery, a directory on each worker's node that only this user can read. Logs in
-                ``s3://bucket/prefix``, ``gs://`` or ``az://`` outlive their nodes; credentials are of the publishers'
-                environment. A job started again with the same log goes on where it was, with any number of workers.
-            retention_s: for how long a durable subscription that nobody reads holds the log, in seconds.
+                ``s3://bucket/prefix``, ``gs://`` or ``az://`` outlive their nodes; the publishers' environment has the
+                credentials. A job started again with the same log continues it, with any number of workers.
+            retention_s: how long an unread durable subscription holds the log, in seconds.
             ends: whether subscribers get the keys of ended substreams, as `Epoch.ended`. Each comes once, with the
-                epoch of its last records or, from run to run, a later one. With dropped epochs their ends are lost.
-                With exactly-once delivery each run needs a new log. Records go to the worker of their substream.
-            wait_for: how many subscribers each partition awaits before it publishes anything, so that they receive the
-                first epochs. Until then records hold back the sources; a log line says so after 5 s. With exactly-once
-                delivery durable subscriptions of earlier runs count, and a log that has messages awaits no subscriber.
+                epoch of its last records or a later one. The ends of dropped epochs are lost. With exactly-once
+                delivery each run needs a new log. Records go to the worker of their substream.
+            wait_for: how many subscribers each partition awaits before it publishes, so that they receive the first
+                epochs. Until then records hold back the sources; a log line says so after 5 s. With exactly-once
+                delivery durable subscriptions of earlier runs count, and a log with messages awaits no subscriber.
             visible: ``"snapshot"`` publishes an epoch once a snapshot has it; until then each worker keeps its records.
-                So a job that goes back does not change what was seen, though operators read clocks or random numbers.
-            history: whether the records are changes, as of `Collection.changes`, whose sum each subscriber gets first.
-            name: what errors, statistics and drawings call it.
+                A job that goes back then publishes nothing different, even if operators read clocks or random numbers.
+            history: whether the records are changes, as of `Collection.changes`; each subscriber first gets their sum.
+            name: the operator's name.
 
         Raises:
-            GraphError: this dataflow publishes a topic of that name already; or no ends of the stream can be told.
+            GraphError: this dataflow publishes that topic already, or the ends of the stream cannot be told.
             DeliveryError: an argument is wrong, or the stream is known to have another schema.
 
         >>> import tidewheel as tw
@@ -197,7 +196,6 @@ class OutputOperators(StreamBase[Record]):
         return self
 
     def _shown_with(self, topic: str, visible: object, *, ends: bool) -> "Stream[Any] | Self":
-        """Return the stream of what subscribers may see."""
         if visible not in ("epoch", "snapshot"):
             raise GraphError(f"publish {topic!r}: visible is 'epoch' or 'snapshot', not {visible!r}")
         if visible == "epoch":
@@ -209,7 +207,6 @@ class OutputOperators(StreamBase[Record]):
         return whole._unary(f"publish {topic}: wait for a snapshot", build_covered(topic), schema=self.schema)
 
     def _check_ends(self, publication: Publication) -> None:
-        """Raise GraphError if no ends can be told with an epoch of this stream."""
         where = f"publish {publication.topic!r} with ends=True"
         if not self._outlet.substreams:
             raise GraphError(
@@ -226,11 +223,10 @@ class OutputOperators(StreamBase[Record]):
     def for_each_epoch(
         self, function: Callable[[Time, list[Record]], Result], *, name: str = "for_each_epoch"
     ) -> "Stream[Result]":
-        """Call ``function(time, records)`` with all records of each epoch, once that is complete; send what it returns.
+        """Call ``function(time, records)`` once for each complete epoch with records, and send its result.
 
-        It is called on worker 0, whose memory has to hold the epoch. Calls are in order of time, and there is none for
-        times without records. A probe behind it tells for which epochs it has returned. To see records as they come,
-        use `inspect` or `inspect_batches`.
+        Worker 0 calls it, in order of time; its memory has to hold the epoch. A probe after it tells for which epochs
+        the call has returned. `inspect` and `inspect_batches` see records as they come.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("reports")
@@ -257,19 +253,19 @@ class OutputOperators(StreamBase[Record]):
         part_bytes: int = PART_BYTES,
         name: str = "sink",
     ) -> "Stream[Time]":
-        """Store each epoch once, and whole, in a destination of yours, across crashes; see `Sink`.
+        """Store each whole epoch once in a destination of yours, across crashes; see `Sink`.
 
-        The stream that is returned has the time of each epoch that is committed, and a probe on it tells how far they
-        are. A job that is started again, from a snapshot or from its beginning, leaves out what is committed. So
-        another run with other data needs another destination.
+        The returned stream has the time of each committed epoch; a probe on it tells how far commits are. A job that is
+        started again, from a snapshot or from its beginning, leaves out committed epochs. So a run with other data
+        needs another destination.
 
         Args:
-            sink: the destination. Workers receive it pickled.
-            visible: ``"snapshot"`` commits an epoch when a snapshot has it, so the program need not compute the same
-                results again. A job without ``snapshots=`` commits an epoch when it is complete. ``"epoch"`` always
-                does so. Then an epoch that comes again after a crash has to have the same records.
+            sink: the destination, which workers receive pickled.
+            visible: ``"snapshot"`` commits an epoch once a snapshot has it, so the program need not be deterministic. A
+                job without ``snapshots=`` commits an epoch when it is complete. ``"epoch"`` always does so. Then an
+                epoch that comes again after a crash must have the same records.
             part_bytes: how many bytes of an epoch, in memory, a worker gathers before it prepares a part.
-            name: what errors, statistics and drawings call it.
+            name: the operator's name.
 
         Raises:
             GraphError: an argument is wrong, an equal sink is in use in this dataflow, or times are not totally ordered
@@ -297,7 +293,6 @@ class OutputOperators(StreamBase[Record]):
         return self._committed(name, made)
 
     def _committed(self, name: str, made: SinkOperators) -> "Stream[Any]":
-        """Add the operators of a sink; return the stream of what is committed."""
         parts = self._unary(name, made.build_prepare)
         if made.waits:
             parts = parts._unary(f"{name}: wait for a snapshot", build_covered())
@@ -313,24 +308,24 @@ class OutputOperators(StreamBase[Record]):
         file_bytes: int = PART_BYTES,
         name: str = "write_files",
     ) -> "Stream[WrittenEpoch]":
-        """Write each epoch to a folder of its own, such as ``epoch=7``, which is seen when all of it is there.
+        """Write each epoch to a folder of its own, such as ``epoch=7``, which appears when it is whole.
 
-        Each worker writes its records to files in a folder that is hidden. When the epoch is complete and all files are
-        on disk, worker 0 renames that once. The stream that is returned tells of each epoch that can be seen, and a
-        probe on it how far they go. An epoch without records has no folder. One job at a time may write to ``folder``;
-        it begins with cleaning up what runs that failed have left.
+        Each worker writes its files in a hidden folder, which worker 0 renames when the epoch is complete and all files
+        are on disk. The returned stream has each epoch that can be seen; a probe on it tells how far they are. An epoch
+        without records has no folder. Only one job at a time may write to ``folder``; it first removes what failed runs
+        have left.
 
         Args:
-            folder: where the epochs' folders go, on a file system that all nodes see. A path, and not a URL.
-            format: ``"parquet"``, ``"csv"``, or ``"jsonl"``, which has a record a line. Rows of Arrow, dicts, named
-                tuples and dataclasses have columns. For the first two formats a plain tuple has "_1", "_2" and so on,
-                as in Spark, and any other record "value". The records of a file decide the types of its columns, so
-                files may differ. Make Arrow tables of one schema before, if they must not. JSON has no NaN and no
-                infinity: in ``"jsonl"`` they are null. Times are in the form of ISO 8601 there.
-            overwrite: whether an epoch replaces one of another run, which is gone for a moment; otherwise that fails
-                the job. A job that begins again with the same folder of snapshots is the same run.
+            folder: where the epochs' folders go: a path, not a URL, that all nodes see.
+            format: ``"parquet"``, ``"csv"``, or ``"jsonl"`` with one record a line. Rows of Arrow, dicts, named tuples
+                and dataclasses have columns. In Parquet and CSV a plain tuple has the columns "_1", "_2" and so on, as
+                in Spark, and any other record "value". The records of a file decide the types of its columns, so files
+                may differ; Arrow tables of one schema prevent that. JSON has null for NaN and infinity, and times in
+                ISO 8601.
+            overwrite: whether an epoch replaces that of another run, which is missing for a moment; otherwise that
+                fails the job. A job that continues with the same folder of snapshots is the same run.
             file_bytes: how many bytes of an epoch, in memory, a worker gathers before it writes a file.
-            name: what errors, statistics and drawings call it.
+            name: the operator's name.
 
         Raises:
             GraphError: an argument is wrong, or this dataflow writes to that folder already.
@@ -356,7 +351,6 @@ class OutputOperators(StreamBase[Record]):
         return self._committed(name, EpochFolders(path, format, overwrite).operators(self.nesting.domain, file_bytes))
 
     def _claim(self, operator: str, place: str, does: str) -> None:
-        """Raise GraphError if such an operator has the place: each would leave out, or replace, what is there."""
         description = self._description
         try:
             description.register(operator, place, description.size)

@@ -1,7 +1,7 @@
-"""Plain values as bytes and back, without pickle, so that reading a file runs no code that the file brings along.
+"""Plain values as bytes and back, without pickle, so that reading a file runs none of its code.
 
-Values are written as MessagePack, which knows no tuples, sets or dates, and no integers beyond 64 bits. Where there are
-such, a value is written in a form that has them as extensions. A list of flat tuples, or of flat dicts, needs none.
+Values are MessagePack; extensions stand for tuples, sets, dates and integers beyond 64 bits. A list of flat tuples, or
+of flat dicts, needs none.
 """
 
 import datetime as dt
@@ -22,13 +22,13 @@ _encode = msgspec.msgpack.Encoder().encode
 def encode(records: list[Any]) -> bytes:
     """Return the bytes of a list of plain values.
 
-    Those are None, bool, numbers, text, bytes, dates and times, and in any depth lists, tuples, dicts and sets of such.
+    Plain values are None, bool, numbers, text, bytes, dates and times, and lists, tuples, dicts and sets of them.
 
     >>> decode(encode([(1, "a"), {"b": {2, 3}}])) == [(1, "a"), {"b": {2, 3}}]
     True
 
     Raises:
-        TypeError: a value is something else.
+        TypeError: a value is not plain.
     """
     kinds = set(map(type, records))
     try:
@@ -43,7 +43,7 @@ def encode(records: list[Any]) -> bytes:
 
 
 def decode(data: bytes) -> list[Any]:
-    """Return the list that was encoded. Raises ValueError if it was not."""
+    """Return the list that was encoded; raise ValueError for other bytes."""
     form = data[:1]
     if form not in _FORMS:
         raise ValueError(f"these are no records: they begin with {form!r}")
@@ -77,7 +77,7 @@ def _tagged_parts(parts: Iterable[Any]) -> list[Any]:
 
 
 class _Extension(NamedTuple):
-    """A kind of values, and how they become what MessagePack knows, and of that again what they were."""
+    """How a kind of value is converted to MessagePack and back."""
 
     kind: type
     write: Callable[[Any], Any]

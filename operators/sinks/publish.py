@@ -1,12 +1,12 @@
-"""The publish operator: one worker's end of a topic's partition, and the ends of substreams that it publishes.
+"""The publish operator: one worker's part of a topic, with the ends of substreams that it publishes.
 
 Invariants of these ends:
 
-- Each end is published once, by the worker that publishes the records of its substream, after all of them.
-- It is at the latest of their times, or, if that is complete by then, at the first time that is not: so epochs become
-  complete while substreams are open. Only the last epoch waits until no substream is left, as there is no time after it
-  at which their ends could be told.
-- It is never before the end of what had the key earlier, whose records may have been delayed by more.
+- The worker that publishes the records of a substream publishes its end, once, after all of them.
+- The end comes at the latest time of the records, or the first incomplete time if that is later: so epochs complete
+  while substreams are open. Only the last epoch waits until no substream is left, since no later time could have their
+  ends.
+- It never precedes the end of an earlier substream with the same key, whose records may have been delayed by more.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -42,10 +42,10 @@ _AS_GOOD_S = 0.001
 
 
 def declared_schema(topic: str, said: object, known: "pa.Schema | None") -> TopicSchema | None:
-    """Return what the records of a topic are: what is ``said``, or else what is ``known`` of the stream, or None.
+    """Return the schema of a topic: ``said``, or else what is ``known`` of the stream, or None.
 
     Raises:
-        DeliveryError: what is said is no type, or the stream is known to have something else.
+        DeliveryError: ``said`` is no schema, or contradicts ``known``.
     """
     stream = None if known is None else topic_schema(known)
     if said is None:
@@ -61,7 +61,7 @@ def declared_schema(topic: str, said: object, known: "pa.Schema | None") -> Topi
 
 
 class PublishedEnds:
-    """The ends of one worker.
+    """The ends that one worker publishes.
 
     Args:
         described: the topic.
@@ -80,11 +80,7 @@ class PublishedEnds:
         """The keys whose last end is at a time before which others are not complete, and that time."""
 
     def note(self, label: Labels | None, time: Time) -> None:
-        """Take note of a batch. Complexity: O(its keys).
-
-        Raises:
-            DeliveryError: the times of a substream are in no order.
-        """
+        """Note the keys of a batch, in O(keys); raise DeliveryError if a substream's times are in no order."""
         if label is None:  # as can be where streams are joined
             return
         latest, less_equal = self._latest, self._domain.less_equal
@@ -97,7 +93,7 @@ class PublishedEnds:
                     raise self._in_no_order(key, [before, time])
 
     def publish(self, input: InputPort, lower: Antichain, connection: "PublisherConnection") -> None:
-        """Publish the ends that were told.
+        """Publish the ends that ``input`` has told, at or after the announced frontier ``lower``.
 
         Args:
             input: where they were told.
@@ -105,7 +101,7 @@ class PublishedEnds:
             connection: to where they are published.
 
         Raises:
-            DeliveryError: the times of a substream and of the frontier are in no order, or a key cannot be encoded.
+            DeliveryError: times have no order among them, or a key cannot be encoded.
         """
         keys_at: dict[Time, list[Any]] = {}
         for key in [key for key, time in self._to_come.items() if not lower.less_equal(time)]:
@@ -118,13 +114,12 @@ class PublishedEnds:
             connection.ends(time, keys)
 
     def are_all(self, input: InputPort) -> bool:
-        """Tell whether every end was told, as no substream is left, and none can come."""
+        """Tell whether every end was told: no substream is left, and none can come."""
         ends = cast(SubstreamInput, running_input(input)).ends
         assert ends is not None, "the operator was described so"
         return ends.are_all and not ends
 
     def _time_of(self, key: Any, lower: Antichain) -> Time:
-        """Return the first time that is none of `lower`'s past, nor before the records and the last end of a key."""
         bounds = [bounds.pop(key) for bounds in (self._latest, self._to_come) if key in bounds]
         if not bounds:
             return next(iter(lower))
@@ -152,7 +147,7 @@ class PublishedEnds:
 class PartitionPact(Pact):
     """Sends everything to the worker that feeds the partition of a topic with logs, often this one.
 
-    Where the number of workers has changed, worker 0 gets what had waited.
+    If the number of workers has changed, worker 0 receives the pending records.
     """
 
     topic: str
@@ -164,7 +159,7 @@ class PartitionPact(Pact):
     def labelled_parts(
         self, batch: Batch, workers: int, label: Labels | None
     ) -> Iterable[tuple[int, Batch, Labels | None]]:
-        """Give worker 0 all."""
+        """Return everything for worker 0."""
         return GatherPact().labelled_parts(batch, workers, label)
 
     def beside(self, attachments: Mapping[str, Any], worker: int) -> Pact | None:
@@ -173,12 +168,12 @@ class PartitionPact(Pact):
         return None if connection.partition == worker else GatherPact(connection.partition)
 
     def describe(self) -> str:
-        """Return where all goes."""
+        """Describe the pact in words."""
         return "by partition"
 
 
 def publish_pact(described: Publication) -> Pact | None:
-    """Return how records are spread over the workers that publish a topic; None if they stay where they are."""
+    """Return the pact of a topic's records; None if they stay on their workers."""
     if described.partition == "merged":
         return GatherPact()
     if described.ends:
@@ -187,15 +182,14 @@ def publish_pact(described: Publication) -> Pact | None:
 
 
 def build_publish(described: Publication) -> Build:
-    """Return the build function of an operator that hands its publisher data and frontier changes, in one call a step.
+    """Return the build function of an operator that sends its publisher data and frontier moves, in one call a step.
 
-    Data goes before the frontier change that follows it, so a publisher never announces a time as complete before it
-    has all of it. Where a subscriber or a full disk may hold back the publisher, batches stay unread until there is
-    room for them. A move of the frontier that completes an epoch with batches does not wait: otherwise a log could fill
-    its disk with open epochs, of which no subscriber receives and acknowledges any. There are no more such moves than
-    batches. Other moves wait and become one; but for the last, after which this may not be scheduled again. A batch
-    that is not what the topic's schema says raises. Ends of substreams, if they are published, go behind their records,
-    and the frontier becomes empty after the last of them.
+    Data precedes the frontier move that follows it, so an announced time has all its records at the publisher. While a
+    subscriber or a full disk holds back the publisher, batches stay unread. A frontier move that completes an epoch
+    with batches does not wait; otherwise open epochs could fill a log's disk that no subscriber can acknowledge. Other
+    moves wait and are merged, except the last, after which the operator may not be scheduled again. A batch that
+    contradicts the topic's schema raises. Ends of substreams follow their records, and the frontier becomes empty after
+    the last of them.
     """
     return lambda context: _Share(described, context).schedule
 
@@ -218,7 +212,6 @@ class _Share:
         self._published.connect(self._connection)
 
     def schedule(self, input: InputPort) -> None:
-        """Hand over what there is room for, and moves of the frontier, or wait for room."""
         connection = self._connection
         has_room = self._hand_over(input)
         frontier = self._frontier_at(input)
@@ -232,7 +225,6 @@ class _Share:
             self._waiting.begin()
 
     def _move(self, input: InputPort, frontier: Antichain) -> None:
-        """Hand over the ends of substreams, and the move of the frontier to where it is."""
         announced = self._published.announced
         if self._ends is not None:
             if len(announced):
@@ -244,7 +236,6 @@ class _Share:
         self._published.announced = frontier
 
     def _frontier_at(self, input: InputPort) -> Antichain:
-        """Return the frontier; the announced one, until an operator that goes on from a snapshot has reached it."""
         frontier, published = input.frontier, self._published
         if published.is_behind:
             if not published.announced.dominates(frontier):
@@ -253,7 +244,6 @@ class _Share:
         return frontier
 
     def _hand_over(self, input: InputPort) -> bool:
-        """Take what there is room for; return whether there is more of that."""
         connection, schema, ends = self._connection, self._schema, self._ends
         if not connection.has_room():
             return False
@@ -271,7 +261,7 @@ class _Share:
 
 @dataclass(slots=True)
 class WaitingForRoom:
-    """Has a publish operator scheduled again when there is room; what is unread until then holds back the sources."""
+    """Schedules a publish operator again when there is room; its unread batches hold back the sources."""
 
     context: OperatorContext
     connection: "PublisherConnection"
@@ -279,7 +269,7 @@ class WaitingForRoom:
     _alarm_s: float = -inf
 
     def begin(self) -> None:
-        """Wait, or go on waiting."""
+        """Wait, or keep waiting."""
         again_s = self.connection.wait_for_room(self.context.activate)
         self.context.expect_activation()
         if again_s is None:

@@ -1,10 +1,9 @@
-"""The share of one worker in a topic, as a snapshot keeps it.
+"""One worker's share of a topic, as a snapshot keeps it.
 
-A snapshot does not keep what the publisher has received. A worker that goes on from it says how much that was, sends
-what the publisher may not have received, and then what comes next.
+A snapshot leaves out what the publisher has received; a restored worker says how much that was, and sends the rest.
 
-On another number of workers, the publishers without a log are new, and worker 0 has everything. With logs, each
-partition goes to its feeder as it is.
+On another number of workers, publishers without a log are new, and worker 0 has everything; with logs, each partition
+goes to its feeder.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,12 +25,11 @@ class Published:
 
     Args:
         domain: the times of the topic.
-        announced: the frontier that the publisher was told last; None for the least time. Partitions with logs know it.
-        saved: what a snapshot has of the events.
+        announced: the frontier that the publisher received last; None for the least time. Partitions with logs know it.
+        saved: the events of a snapshot.
 
     Attributes:
-        announced: that frontier.
-        is_behind: whether the frontier of the operator's input may be before it, as it begins at the least time.
+        is_behind: whether the operator's input frontier, which begins at the least time, may be before it.
     """
 
     def __init__(
@@ -51,14 +49,14 @@ class Published:
         return type(self), (self._domain, list(self.announced), saved)
 
     def connect(self, connection: "PublisherConnection") -> None:
-        """Have a connection go on from here."""
+        """Have a connection continue from here."""
         connection.go_on(self._saved)
         self._connection, self._saved = connection, None
 
     def split(self, workers: int) -> list["Published | None"]:
-        """Return the part of each worker: of partitions with logs what it feeds, otherwise all for worker 0.
+        """Return the part of each worker: with logs the partitions that it feeds, otherwise all for worker 0.
 
-        A publisher without a log is a new one then, and has nothing of epochs that have begun.
+        A publisher without a log is then new, without records of open epochs.
         """
         if not isinstance(self._saved, Mapping):
             return [self, *[None] * (workers - 1)]
@@ -68,10 +66,10 @@ class Published:
         return [Published(self._domain, None, part) if part else None for part in parts]
 
     def merge(self, other: "Published") -> "Published":
-        """Return the shares of two workers as one.
+        """Merge the shares of two workers.
 
-        Without logs, moves of the frontier that were not received are left out. So are kept batches of times that
-        another worker had passed: its part of these epochs is not published again. A history has it.
+        Without logs this drops frontier moves that were not received, and batches of times that another worker had
+        passed; a history keeps these batches.
         """
         partitions = [one._saved for one in (self, other) if isinstance(one._saved, Mapping)]
         if partitions:  # a worker that feeds none has nothing
@@ -95,7 +93,6 @@ class Published:
 def _joined(
     domain: TimeDomain, histories: Sequence[History | None], batches: Sequence[tuple[int, DataMessage]]
 ) -> History | None:
-    """Return the histories of several workers as one, with batches that it has from now on; None without any."""
     known = [history for history in histories if history is not None]
     if not known:
         return None

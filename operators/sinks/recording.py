@@ -1,11 +1,10 @@
-"""The recording of one worker: a file of what has passed a stream, in the record format of logs.
+"""One worker's recording: a file of a stream's batches, in the record format of logs.
 
-The file is a header and records, as in a segment of a topic's log (`storage/log_records.py`). Each record is a
-batch with its time, or the times that could still come at its place in the stream. A record has checksums, so damage is
-found. A record that was cut off at the end is left out.
+The file has a header and records, like a segment of a topic's log (`storage/log_records.py`): batches with times, and
+frontiers. Checksums reveal damage; a record cut off at the end is left out.
 
-Nothing in it is a pickle: reading it runs no code that it brings along. Arrow is an Arrow IPC stream, and everything
-else is plain values (`plain_records.py`).
+Nothing in it is a pickle, so reading it runs no code of it: Arrow is an Arrow IPC stream, the rest plain values
+(`plain_records.py`).
 """
 
 import os
@@ -49,13 +48,13 @@ RECORDING_VERSION: Final = 2
 
 
 class RecordingHeader(msgspec.Struct, frozen=True):
-    """Which run has written a recording, as which of how many workers.
+    """The run and the worker that have written a recording.
 
     Args:
-        recording: the version of the kinds of records and of their payloads.
-        run: some digits that all recordings of one run have.
+        recording: the version of the format.
+        run: digits that all recordings of one run share.
         worker: the number of the worker.
-        workers: how many there are.
+        workers: the number of workers.
     """
 
     recording: int
@@ -66,13 +65,13 @@ class RecordingHeader(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class LoggedFrontier:
-    """The least times that could still come then; empty if nothing could."""
+    """The least times that could still come; empty if none could."""
 
     times: tuple[Time, ...]
 
 
 def recording_path(folder: Path, worker: int) -> Path:
-    """Return where a worker's recording is."""
+    """Return the path of a worker's recording."""
     return folder / f"worker-{worker:05d}.log"
 
 
@@ -80,17 +79,14 @@ class RecordingWriter:
     """Writes a recording.
 
     Args:
-        path: the file; its folder is there.
-        header: who writes.
-        length: how many bytes of a file that was begun before are to be kept; 0 for a new one.
-        overwrite: whether a new one may take the place of an old one.
+        path: the file, in an existing folder.
+        header: the run and worker.
+        length: how many bytes of an existing file to keep; 0 for a new one.
+        overwrite: whether a new file may replace an old one.
 
     Raises:
         FileExistsError: there is an old one.
-        SnapshotError: it has fewer bytes than are to be kept, or is another one.
-
-    Attributes:
-        length: how many bytes there are.
+        SnapshotError: the file has fewer bytes than ``length``, or is of another run.
     """
 
     def __init__(self, path: Path, header: RecordingHeader, length: int, *, overwrite: bool) -> None:
@@ -111,20 +107,20 @@ class RecordingWriter:
         self.flush()  # so that it is known to be of this run, whenever that begins again
 
     def batch(self, time: Time, batch: Batch) -> None:
-        """Write a batch. Raises TypeError if it has records that are no plain values, or no columns of such."""
+        """Write a batch; raise TypeError if it has records or columns of other than plain values."""
         kind, payload = _encoded(batch)
         coded = encode([time])
         self._write(kind, _LENGTH_OF_TIME.pack(len(coded)) + coded, payload)
 
     def frontier(self, times: tuple[Time, ...]) -> None:
-        """Write that the frontier has moved, and hand all that was written to the operating system."""
+        """Write that the frontier has moved, and flush the file to the operating system."""
         self._write(_FRONTIER, encode(list(times)))
         self.flush()
         if not times:
             FILES.sync(self._file.fileno())
 
     def flush(self) -> int:
-        """Hand all that was written to the operating system; return how many bytes there are."""
+        """Flush the file to the operating system; return its length in bytes."""
         self._file.flush()
         return self.length
 
@@ -141,7 +137,6 @@ class RecordingWriter:
 
 
 def _opened_again(path: Path, head: bytes, length: int) -> IO[bytes]:
-    """Open a file that is to go on behind so many bytes; what it has behind them is removed."""
     if (there := path.stat().st_size) < length:
         raise SnapshotError(f"{path} has {there} bytes, and had {length} at the snapshot: it was cut since")
     with path.open("rb") as file:
@@ -162,7 +157,7 @@ def is_of_run(path: Path, run: str) -> bool:
 
 
 def read_header(path: Path) -> RecordingHeader:
-    """Return the header of a recording. Raises ValueError if the file is none, or has another version."""
+    """Return the header of a recording; raise ValueError for another file or version."""
     with path.open("rb") as file:
         return _read_header(file, path)[0]
 
@@ -187,7 +182,7 @@ def _read_header(file: IO[bytes], path: Path) -> tuple[RecordingHeader, bytes]:
 
 
 def read_frontier(path: Path) -> LoggedFrontier | None:
-    """Return the last frontier in a recording, None if there is none. Reads no batches."""
+    """Return the last frontier of a recording, None if it has none, without reading batches."""
     found = None
     for event in read_recording(path, with_batches=False):
         if isinstance(event, LoggedFrontier):
@@ -196,7 +191,7 @@ def read_frontier(path: Path) -> LoggedFrontier | None:
 
 
 def read_recording(path: Path, *, with_batches: bool = True) -> Iterator[Captured | LoggedFrontier]:
-    """Yield what is in a recording, in order; a record that was cut off in the end is left out.
+    """Yield the content of a recording, in order, without a record that was cut off at the end.
 
     Raises:
         ValueError: the file is damaged; it names the file and the place.
@@ -212,7 +207,6 @@ def read_recording(path: Path, *, with_batches: bool = True) -> Iterator[Capture
 
 
 def _records(file: IO[bytes], path: Path, *, with_batches: bool) -> Iterator[tuple[int, bytes]]:
-    """Yield kind and payload of each record that is whole; batches that are not wanted are skipped."""
     _, header = _read_header(file, path)
     salt, end = salt_of(header), os.fstat(file.fileno()).st_size
     while (place := file.tell()) + HEAD_BYTES <= end:

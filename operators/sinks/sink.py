@@ -1,19 +1,19 @@
-"""The sinks that store each epoch once, across crashes: the contract, and the operators that keep it.
+"""Sinks that store each epoch once, across crashes: the contract, and the operators that keep it.
 
-The first operator, on each worker, has the sink prepare what has come of an epoch. The last, on worker 0, has all parts
-of an epoch once that is complete, and commits them. Between the two, `covered.py` may hold parts. Invariants:
+On each worker, the first operator has the sink prepare its part of an epoch. On worker 0, the last one commits all
+parts of a complete epoch. Between the two, `covered.py` may hold parts. Invariants:
 
-- A part is durable when `Sink.prepare` returns. From then on the dataflow has it: in the state of an operator, in a
+- A part is durable when `Sink.prepare` returns. From then on the dataflow has it, in the state of an operator or in a
   message, and so in each later snapshot.
-- One call of `Sink.commit` has all parts of an epoch. So no epoch is committed on one worker and not on another, and
-  the number of workers may change in between.
-- Epochs are committed in order. The sink notes the last one in the step that makes it visible, so a run that begins
-  leaves out all epochs up to `Sink.last_committed`, whatever it has computed for them.
-- With ``visible="snapshot"`` an epoch is committed once its parts are in a durable snapshot. So no later run can
-  compute another result for an epoch that a reader has seen.
+- One call of `Sink.commit` has all parts of an epoch, so no epoch is committed on some workers only, and the number of
+  workers may change in between.
+- Epochs are committed in order. The sink notes the last one in the step that makes it visible; a new run leaves out all
+  epochs up to `Sink.last_committed`.
+- With ``visible="snapshot"`` an epoch is committed once a durable snapshot has its parts. So no later run can compute
+  another result for a visible epoch.
 
 Source: the two-phase commit of Flink's TwoPhaseCommitSinkFunction, with one commit for all workers, as in Spark's
-BatchWrite. Neither keeps a transaction of the destination open from one call to the next, so none can time out.
+BatchWrite. No transaction of the destination stays open between calls, so none can time out.
 """
 
 from abc import ABC, abstractmethod
@@ -39,8 +39,8 @@ PART_BYTES = 128 << 20
 class Sink(ABC):
     """A destination that stores each epoch once, for `Stream.sink`.
 
-    Each worker has an object of its own, which may be lost at any moment and made again by unpickling. So what has to
-    last is in the destination. `tidewheel.testing.check_sink` checks a sink.
+    Each worker has an object of its own, which may be lost at any moment and unpickled again. So lasting facts belong
+    in the destination. `tidewheel.testing.check_sink` checks a sink.
 
     >>> import sqlite3
     >>> from contextlib import closing
@@ -66,37 +66,37 @@ class Sink(ABC):
     def prepare(self, epoch: Time, records: Batch) -> Any:
         """Store records of an epoch where no reader sees them, and return what `commit` needs to find them.
 
-        It is called on each worker that has records of the epoch, more than once if they are many. It returns once
-        they are durable, and its result can be pickled. The default returns the records, which then travel to
-        worker 0; a sink for large epochs stores them and returns their place.
+        Each worker with records of the epoch calls it, more than once if they are many. It returns once they are
+        durable; its result can be pickled. The default returns the records, which then travel to worker 0; a sink for
+        large epochs stores them and returns their place.
 
-        A crash may leave behind what no `commit` is going to have. An epoch is prepared again then, so use new places.
+        After a crash an epoch is prepared again, so use new places; earlier parts may never be committed.
         """
         return records
 
     @abstractmethod
     def commit(self, epoch: Time, parts: list[Any]) -> None:
-        """Make an epoch visible, and note that it is the last one, in one step; both are durable when it returns.
+        """Make an epoch visible and note it as the last one, in one durable step.
 
-        It is called on worker 0, in the order of epochs, and not for an epoch without records. It does nothing if the
-        epoch is committed already: a worker that seemed dead may still have committed it.
+        Worker 0 calls it in the order of epochs, and not for epochs without records. It does nothing if the epoch is
+        committed already: a worker that seemed dead may have done so.
 
         Args:
             epoch: its time.
-            parts: all that `prepare` has returned for it, in any order.
+            parts: all results of `prepare` for the epoch, in any order.
         """
 
     @abstractmethod
     def last_committed(self) -> Time | None:
-        """Return the last epoch that is visible, None if there is none. The destination knows it, not this object.
+        """Return the last visible epoch according to the destination, None if there is none.
 
-        It is called on each worker before anything else. Epochs up to this one are left out.
+        Each worker calls it before anything else, and leaves out the epochs up to this one.
         """
 
 
 @dataclass(slots=True)
 class _Prepared:
-    """One worker's part of an epoch: what is prepared, and what has yet to be."""
+    """One worker's part of an epoch: prepared parts, and pending records."""
 
     parts: list[Any] = field(default_factory=list)
     records: int = 0
@@ -110,7 +110,7 @@ class _Prepared:
         self.waiting_bytes += size_in_bytes(batch, self.sizes)
 
     def merge(self, other: "_Prepared") -> "_Prepared":
-        """Take over the part of another worker."""
+        """Add the part of another worker."""
         waiting, size = self.waiting + other.waiting, self.waiting_bytes + other.waiting_bytes
         return _Prepared(self.parts + other.parts, self.records + other.records, waiting, size, self.sizes)
 
@@ -122,11 +122,10 @@ class SinkOperators:
     Attributes:
         make: returns the sink on a worker; it may keep states of the operator.
         domain: the order of the epochs.
-        part_bytes: a worker has the sink prepare what it has of an epoch when that is so large, in memory.
-        waits: whether an epoch is committed only once a snapshot has its parts, if the job takes snapshots; an operator
-            between the two holds them.
-        result: returns what is sent of a committed epoch and its number of records.
-        join: returns what `Sink.prepare` receives of batches.
+        part_bytes: the size in memory at which a worker has the sink prepare a part.
+        waits: whether an epoch of a job with snapshots is committed only once a snapshot has its parts.
+        result: returns the output for a committed epoch and its number of records.
+        join: makes the argument of `Sink.prepare` from batches.
     """
 
     make: Callable[[OperatorContext], Sink]
@@ -137,7 +136,7 @@ class SinkOperators:
     join: Callable[[list[Batch]], Any]
 
     def build_prepare(self, context: OperatorContext) -> Schedule:
-        """Build the operator that sends, for each epoch, the parts and the number of records of a worker."""
+        """Build the operator that sends a worker's parts and number of records of each epoch."""
         sink = self.make(context)
         last = self._last_of(sink)
         epochs: dict[Time, _Prepared] = at_first(_Prepared.merge).of_each().state(context, "parts", dict)
@@ -166,7 +165,7 @@ class SinkOperators:
         return schedule
 
     def build_commit(self, context: OperatorContext) -> Schedule:
-        """Build the operator that commits, on worker 0, and sends the result of each epoch."""
+        """Build the operator that commits on worker 0, and sends the result of each epoch."""
         sink = self.make(context)
         last = None if context.worker else self._last_of(sink)
         epochs: dict[Time, list[tuple[list[Any], int]]] = at_first(add).of_each().state(context, "epochs", dict)
@@ -205,8 +204,8 @@ def sink_operators(sink: object, domain: TimeDomain, part_bytes: int, visible: s
     """Return the operators of a user's sink.
 
     Raises:
-        GraphError: it is none or cannot be pickled, a method is async or takes other arguments, ``visible`` is neither
-            "snapshot" nor "epoch", or the times are in no order.
+        GraphError: it is no sink or cannot be pickled, a method is async or takes other arguments, ``visible`` is
+            neither "snapshot" nor "epoch", or times are not totally ordered.
     """
     if not isinstance(sink, Sink):
         raise GraphError(f"sink: it is an object of a subclass of tw.Sink, not of {type(sink).__qualname__}")

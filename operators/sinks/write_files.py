@@ -1,12 +1,12 @@
-"""The sink of write_files: each epoch is a folder, which is seen when all of it is there.
+"""The sink of write_files: each epoch is a folder such as "epoch=7", which appears when it is whole.
 
-An epoch is the folder "epoch=7", which readers see once it is complete, and whole: see `storage/whole_folders.py`.
+See `storage/whole_folders.py`.
 
-A job that goes on from a snapshot finds files there that were written later. It gives its own files names of their own,
-and an epoch gets those files that the workers tell of: the others are removed, and those that an epoch has got already
-are copied from there. So an epoch that is made visible again is replaced by an equal one.
+A restored job finds files there that were written after its snapshot. Its own files have new names; an epoch gets the
+files that the workers report, copied from a committed epoch if they are there, and the others are removed. So an epoch
+that is made visible again is replaced by an equal one.
 
-The names of its files also tell a job that goes back before its first snapshot which epochs are its own.
+File names also tell a job that goes back before its first snapshot which epochs are its own.
 """
 
 from collections.abc import Sequence
@@ -29,13 +29,13 @@ _SAME = everywhere(lambda one, _: one)
 
 @dataclass(frozen=True, slots=True)
 class WrittenEpoch:
-    """An epoch that is there to be read.
+    """An epoch that readers can see.
 
     Attributes:
         time: its time.
         path: its folder.
-        files: how many files are in it.
-        records: how many records they have.
+        files: the number of files.
+        records: the number of records.
     """
 
     time: Time
@@ -46,15 +46,15 @@ class WrittenEpoch:
 
 @dataclass(frozen=True)
 class EpochFolders(Sink):
-    """The folders in one folder, of which at most one job at a time writes.
+    """The epochs' folders in one folder, of which at most one job at a time writes.
 
     Args:
-        root: the folder that they are in.
-        suffix: of the files, which says their format.
-        overwrite: whether an epoch takes the place of an older one.
+        root: the folder of the folders.
+        suffix: the suffix of the files, which says their format.
+        overwrite: whether an epoch replaces an older one.
         is_numbered: whether times are integers, in their order.
-        older: the names of the epochs that were there before the job began.
-        start: how the names of the files of a worker begin, and ``end``, how they end in this run.
+        older: the names of the epochs from before the job.
+        start: the beginning of a worker's file names; ``end`` is their end in this run.
     """
 
     root: Path
@@ -66,12 +66,12 @@ class EpochFolders(Sink):
     end: str = ""
 
     def operators(self, domain: TimeDomain, file_bytes: int) -> SinkOperators:
-        """Return the operators that write a stream of such times here, in files of about so many bytes."""
+        """Return the operators that write a stream here, in files of about ``file_bytes`` bytes."""
         made = replace(self, is_numbered=type(domain) is IntegerDomain)
         return SinkOperators(made._on_worker, domain, file_bytes, waits=False, result=_written, join=list)
 
     def _on_worker(self, context: OperatorContext) -> "EpochFolders":
-        """Return the folders as one worker sees them; clean up before any worker writes, as all are built before."""
+        """Return the folders for one worker; clean up before any worker writes."""
         is_restored, run = instance_of(context).kept.is_restored, host_of(context).saving.run
         if context.worker == 0:
             self._folders.recover(but_unfinished=is_restored)
@@ -84,7 +84,7 @@ class EpochFolders(Sink):
         """Write batches to a file in the hidden folder of an epoch; return its name.
 
         Raises:
-            FileExistsError: there is an older epoch, which is not to be overwritten.
+            FileExistsError: there is an older epoch, which must not be overwritten.
         """
         unfinished = self._folders.begin(self.path(epoch).name)
         written = sum(1 for _ in unfinished.glob(f"{self.start}-*"))
@@ -93,15 +93,15 @@ class EpochFolders(Sink):
         return name
 
     def commit(self, epoch: Time, parts: Sequence[str]) -> None:
-        """Have an epoch seen under its name; it survives a power failure from then on.
+        """Make an epoch visible under its name, durably.
 
         Args:
             epoch: its time.
             parts: the names of its files.
 
         Raises:
-            FileNotFoundError: a file that was written is gone, as another run has cleaned up.
-            FileExistsError: there is an older one, which is not to be overwritten.
+            FileNotFoundError: a written file is gone: another run has cleaned up.
+            FileExistsError: there is an older epoch, which must not be overwritten.
         """
         self._folders.commit(self.path(epoch).name, parts)
 
@@ -111,7 +111,7 @@ class EpochFolders(Sink):
         return max((int(text) for text in own if text.isdecimal()), default=None) if self.is_numbered else None
 
     def path(self, epoch: Time) -> Path:
-        """Return the folder of an epoch. Raises FileExistsError if it is an older one, and not to be overwritten."""
+        """Return the folder of an epoch; raise FileExistsError for an older one that must not be overwritten."""
         final = self.root / f"{_EPOCH}{_text(epoch)}"
         if final.name in self.older and final.exists() and not self.overwrite:
             raise FileExistsError(

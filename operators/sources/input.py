@@ -1,8 +1,8 @@
-"""The input of a dataflow: the build function of its operator, and the check of each batch that is fed.
+"""The operator of an input, and the check of each batch that is fed.
 
-A type is compared with a sample of the records of a batch: what is wrong is mostly wrong throughout, and to look at all
-of them would cost more than many operators do. A schema is compared with that of the batch, which holds for all rows.
-The driver checks a batch before it sends it. A worker checks it again, as another process may have sent it.
+A type is compared with a sample of the records, since a wrong batch is mostly wrong throughout. A schema is compared
+with that of the batch. The driver checks a batch before it sends it, and the worker again, as another process may have
+sent it.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ _MOST_CHECKED = 32
 
 
 class Schema(Protocol):
-    """A `pyarrow.Schema`, as far as it matters here."""
+    """The needed part of a `pyarrow.Schema`."""
 
     @property
     def names(self) -> list[str]:
@@ -43,7 +43,7 @@ OnBadRecord: TypeAlias = Literal["divert"]
 
 
 def check_for(name: str, kind: object, on_bad_record: OnBadRecord | None = None) -> "RecordCheck | SchemaCheck | None":
-    """Return the check for records of a type, or for batches of a `pyarrow.Schema`, of the input ``name``, if any.
+    """Return the check of the input ``name`` for records of a type or batches of a `pyarrow.Schema`, if any.
 
     >>> check = check_for("numbers", int)
     >>> check([1, 2])
@@ -54,7 +54,7 @@ def check_for(name: str, kind: object, on_bad_record: OnBadRecord | None = None)
     TypeError: input 'numbers' has records of int, not str: '1'
 
     Raises:
-        GraphError: ``kind`` is neither, or ``on_bad_record`` is something else or comes without a type.
+        GraphError: ``kind`` is neither, or ``on_bad_record`` is wrong or comes without a type.
     """
     if on_bad_record not in (None, "divert") or (on_bad_record is not None and kind is None):
         raise GraphError(
@@ -85,7 +85,7 @@ class SchemaCheck:
         return check_schema(batch, self.schema)
 
     def divide(self, batch: Batch, *_: object) -> tuple[Batch | None, list[FailedRecord[Any]] | None]:
-        """Return a batch and None, or None and a failure for each row of a batch that has another schema."""
+        """Return a batch and None, or None and a failure for each row of a batch with another schema."""
         try:
             return self(batch), None
         except TypeError as error:
@@ -94,7 +94,7 @@ class SchemaCheck:
 
 @dataclass(frozen=True, slots=True)
 class RecordCheck:
-    """The check of the records of the input ``name`` for a type, by the classes that this permits."""
+    """The check of the records of the input ``name`` for a type, by its permitted classes."""
 
     name: str
     kind: Any
@@ -103,7 +103,7 @@ class RecordCheck:
     def __call__(self, batch: Batch, turn: int = 0) -> Batch:
         """Return a batch; raise TypeError if one of up to 32 of its records is of another type.
 
-        They are evenly spread. Another ``turn`` looks at others.
+        These are evenly spread, and differ with ``turn``.
         """
         for record in self._some(batch, -(-length(batch) // _MOST_CHECKED) or 1, turn):
             if not isinstance(record, self.classes):
@@ -111,7 +111,7 @@ class RecordCheck:
         return batch
 
     def divide(self, batch: Batch, *_: object) -> tuple[Batch | None, list[FailedRecord[Any]] | None]:
-        """Return the records of the type, and a failure for each of the others; None for none."""
+        """Return the records of the type, and a failure for each other record; None for none."""
         wanted = [isinstance(record, self.classes) for record in self._some(batch, 1, 0)]
         if all(wanted):
             return batch, None
@@ -134,7 +134,7 @@ class RecordCheck:
 class InputBuild:
     """The build function of an `InputOperator`.
 
-    Each batch goes through ``check`` first, and is then ``divided`` into substreams, if that is given.
+    Each batch passes ``check``, and is then ``divided`` into substreams, if that is given.
     """
 
     check: RecordCheck | SchemaCheck | None = None
@@ -159,16 +159,13 @@ class _DividedInput(InputOperator):
         self._labeller = Labeller(context, divided)
 
     def schedule(self, output: OutputPort) -> None:
-        """Do what the mailbox says, and what keys have waited for."""
         self._labeller.go_on(output)
         super().schedule(output)
         left = [(token.domain, token.time) for token in self.tokens.values()]
         self._labeller.pass_to(lambda time: any(one.less_equal(at, time) for one, at in left), has_ended=not left)
 
     def send(self, output: OutputPort, token: TimestampToken, batch: Batch) -> None:
-        """Send a batch, divided by key."""
         self._labeller.send(output, token, batch)
 
     def end(self, output: OutputPort, token: TimestampToken, keys: Sequence[Any]) -> None:
-        """End the substreams with these keys."""
         self._labeller.end(output, token, keys)

@@ -1,4 +1,4 @@
-"""A source over the lines of text files; and for all sources over files: which there are, and what epochs they make."""
+"""A source of the lines of text files, and what all sources of files share: paths and epochs."""
 
 import bz2
 import gzip
@@ -24,18 +24,18 @@ _COMPRESSED = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 
 class LineSource:
-    r"""A source over lines of text, without their line ends; worker ``i`` reads files ``i``, ``i + workers`` and so on.
+    r"""A source of lines of text, without line ends; worker ``i`` reads files ``i``, ``i + workers`` and so on.
 
-    Files whose names end in .gz, .bz2 or .xz are decompressed. All nodes have to see the files.
+    Files whose names end in .gz, .bz2 or .xz are decompressed. All nodes must see the files.
 
     Args:
-        paths: a path, a pattern such as ``"logs/*.txt"``, a folder, or a list of such. Which files there are is looked
-            up at once; they are read in the order of their names.
-        batch_size: how many lines a batch has, at most.
-        epoch_every: ``"file"`` makes each file an epoch, numbered from 0. A number makes so many batches of a file an
-            epoch; then all files are read at a time, since each begins with epoch 0. None puts all in epoch 0.
-        encoding: of the text.
-        errors: the treatment of bytes that are no text, as for `open`; by default the job fails.
+        paths: a path, a pattern such as ``"logs/*.txt"``, a folder, or a list of such, looked up at once. Files are
+            read in the order of their names.
+        batch_size: the greatest number of lines in a batch.
+        epoch_every: ``"file"`` makes each file an epoch, numbered from 0. A number makes that many batches of a file an
+            epoch; then all files, which begin with epoch 0, are read at a time. None puts all in epoch 0.
+        encoding: the encoding of the text.
+        errors: the treatment of undecodable bytes, as for `open`; by default the job fails.
 
     Raises:
         GraphError: there are no such files, or an argument is wrong.
@@ -97,16 +97,16 @@ class LineSource:
 
 
 def check_epoch_every(source: str, epoch_every: object) -> None:
-    """Raise GraphError unless this is "file", a whole number above 0, or None."""
+    """Raise GraphError unless ``epoch_every`` is "file", a whole number above 0, or None."""
     if epoch_every not in ("file", None):
         check_positive(source, 'epoch_every, unless "file" or None,', epoch_every)
 
 
 def found_files(source: str, paths: Paths) -> tuple[Path, ...]:
-    """Return the files that ``paths`` stand for, each once, sorted, with absolute paths.
+    """Return the files of ``paths``, each once, sorted, with absolute paths.
 
-    ``**`` in a pattern stands for any folders. Of a folder these are all files in it and in its folders; those whose
-    names begin with "." or "_", as what is unfinished does, are left out, with what is in them.
+    ``**`` in a pattern matches any folders. A folder stands for all files below it, except names that begin with "." or
+    "_", as unfinished ones do.
 
     Raises:
         GraphError: a path does not exist, or a pattern or folder has no files.
@@ -125,7 +125,7 @@ def found_files(source: str, paths: Paths) -> tuple[Path, ...]:
 
 @contextmanager
 def naming_file(path: Path) -> Iterator[None]:
-    """Add the file's path to what is raised within the block, whatever reads it."""
+    """Add the file's path to any error that is raised within the block."""
     try:
         yield
     except Exception as error:

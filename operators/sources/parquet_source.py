@@ -1,4 +1,4 @@
-"""A source over Parquet files, as Arrow."""
+"""A source of Parquet files, as Arrow."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,9 +23,8 @@ class RowGroup:
     Attributes:
         file: the number of its file.
         index: its number in the file.
-        number: its number among all that have rows, in all files together.
-        least: the least value of the column that has the time, None if the file does not say, or there is no such
-            column.
+        number: its number among the non-empty ones of all files.
+        least: the least value of the time column; None if that is unknown.
     """
 
     file: int
@@ -35,24 +34,23 @@ class RowGroup:
 
 
 class ParquetSource:
-    """A source over Parquet files: their row groups, as Arrow batches, are spread over the workers in turns.
+    """A source of Parquet files: their row groups, as Arrow batches, are spread over the workers in turns.
 
-    All nodes have to see the files.
+    All nodes must see the files.
 
     Args:
-        paths: a path, a pattern such as ``"sales/*.parquet"``, a folder, or a list of such. Files and their columns are
-            looked up at once. Columns that are read have to be the same in all files that have rows. Files are read in
-            the order of their names.
-        columns: the columns that are read; None for all.
-        time: a column of integers, without nulls or negative values, that has each row's epoch; rows keep it. Row
-            groups that overlap in time are held until those before have been read; so sorted files take no memory.
-        epoch_every: without ``time``: ``"file"`` makes each file an epoch, a number so many row groups, counted over
+        paths: a path, a pattern such as ``"sales/*.parquet"``, a folder, or a list of such, looked up at once. Files
+            are read in the order of their names. The columns that are read must be the same in all files with rows.
+        columns: the columns to read; None for all.
+        time: a column of integers, without nulls or negative values, with each row's epoch; rows keep it. Row groups
+            that overlap in time are held until earlier ones have been read; sorted files need no memory.
+        epoch_every: without ``time``: ``"file"`` makes each file an epoch, a number that many row groups, counted over
             all files; None puts all in epoch 0.
-        batch_size: how many rows a batch has, at most.
+        batch_size: the greatest number of rows in a batch.
 
     Raises:
-        GraphError: there are no such files, a column is not in one of them or is of another type there, or an argument
-            is wrong.
+        GraphError: there are no such files, a column is missing or of another type in one of them, or an argument is
+            wrong.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -111,7 +109,6 @@ class ParquetSource:
         return groups
 
     def _opened(self) -> "Iterator[tuple[int, pq.ParquetFile]]":
-        """Open one file after the other; raise GraphError if one has not the columns that are to be read."""
         import pyarrow.parquet as pq
 
         for number, path in enumerate(self.files):
@@ -143,7 +140,7 @@ class ParquetSource:
                 yield batch if batch.schema.names == names else batch.select(names)
 
     def _by_time(self, groups: list[RowGroup], time: str) -> Iterator[tuple[int, Batch]]:
-        """Yield the rows in order of time, each as soon as no row group that is left can have an earlier one."""
+        """Yield the rows in order of time, each as soon as no remaining row group can have an earlier one."""
         held: dict[int, list[pa.RecordBatch]] = {}
         for group in groups:
             for epoch in sorted(epoch for epoch in held if group.least is not None and epoch <= group.least):
@@ -155,7 +152,6 @@ class ParquetSource:
             yield from ((epoch, batch) for batch in held.pop(epoch))
 
     def _slices(self, batch: "pa.RecordBatch", path: Path, time: str) -> "Iterator[tuple[int, pa.RecordBatch]]":
-        """Yield (epoch, rows) for each value in the column ``time``."""
         import numpy as np
 
         column = batch.column(time)
@@ -171,7 +167,6 @@ class ParquetSource:
 
 
 def _check_time(schema: "pa.Schema", path: Path, time: str) -> None:
-    """Raise GraphError unless a file has a column of integers for the time."""
     import pyarrow as pa
 
     if time not in schema.names:
@@ -183,7 +178,6 @@ def _check_time(schema: "pa.Schema", path: Path, time: str) -> None:
 
 
 def _check_columns(opened: "pq.ParquetFile", path: Path, columns: Sequence[str]) -> None:
-    """Raise GraphError unless a file has all these columns, or fields in columns, such as ``"place.city"``."""
     leaves = [opened.schema.column(index).path for index in range(len(opened.schema))]
     for name in columns:
         if not any(leaf == name or leaf.startswith(f"{name}.") for leaf in leaves):
@@ -191,7 +185,6 @@ def _check_columns(opened: "pq.ParquetFile", path: Path, columns: Sequence[str])
 
 
 def _check_alike(first: "tuple[Path, pa.Schema]", other: "tuple[Path, pa.Schema]") -> None:
-    """Raise GraphError unless the columns of two files, in any order, have the same names and types."""
     if first[1].equals(other[1]):
         return
     types = [{field.name: field.type for field in schema} for _, schema in (first, other)]
@@ -205,7 +198,6 @@ def _check_alike(first: "tuple[Path, pa.Schema]", other: "tuple[Path, pa.Schema]
 
 
 def _least(row_group: Any, time: str | None) -> int | None:
-    """Return the least time in a row group by the metadata of that, None if that does not say."""
     for number in range(row_group.num_columns):
         column = row_group.column(number)
         if column.path_in_schema == time and column.statistics is not None and column.statistics.has_min_max:

@@ -1,4 +1,4 @@
-"""The sources that ``flow.source`` reads from."""
+"""The interfaces of sources."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +14,7 @@ Record_co = TypeVar("Record_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A partition yields it when it has no batch now: it is asked again after so many seconds, and not before."""
+    """Yielded by a partition that has no batch now; it is asked again after so many seconds."""
 
     seconds: float
 
@@ -25,13 +25,13 @@ class Pause:
 
 @runtime_checkable
 class PartitionedSource(Protocol[Record_co]):
-    """Records from outside, in partitions that are read each in its own order.
+    """A source in partitions, each read in its own order.
 
-    The source is pickled to every worker, and opens there what it needs. The annotation of its batches tells the type
-    of the stream's records: ``list[str]``, or `Batch` where that is open, as for Arrow tables.
+    The source is pickled to every worker, where it opens files and connections. The annotation of its batches tells the
+    type of the records: ``list[str]``, or `Batch` if that is open, as for Arrow tables.
 
-    A source without end has an attribute ``endless = True``. Its job never completes. So the end of the job's ``with``
-    block raises, as for an open input, unless the program has called `Job.stop`.
+    A source without end has an attribute ``endless = True``. The end of such a job's ``with`` block raises, as for an
+    open input, unless the program has called `Job.stop`.
 
     >>> from tidewheel import Dataflow, run
     >>> class Days:
@@ -52,32 +52,31 @@ class PartitionedSource(Protocol[Record_co]):
     def partitions(self, worker: int, workers: int) -> Sequence[Iterator[tuple[Time, Iterable[Record_co]] | Pause]]:
         """Open this worker's share: one iterator for each partition, of (time, batch).
 
-        The times of one partition must not go backwards. Each partition holds a token of its own that follows its
-        times, so a time completes when every partition has passed it or ended. An empty batch is not sent, but takes
-        the partition's time forward. A `Pause` says that there is nothing yet; other partitions are read meanwhile.
+        The times of one partition must not go backwards. Each partition's token follows its times, so a time completes
+        when every partition has passed it or ended. An empty batch is not sent, but moves the partition's time forward.
+        After a `Pause` other partitions are read.
 
-        The state of a source is the number of batches that each partition has sent. A job that goes on from a snapshot
-        opens the partitions for the numbers of workers with which it began, on whichever worker. It skips what they
-        have sent, so a partition that is opened again has to yield the same. An iterator with a method
-        ``pass_over(batches)`` is told instead how many batches it has to leave out.
+        The state of a source is the number of batches that each partition has sent. A restored job opens the same
+        partitions, for the numbers of workers with which it began, and skips these batches; so each partition must
+        yield the same again. A method ``pass_over(batches)`` of the iterator skips them instead.
         """
 
 
 @runtime_checkable
 class PlacedSource(PartitionedSource[Record_co], Protocol[Record_co]):
-    """A `PartitionedSource` that knows on which nodes of a Ray cluster its records are."""
+    """A `PartitionedSource` that knows which nodes of a Ray cluster have its records."""
 
     def partitions_near(
         self, worker: int, nodes: Sequence[str]
     ) -> Sequence[Iterator[tuple[Time, Iterable[Record_co]] | Pause]]:
-        """Open this worker's share as `partitions` does, and rather of what is on its node.
+        """Open this worker's share as `partitions` does, with a preference for records on its node.
 
-        ``nodes`` are those of all workers, as `OperatorContext` has them; each worker is given the same.
+        ``nodes`` has the node of each worker; each worker receives the same.
         """
 
 
 class OperatorSource(ABC, Generic[Record_co]):
-    """Records from outside by an operator of the source's own, which may hold tokens as it likes.
+    """A source with an operator of its own, which may hold tokens as it likes.
 
     Attributes:
         endless: whether the source has no end, as for `PartitionedSource`.

@@ -1,4 +1,4 @@
-"""A source that reads from a queue, which other threads or processes fill."""
+"""A source that reads a queue, which other threads or processes fill."""
 
 import logging
 import queue as queues
@@ -31,7 +31,7 @@ _LEFT = (
 
 
 class RecordQueue(Protocol):
-    """What a queue has to have: `queue.Queue`, those of `multiprocessing`, and `ray.util.queue.Queue` do."""
+    """The needed methods of a queue, as of `queue.Queue`, `multiprocessing` or `ray.util.queue.Queue`."""
 
     def put(self, item: Any, /, *, timeout: float | None = None) -> None:
         """Add an item; raise `queue.Full` if there was no room in time."""
@@ -41,17 +41,17 @@ class RecordQueue(Protocol):
 
 
 class End:
-    """What is read behind the last record."""
+    """The end of a queue, after the last record."""
 
 
 class LocalQueue:
-    """A queue within a process, which any number of threads fill, and of which readers come and go.
+    """A queue within a process, with any number of writing threads, and readers that come and go.
 
-    It takes items before the first reader has come and while there is one. When the last has left it takes none, until
-    another comes; what is in it stays there. So no thread waits for room that no reader will ever make.
+    It accepts items before the first reader and while there is one. After the last reader has left it keeps its items
+    but accepts none until another comes, so no thread waits for room in vain.
 
     Args:
-        capacity: how many items wait in it, at most.
+        capacity: the greatest number of waiting items.
 
     >>> queue = LocalQueue(capacity=2)
     >>> queue.put("tide")
@@ -69,21 +69,21 @@ class LocalQueue:
         self._changed = threading.Condition()
 
     def add_reader(self, wake: Callable[[], object]) -> None:
-        """Have ``wake`` called, on any thread, when there is something to be read."""
+        """Call ``wake``, on any thread, when there are items to read."""
         with self._changed:
             self._readers.append(wake)
             if self._refusal == _LEFT:
                 self._refusal = None
 
     def remove_reader(self, wake: Callable[[], object]) -> None:
-        """Take a reader back; if it was the last, those who wait for room get their error."""
+        """Remove a reader; after the last, waiting writers get an error."""
         with self._changed:
             self._readers.remove(wake)
             if not self._readers:
                 self._refuse(_LEFT)
 
     def close(self) -> None:
-        """Take no more items; `End` comes behind those that are there, as often as one asks. Waits for nothing."""
+        """Accept no more items; after the present ones, every read returns `End`. It never waits."""
         with self._changed:
             self._refuse(_CLOSED)
         self._wake()
@@ -98,7 +98,7 @@ class LocalQueue:
 
         Raises:
             queue.Full: there was no room in time.
-            JobError: the queue is closed, or its last reader has left, now or while this waited.
+            JobError: the queue is closed, or its last reader has left, before or during the wait.
         """
         with self._changed:
             if not self._changed.wait_for(lambda: self._refusal or len(self._items) < self._capacity, timeout):
@@ -124,26 +124,24 @@ class LocalQueue:
 
 
 class QueueSource(OperatorSource[Record], Generic[Record]):
-    """A source of records that any thread, or another process, puts into a queue while the job runs.
+    """A source of records that threads, or another process, put into a queue while the job runs.
 
-    Worker 0 reads up to ``batch_size`` waiting records as one batch. The batch is an epoch of its own, and complete at
-    once. While the dataflow holds its sources back the queue fills up, and `put` waits.
+    Worker 0 reads up to ``batch_size`` waiting records as one batch, an epoch of its own that is complete at once.
+    While the dataflow holds back its sources the queue fills up, and `put` waits.
 
-    Jobs may read one source one after the other. Records that are put in before the first job runs wait for it. When a
-    job has ended, `put` raises until another job reads, so that no queue fills up that no job empties. Only a queue of
-    the source's own knows this.
+    Jobs may read one source one after the other. Records from before the first job wait for it. After a job, `put`
+    raises until another job reads; this needs a queue of the source's own.
 
-    A queue gives each record once. So a job that goes on from a snapshot misses the records that were read since, and
-    receives those that are still in the queue; a warning says so. A queue of the source's own is lost with its process.
-    Where no record may be missed, send them by `Dataflow.input`, whose position says which the snapshot has. The driver
-    can then read the queue, and send again what the snapshot lacks.
+    A queue returns each record once. So a restored job misses the records read since its snapshot, and warns of it. A
+    queue of the source's own is lost with its process. To miss no record, send them by `Dataflow.input`: its position
+    says which records the snapshot has, and the driver sends the rest again.
 
     Args:
-        queue: one that processes share, such as `ray.util.queue.Queue`, which is asked every ``poll_s`` seconds. None
-            makes one of this process, for the local engine: each `put` wakes the source up.
+        queue: a queue that processes share, such as `ray.util.queue.Queue`, which is polled every ``poll_s`` seconds.
+            By default a queue of this process, for the local engine: each `put` wakes the source.
         capacity: how many records may wait in a queue of the source's own.
-        batch_size: how many records a batch has, at most.
-        poll_s: in seconds.
+        batch_size: the greatest number of records in a batch.
+        poll_s: the interval of polls, in seconds.
 
     Raises:
         GraphError: an argument is wrong.
@@ -191,16 +189,16 @@ class QueueSource(OperatorSource[Record], Generic[Record]):
 
         Raises:
             WouldBlock: there was no room in time.
-            JobError: the source was closed, here, or the job that read it has ended, now or while this waited.
+            JobError: the source was closed, or the job that read it has ended, before or during the wait.
         """
         if self._is_closed:
             raise JobError(_CLOSED)
         self._put(record, timeout_s)
 
     def close(self, timeout_s: float | None = None) -> None:
-        """Say that this was the last record: the source ends once it has read so far. Does nothing the second time.
+        """End the source after the records so far; a second call does nothing.
 
-        Only in a queue that processes share the end needs room; then it waits for that as `put` does.
+        In a queue that processes share, the end needs room, for which this waits as `put` does.
         """
         if self._own is not None:
             self._own.close()
@@ -217,7 +215,7 @@ class QueueSource(OperatorSource[Record], Generic[Record]):
             ) from None
 
     def build(self, context: OperatorContext) -> Schedule:
-        """Return the schedule function of worker 0, which reads; the others have nothing to do."""
+        """Return the schedule function; only worker 0 reads."""
         tokens = tokens_at_first(context)
         if context.worker:
             return lambda output: None

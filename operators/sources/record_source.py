@@ -1,4 +1,4 @@
-"""Sources of what is at hand: batches with their times, records that are cut into batches and epochs, and ticks."""
+"""Sources of records in memory, and of ticks."""
 
 import sys
 import time
@@ -20,13 +20,13 @@ Records: TypeAlias = Iterable[Record] | Callable[[int, int], Iterable[Record]]
 
 
 class IterableSource(Generic[Record_co]):
-    """A source over batches at hand: worker ``i`` reads partitions ``i``, ``i + workers`` and so on.
+    """A source of given batches: worker ``i`` reads partitions ``i``, ``i + workers`` and so on.
 
     Args:
         partitions: for each partition its (time, batch), in order of times.
 
     Raises:
-        GraphError: it is something else.
+        GraphError: ``partitions`` is something else.
 
     >>> from tidewheel import Dataflow, run
     >>> flow = Dataflow("squares")
@@ -54,22 +54,22 @@ class IterableSource(Generic[Record_co]):
 
 
 class RecordSource(Generic[Record]):
-    """A source over records, in batches of some size, so many batches an epoch.
+    """A source of records, cut into batches and epochs.
 
-    The workers share a sequence in turns, a batch each: a list, a range, an Arrow table or a NumPy array. Worker 0
-    alone reads any other iterable, and `Stream.rebalance` spreads it. An iterator, such as a generator, can be read
-    once, by one job. A function is called on each worker, with its number and the number of workers. It returns, or
-    yields, the records of that worker.
+    Workers share a sequence (a list, a range, an Arrow table or a NumPy array) in turns, a batch each. Worker 0 alone
+    reads any other iterable, and `Stream.rebalance` spreads it. An iterator, such as a generator, serves one job only.
+    A function is called on each worker, with its number and the number of workers, and returns or yields that worker's
+    records.
 
     Args:
-        records: the records, or the function. Only the local engine takes records that cannot be pickled, such as a
+        records: the records, or the function. Only the local engine accepts records that cannot be pickled, such as a
             generator.
-        batch_size: how many records a batch has, at most.
-        epoch_every: after how many batches, of all workers or of one of a function's, the next epoch begins; None puts
-            all in epoch 0.
+        batch_size: the greatest number of records in a batch.
+        epoch_every: the number of batches in an epoch, of all workers or of one of a function's; None puts all in epoch
+            0.
 
     Raises:
-        GraphError: ``records`` is neither, or is a DataFrame or a column of Arrow, or a number is not positive.
+        GraphError: ``records`` is neither, or is a DataFrame or an Arrow column, or a number is not positive.
 
     >>> import tidewheel as tw
     >>> flow = tw.Dataflow("hundreds")
@@ -131,14 +131,14 @@ class RecordSource(Generic[Record]):
 
 
 class TickSource:
-    """A source of ticks: number ``n``, at epoch ``n``, is sent by worker 0 once ``n * every_s`` seconds have passed.
+    """A source of ticks: worker 0 sends number ``n``, at epoch ``n``, after ``n * every_s`` seconds.
 
-    The first comes at once. Each epoch is complete when its tick was sent. No tick is left out: where the dataflow was
-    held up, those that are late follow one another at once. No thread waits meanwhile.
+    Each epoch is complete when its tick was sent. After a delay, late ticks follow one another at once; none is left
+    out. No thread waits meanwhile.
 
     Args:
-        every_s: in seconds.
-        count: how many there are; None for no end.
+        every_s: the interval, in seconds.
+        count: the number of ticks; None for no end.
 
     Raises:
         GraphError: a number is not positive.
@@ -176,7 +176,7 @@ class _Ticks(Iterator[tuple[int, list[int]] | Pause]):
         self._began_s: float | None = None
 
     def pass_over(self, batches: int) -> None:
-        """Leave out batches that were sent before a snapshot, and the time that they took."""
+        """Skip batches that were sent before a snapshot, and their time."""
         self._batches = batches
 
     def __next__(self) -> tuple[int, list[int]] | Pause:
@@ -194,14 +194,13 @@ class _Ticks(Iterator[tuple[int, list[int]] | Pause]):
 
 
 def epoch_of(epoch_every: int | str | None, batch: int, file: int = 0) -> int:
-    """Return the epoch of a batch of some number, given after how many the next begins; or that of its file."""
+    """Return the epoch of a batch, given its number and how many an epoch has, or that of its file."""
     if epoch_every is None or isinstance(epoch_every, str):
         return 0 if epoch_every is None else file
     return batch // epoch_every
 
 
 def _check_records(records: Any) -> None:
-    """Raise GraphError unless something has records, or is one of those whose records are not what they seem."""
     if is_arrow(records):
         return
     if hasattr(records, "__dataframe__"):
@@ -220,7 +219,6 @@ def _check_records(records: Any) -> None:
 
 
 def _has_slices(records: Any) -> bool:
-    """Tell whether records can be cut; a `collections.deque` is a sequence that cannot."""
     if is_arrow(records) or is_numpy(records):
         return True
     try:

@@ -1,4 +1,4 @@
-"""A source that plays again what a stream had, at the same times."""
+"""A source that replays a recorded stream, at the same times."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -29,17 +29,17 @@ Event = Captured | LoggedFrontier
 class ReplaySource(OperatorSource[Any]):
     """A source of a recording: the same batches at the same times, on any number of workers.
 
-    Times may be those of a loop; then the dataflow needs that domain of times. Each log, or each worker's share of a
-    list, is played in its own order. Times are complete in the recorded order, as early as the other logs allow.
+    Recorded times of a loop need a dataflow with that domain of times. Each log, or each worker's share of a list, is
+    replayed in its own order. Times complete in the recorded order, as early as the other logs allow.
 
     Args:
-        recording: the folder that ``stream.capture_to(folder)`` wrote, which all nodes have to see, or what
-            ``job.captured(name)`` has returned.
-        partial: whether a recording that was cut short, because its job was stopped or failed, is played as far as
-            times were complete. Otherwise it is refused.
+        recording: the folder of ``stream.capture_to(folder)``, which all nodes must see, or the result of
+            ``job.captured(name)``.
+        partial: whether to replay the complete times of a recording whose job was stopped or failed; otherwise it is
+            refused.
 
     Raises:
-        GraphError: there is no recording, a part of it is missing, it was cut short, or is damaged.
+        GraphError: the recording or a part of it is missing, it was cut short, or is damaged.
 
     >>> import tempfile
     >>> import tidewheel as tw
@@ -84,7 +84,7 @@ class ReplaySource(OperatorSource[Any]):
             )
 
     def build(self, context: OperatorContext) -> Schedule:
-        """Return this worker's schedule function: it sends one batch of each of its recordings a step."""
+        """Return this worker's schedule function: each step sends one batch of each of its recordings."""
         domain = instance_of(context).outputs[0].domain
         share = open_share(
             context,
@@ -102,12 +102,6 @@ class ReplaySource(OperatorSource[Any]):
 
 
 def _steps(events: Iterator[Event], position: Position) -> Iterator[Step]:
-    """Yield the batches of a recording, each with a token of its own.
-
-    Args:
-        events: what was recorded, from its start.
-        position: how far it is; kept up to date. Its tokens follow the frontiers.
-    """
     tokens: TokenSet = position.held
     read, sent_before = 0, position.sent
     for event in events:
@@ -122,7 +116,6 @@ def _steps(events: Iterator[Event], position: Position) -> Iterator[Step]:
 
 
 def _logs_in(folder: Path) -> list[Path]:
-    """Return the logs of all workers; raise OSError or ValueError if one is missing, or they are of several runs."""
     first = read_header(recording_path(folder, 0))
     logs = [recording_path(folder, worker) for worker in range(first.workers)]
     if any((header.run, header.workers) != (first.run, first.workers) for header in map(read_header, logs)):
@@ -131,7 +124,6 @@ def _logs_in(folder: Path) -> list[Path]:
 
 
 def _end_of(log: Path) -> tuple[Time, ...]:
-    """Return which times may be missing in a log; none if it was written to its end."""
     last = read_frontier(log)
     if last is None:
         raise ValueError(f"{log} was cut short before its job began to run")
@@ -139,14 +131,13 @@ def _end_of(log: Path) -> tuple[Time, ...]:
 
 
 def _complete(events: Iterator[Event], ends: list[Antichain]) -> Iterator[Event]:
-    """Yield the events of times that were complete in the end, given in each log which times were not."""
+    """Yield the events of complete times, given the incomplete ones of each log."""
     for event in events:
         if isinstance(event, LoggedFrontier) or not any(end.less_equal(event.time) for end in ends):
             yield event
 
 
 def _events_of(captured: list[Captured], domain: TimeDomain) -> Iterator[Event]:
-    """Yield what was captured, and before each batch which times can come from there on, where that has changed."""
     frontiers: list[tuple[Time, ...]] = []
     frontier = Antichain(domain)
     for one in reversed(captured):

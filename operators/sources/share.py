@@ -1,7 +1,7 @@
-"""One worker's share of a source: the partitions that it reads, and how far each of them is.
+"""One worker's share of a source: the partitions that it reads, and their positions.
 
-A source divides its records among the workers with which the job began, and they stay divided so: what each partition
-has sent means something for that number of workers only. Another number of workers deals out these shares as they are.
+A source divides its records among the workers with which the job began, since the number of sent batches means nothing
+for another division. Another number of workers deals out these shares as they are.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,12 +18,12 @@ from tidewheel.runtime.worker.operator_context import OperatorContext
 
 @dataclass(slots=True)
 class Position:
-    """How far one partition is.
+    """The position in one partition.
 
     Attributes:
-        held: the token, or the tokens, for what can still come of it; None if it has ended.
-        sent: how many batches it has sent.
-        begun: the epochs that it has begun, if a probe paces it; see `Pace`.
+        held: the token or tokens for what can still come; None at its end.
+        sent: the number of sent batches.
+        begun: the epochs begun, if a probe paces it; see `Pace`.
     """
 
     held: Any
@@ -31,7 +31,7 @@ class Position:
     begun: list[Time] = field(default_factory=list)
 
     def end(self) -> None:
-        """Note that nothing more comes of the partition."""
+        """Note that the partition has ended."""
         self.held.discard()
         self.held = None
 
@@ -42,19 +42,17 @@ class _Shares:
 
     Attributes:
         nodes: the nodes of the workers among which the source is divided.
-        positions: those of the partitions of each of these workers that are this worker's now; None: at their start.
+        positions: this worker's positions in the partitions of each of these workers; None at their start.
     """
 
     nodes: Sequence[str]
     positions: dict[int, list[Position] | None]
 
     def split(self, workers: int) -> "list[_Shares]":
-        """Deal them out, by number."""
         items = self.positions.items()
         return [_Shares(self.nodes, {n: at for n, at in items if n % workers == own}) for own in range(workers)]
 
     def merge(self, other: "_Shares") -> "_Shares":
-        """Take over those of another worker."""
         return _Shares(self.nodes, self.positions | other.positions)
 
 
@@ -66,7 +64,7 @@ def _at_the_start(
 
 
 def tokens_at_first(context: OperatorContext) -> TokenSet:
-    """Return the tokens of a source that worker 0 alone reads; no tokens on the others."""
+    """Return the tokens of a source that worker 0 alone reads; none on other workers."""
     return at_first(_inserted).state(
         context, "tokens", lambda: TokenSet() if context.worker else TokenSet([context.token()])
     )
@@ -79,14 +77,14 @@ def _inserted(one: TokenSet, other: TokenSet) -> TokenSet:
 
 
 def take_forward(tokens: TokenSet, frontier: Iterable[Time]) -> None:
-    """Downgrade tokens to a frontier, unless they went further before a snapshot was taken."""
+    """Downgrade tokens to a frontier, unless they are beyond it since a restore."""
     times = list(frontier)
     if not any(have_passed(tokens, time) for time in times):
         tokens.downgrade(times)
 
 
 def have_passed(tokens: TokenSet, time: Time) -> bool:
-    """Tell whether a time is at or after that of none of some tokens, and so was complete before."""
+    """Tell whether a time lies beyond all tokens, and so was complete before."""
     domains = [token.domain for token in tokens if token.domain.contains(time)]
     return bool(domains) and not any(domains[0].less_equal(own, time) for own in tokens.times)
 
@@ -96,7 +94,7 @@ def open_share(
     partitions: Callable[[int, Sequence[str]], Sequence[Iterable[Any]]],
     hold: Callable[[TimestampToken], TimestampToken | TokenSet],
 ) -> Iterator[tuple[Iterator[Any], Position]]:
-    """Yield the partitions that this worker reads and that have not ended, each from its start, and how far each is.
+    """Yield each unfinished partition of this worker, from its start, with its position.
 
     Args:
         context: of the source's operator; what comes of a partition is closed with the dataflow.

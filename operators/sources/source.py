@@ -1,4 +1,4 @@
-"""The source operator: reads partitions, a batch of each in turn, each with a token that follows its times."""
+"""The source operator: reads a batch of each partition in turn; a token follows the times of each."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,14 +24,14 @@ class Pace:
 
     Attributes:
         frontier: returns the frontier at the probe.
-        most: so many epochs at a time.
+        most: the limit.
     """
 
     frontier: Callable[[], Antichain]
     most: int
 
     def lets_go_to(self, time: Time, begun: list[Time]) -> bool:
-        """Tell whether a partition may send at ``time``; if so, it is one of those that have begun."""
+        """Tell whether a partition may send at ``time``; if so, note it as begun."""
         if begun and begun[-1] == time:
             return True
         if len(begun) >= self.most:
@@ -44,13 +44,13 @@ class Pace:
 
 
 def source_build(name: str, source: object, paced_by: str | None, epochs_ahead: int) -> Build:
-    """Return the build function of ``flow.source(name, source, ...)``; raise GraphError if that makes no sense.
+    """Return the build function of ``flow.source(name, source, ...)``; raise GraphError for wrong arguments.
 
     Args:
         name: the operator's name.
-        source: is asked for its partitions, or for its own build function, on each worker.
-        paced_by: the probe at which epochs have to be complete before later ones begin; None for no such limit.
-        epochs_ahead: how many epochs of a partition may be incomplete there at a time.
+        source: asked for its partitions, or its own build function, on each worker.
+        paced_by: the probe at which epochs complete before later ones begin; None for no limit.
+        epochs_ahead: how many epochs of a partition may be incomplete there.
     """
     endless = bool(getattr(source, "endless", False))
     if isinstance(source, PartitionedSource):
@@ -65,7 +65,7 @@ def source_build(name: str, source: object, paced_by: str | None, epochs_ahead: 
 
 @dataclass(frozen=True, slots=True)
 class SourceBuild:
-    """The build function of a source, and whether the source says that it has no end."""
+    """The build function of a source, and whether the source has no end."""
 
     build: Build
     endless: bool
@@ -78,7 +78,6 @@ class SourceBuild:
 def _build_source(
     source: PartitionedSource[Any], paced_by: str | None, epochs_ahead: int, context: OperatorContext
 ) -> Schedule:
-    """Build an operator that sends what ``source`` has, one batch a partition and step."""
     pace = None if paced_by is None else Pace(partial(context.probe, paced_by), epochs_ahead)
     if paced_by is not None:
         instance_of(context).waits_for = f"probe {paced_by!r}, at which {epochs_ahead} of its epochs are not complete"
@@ -93,13 +92,6 @@ def _partitions(source: PartitionedSource[Any], worker: int, nodes: Sequence[str
 
 
 def _steps(batches: Iterator[tuple[Time, Batch] | Pause], position: Position, pace: Pace | None) -> Iterator[Step]:
-    """Yield what a partition does.
-
-    Args:
-        batches: what it has, from its start.
-        position: how far it is; kept up to date. Its token is taken forward to the time of each batch.
-        pace: which epochs may begin; None for all.
-    """
     token: TimestampToken = position.held
     read, sent_before = 0, position.sent
     if sent_before and hasattr(batches, "pass_over"):
@@ -123,7 +115,6 @@ def _steps(batches: Iterator[tuple[Time, Batch] | Pause], position: Position, pa
 
 
 def _time_and_batch(yielded: object) -> tuple[Time, Batch]:
-    """Return what a partition has yielded, taken apart; raise TypeError if it is something else."""
     if isinstance(yielded, tuple | list) and len(yielded) == 2:
         return yielded[0], yielded[1]
     raise TypeError(
@@ -132,7 +123,7 @@ def _time_and_batch(yielded: object) -> tuple[Time, Batch]:
 
 
 class PartitionReader:
-    """One worker's share of a source: it takes one step of each partition in turn.
+    """One worker's share of a source: takes one step of each partition in turn.
 
     Args:
         context: of the operator.

@@ -1,7 +1,8 @@
-"""A source that reads a topic of this or another job: the tokens here follow the frontier there.
+"""A source that reads a topic of this or another job; its tokens follow the topic's frontier.
 
-A job that publishes may go back, and then batches of epochs that are not complete become void. What is sent on cannot
-be taken back. So the source holds back the batches of such a job until their epoch is complete.
+If the publishing job may go back, batches of its incomplete epochs may become void. So the source holds the batches of
+such a job until their epoch is complete. So the source holds back the batches of such a job until their epoch is
+complete.
 """
 
 import logging
@@ -38,13 +39,13 @@ _MOST_AT_ONCE = 64
 
 @dataclass(frozen=True, slots=True)
 class TopicSource(OperatorSource[Any]):
-    """A source that subscribes on worker 0, which sends on what comes.
+    """A source that subscribes on worker 0 and sends the records there.
 
     Attributes:
         topic: its name.
-        domain: the times of the dataflow that reads it.
-        subscribe: connects to it.
-        timeout: how long to wait for it to exist, in seconds; None for ever.
+        domain: the times of the reading dataflow.
+        subscribe: connects to the topic.
+        timeout: how long to wait for the topic to exist, in seconds; None forever.
     """
 
     topic: str
@@ -78,7 +79,6 @@ class TopicSource(OperatorSource[Any]):
         return schedule
 
     def _connect(self, is_restored: bool, is_closed: Callable[[], bool]) -> Subscription:
-        """Connect; raise DeliveryError if that is not possible, or the topic does not fit here."""
         until_s = math.inf if self.timeout is None else time.monotonic() + self.timeout
         subscription: Subscription | None = None
         while subscription is None:
@@ -114,7 +114,6 @@ class TopicSource(OperatorSource[Any]):
 
 
 def _warn_of_gap(operator: str, topic: str, since: Iterable[Time], until: Iterable[Time]) -> None:
-    """Warn of what a job that goes on from a snapshot does not receive of a topic."""
     _LOGGER.warning(
         "operator %r goes on from a snapshot, and a topic is not read again. Of topic %r it misses what came since the "
         "snapshot, at time %s, and before it had subscribed again, at %s. An epoch that was open may be there in part",
@@ -127,13 +126,6 @@ def _warn_of_gap(operator: str, topic: str, since: Iterable[Time], until: Iterab
 
 
 def _act(event: Event | Exception, tokens: TokenSet, output: OutputPort) -> None:
-    """Do for one event what the other job did: send its batch, give up times that its frontier has passed, or end.
-
-    Args:
-        event: the event.
-        tokens: for the times that may still come.
-        output: where batches go.
-    """
     match event:
         case Batch():
             if not have_passed(tokens, event.time):  # as it may if it was sent before a snapshot was taken
@@ -148,11 +140,11 @@ def _act(event: Event | Exception, tokens: TokenSet, output: OutputPort) -> None
 
 
 def whole(events: Iterable[Event], waiting: EpochAssembler) -> Iterator[Event]:
-    """Yield the batches of each epoch once it is complete, before the frontier that says so, and where the topic ends.
+    """Yield the batches of each epoch once it or the topic is complete, before the frontier that says so.
 
     Args:
         events: the next events of the topic.
-        waiting: the batches of epochs that are not complete, which this changes.
+        waiting: the batches of incomplete epochs, which this changes.
     """
     for event in events:
         for epoch in waiting.receive(event):
@@ -162,14 +154,14 @@ def whole(events: Iterable[Event], waiting: EpochAssembler) -> Iterator[Event]:
 
 
 class _Intake:
-    """A thread that waits for what comes, and keeps some of it at hand.
+    """A thread that waits for events, and keeps a few of them ready.
 
     Args:
-        connect: makes the subscription, given what tells whether to give that up.
-        wake: has the operator scheduled.
+        connect: makes the subscription; its argument tells whether to give up.
+        wake: schedules the operator.
 
     Attributes:
-        events: what is at hand, the oldest first; at the end an `End`, or the error that ended the subscription.
+        events: the ready events, oldest first; at the end an `End`, or the error that ended the subscription.
     """
 
     def __init__(self, connect: Callable[[Callable[[], bool]], Subscription], wake: Callable[[], None]) -> None:
@@ -183,7 +175,7 @@ class _Intake:
         threading.Thread(target=self._run, name="tidewheel-from-topic", daemon=True).start()
 
     def take(self, most: int) -> list[Event | Exception]:
-        """Return the oldest events, ``most`` at most."""
+        """Return the oldest events, at most ``most``."""
         with self._changed:
             taken = [self.events.popleft() for _ in range(min(most, len(self.events)))]
             self._bytes -= sum(map(_bytes, taken))
@@ -191,7 +183,7 @@ class _Intake:
             return taken
 
     def close(self) -> None:
-        """Let go of the topic; the thread ends."""
+        """Cancel the subscription; the thread ends."""
         with self._changed:
             self._is_closed = True
             self._changed.notify()

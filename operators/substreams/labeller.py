@@ -1,4 +1,4 @@
-"""The division of batches by the keys of their substreams, and the marks among records that say which have ended."""
+"""The division of batches by the keys of their substreams, and the marks of their ends among records."""
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -27,12 +27,12 @@ Token: TypeAlias = TimestampToken | LentToken
 
 
 def has_marks(batch: Batch) -> bool:
-    """Tell whether there are marks in a batch."""
+    """Tell whether a batch has marks."""
     return isinstance(batch, list) and any(map(is_mark, batch))
 
 
 def mark_runs(batch: Batch) -> Iterator[tuple[bool, Batch]]:
-    """Yield a batch in parts, in their order, each of marks only or of records only, and whether it is of marks."""
+    """Yield a batch in parts, in their order, each of marks only or of records only, and which it is."""
     if not has_marks(batch):
         yield False, batch
         return
@@ -42,7 +42,7 @@ def mark_runs(batch: Batch) -> Iterator[tuple[bool, Batch]]:
 
 @dataclass(frozen=True, slots=True)
 class OneCopy:
-    """Records that each worker has received, as one of so many did: those of its names are left to read."""
+    """Records that several workers have received; the reader keeps those of its names."""
 
     batch: Batch
     worker: int
@@ -72,25 +72,25 @@ class MarkedPact(Pact):
         return [part or None for part in parts]
 
     def of_rescaled(self, batch: Batch, worker: int, workers: int) -> Batch:
-        """Return marks and records; where all workers get these, as the copy of one that reads as far as it has."""
+        """Return marks and records; if all workers receive them, as copies of which each reads its part."""
         if not isinstance(self.records, BroadcastPact):
             return batch
         runs = mark_runs(batch)
         return [one for are_marks, run in runs for one in (run if are_marks else [OneCopy(run, worker, workers)])]
 
     def describe(self) -> str:
-        """Return how records are spread."""
+        """Describe the pact in words."""
         return self.records.describe()
 
 
 @dataclass(frozen=True, slots=True)
 class SubstreamKeys:
-    """How records are divided.
+    """How records are divided into substreams.
 
     Attributes:
         keys: how the key of a record is found.
-        last: tells whether a record is the last of its substream; None if no record tells.
-        predicates: says, instead of keys, for each of some names which records belong to it; by default there is none.
+        last: tells whether a record is the last of its substream; None if no record is.
+        predicates: instead of keys, which records belong to each name; empty by default.
     """
 
     keys: Keys
@@ -104,10 +104,10 @@ _ANEW = Division(lambda kept, workers: [None] * workers, updated)
 
 
 class Labeller:
-    """Sends batches divided by key, and keeps back those whose keys may not be used again yet.
+    """Sends batches divided by key, and holds those whose keys must not be used again yet.
 
     Attributes:
-        waiting: by key, what is kept back.
+        waiting: the held batches and ends, by key.
     """
 
     def __init__(self, context: OperatorContext, how: SubstreamKeys) -> None:
@@ -153,7 +153,6 @@ class Labeller:
             self._gate.wait_again(key)
 
     def _wait_in(self, lane: WaitingKeys, token: TimestampToken, batch: Any, *, is_end: bool) -> Batch | None:
-        """Have what an input has not done wait; return the records that are of no substream."""
         parts: Iterable[tuple[Any, Any]]
         rest: Batch | None = None
         if is_end:
@@ -169,11 +168,7 @@ class Labeller:
         return rest
 
     def send(self, output: OutputPort, token: Token, batch: Batch) -> None:
-        """Send a batch in parts, each of one substream.
-
-        Raises:
-            TokenError: a substream of which there is a record has ended.
-        """
+        """Send a batch in parts, each of one substream; raise TokenError for a record of an ended substream."""
         for are_marks, run in mark_runs(batch):
             if are_marks:
                 self.end(output, token, [mark.key for mark in run])
@@ -183,7 +178,6 @@ class Labeller:
                 self.send_with_keys(output, token, run, portable_keys(self._how.keys.hashable(run)))
 
     def _send_by_predicates(self, output: OutputPort, token: Token, batch: Batch) -> None:
-        """Send each record once for each name that it belongs to; what belongs to none, as part of no substream."""
         if isinstance(batch, list) and isinstance(batch[0], OneCopy):
             names, has_the_rest = self._names, self._has_the_rest
             for one in batch:
@@ -199,7 +193,6 @@ class Labeller:
             running_output(output).send_labelled(token, take(batch, rest), None)
 
     def _named(self, batch: Batch) -> tuple[list[int], list[Any], list[int]]:
-        """Return the places of records that belong to names, those names, and the places of the rest."""
         rows = records(batch)
         places: list[int] = []
         keys: list[Any] = []
@@ -217,11 +210,7 @@ class Labeller:
         return places, keys, [place for place in range(len(rows)) if place not in some]
 
     def send_with_keys(self, output: OutputPort, token: Token, batch: Batch, keys: list[Any]) -> None:
-        """Send a batch of records in parts, each of one substream, given their `portable_keys`.
-
-        Raises:
-            TokenError: a substream of which there is a record has ended.
-        """
+        """Send a batch of records in parts by their `portable_keys`; raise TokenError for an ended substream."""
         for part, of, last in self._runs(batch, keys):
             label = labels_of(self._gate.number, of)
             distinct = label.distinct if isinstance(label, MixedLabel) else label[1:]
@@ -233,7 +222,7 @@ class Labeller:
             self.end(output, token, last)
 
     def _runs(self, batch: Batch, keys: list[Any]) -> Iterator[tuple[Batch, list[Any], list[Any]]]:
-        """Yield a batch in parts, their keys, and the keys whose last record is in it; none has more of a key then."""
+        """Yield a batch in parts, with their keys, and the keys that end with the part."""
         last = self._how.last
         ended: dict[Any, None] = {}
         start = 0
@@ -246,10 +235,10 @@ class Labeller:
         yield take_slice(batch, start, length(batch)) if start else batch, keys[start:], list(ended)
 
     def end(self, output: OutputPort, token: Token, keys: Iterable[Any]) -> None:
-        """End substreams, at the token's time.
+        """End substreams at the token's time.
 
         Raises:
-            TokenError: one has ended already, or there is no predicate of that name.
+            TokenError: one has ended already, or no predicate has the name.
         """
         made = portable_keys(list(map(as_key, keys)))
         known = self._how.predicates
@@ -266,7 +255,7 @@ class Labeller:
                     self._wait(output, token, key, Waiting(token.time, None))
 
     def go_on(self, output: OutputPort) -> None:
-        """Send what has waited for keys that may be used again now."""
+        """Send held batches whose keys may be used again."""
         for key in self._gate.take_reopened():
             waiting = self.waiting.pop(key, deque())
             while waiting and self._is_done(output, key, waiting[0]):
@@ -275,7 +264,6 @@ class Labeller:
                 self.waiting[key] = waiting
 
     def _is_done(self, output: OutputPort, key: Any, one: Waiting) -> bool:
-        """Do what has waited, if its key may be used now; return whether it may."""
         with self._tokens.take(one.time) as token:
             if one.batch is None:
                 is_done = not self._gate.close([key], one.time)
@@ -289,7 +277,7 @@ class Labeller:
         return is_done
 
     def pass_to(self, may_come: Callable[[Time], bool], *, has_ended: bool) -> None:
-        """Forget what has ended at times at which nothing can come any more; if nothing comes at all, end all."""
+        """Forget ends at times at which nothing more can come; if nothing more comes at all, end all."""
         self._gate.pass_to(may_come)
         if has_ended and self.waiting:
             self._gate.end(self.waiting)
@@ -315,7 +303,7 @@ class Labeller:
 
 
 def portable_keys(keys: list[Any]) -> list[Any]:
-    """Return keys that are equal to themselves in every process."""
+    """Return keys that equal themselves in every process."""
     distinct = set(keys)
     if not may_have_nan(distinct):
         return keys
@@ -324,7 +312,7 @@ def portable_keys(keys: list[Any]) -> list[Any]:
 
 
 def build_declare(how: SubstreamKeys) -> Build:
-    """Return the build function of an operator on the worker that owns a key, which says when that has ended."""
+    """Return the build function of the operator on a key's worker that declares its end."""
 
     def build(context: OperatorContext) -> Schedule:
         labeller = Labeller(context, how)

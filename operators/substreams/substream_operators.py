@@ -1,4 +1,4 @@
-"""Operators of substreams: parts of a stream of which it is known when they have ended, wherever they have got to."""
+"""Operators of substreams, the parts of a stream whose ends operators are told."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -23,10 +23,10 @@ Bound: TypeAlias = Literal["soft", "firm"]
 
 
 def ends_wanted(name: str, bound: Bound | None, *, ordered: bool) -> EndsWanted | bool:
-    """Return what an operator that keeps substreams apart wants to know of ends: True for nothing.
+    """Return which ends an operator that keeps substreams apart wants to know; True for none.
 
     Raises:
-        GraphError: that makes no sense.
+        GraphError: the arguments do not fit together.
     """
     if bound is None:
         if ordered:
@@ -40,8 +40,8 @@ def ends_wanted(name: str, bound: Bound | None, *, ordered: bool) -> EndsWanted 
 class SubstreamOperators(StreamBase[Record]):
     """Methods of streams for substreams.
 
-    A record belongs to the substream of its key, and so does all that is made of it further on, also round loops. Once
-    its source has promised that nothing more of a key comes, operators are told when nothing of it is left before them.
+    A record belongs to the substream of its key, and so do all records made from it, also round loops. Once its source
+    has promised that a key gets no more records, operators are told when none of it are left before them.
     """
 
     __slots__ = ()
@@ -57,25 +57,23 @@ class SubstreamOperators(StreamBase[Record]):
     ) -> "Stream[Record]":
         """Divide this stream into substreams: each record belongs to that of its key.
 
-        Operators behind it receive batches of one substream each, with a token that has its ``key``. Records that are
-        sent with the token belong to the substream. So an operator that keeps records by time has to keep them by
-        ``(token.time, token.key)``. With ``bound="soft"`` an operator finds in ``input.ended`` the keys of which no
-        record can arrive any more.
+        Later operators receive batches of one substream each, with a token that has its ``key``; records sent with the
+        token belong to the substream. So an operator that keeps records by time must keep them by ``(token.time,
+        token.key)``. With ``bound="soft"`` it finds in ``input.ended`` the keys of which no more records can arrive.
 
-        Three things can promise the end of a key: ``last``, `OperatorContext.end_substream` in the operator right
-        before, and `InputHandle.end_substream`. The last one takes a stream that comes right from an input. All keys
-        end where the stream does. A record of a key that has ended fails the job, unless it is of a later time. Then
-        it belongs to another substream, and waits until no record of the one before can reach an operator that asks for
-        ends. So such an operator must not keep a token of it until that later time is complete. Between workers records
-        may overtake each other. If ``last`` or an operator promises ends, one worker has to send all records of a key
-        in their order, as one partition of a source does.
+        The end of a key is promised by ``last``, by `OperatorContext.end_substream` in the operator right before, or by
+        `InputHandle.end_substream` for a stream right from an input; all keys end with the stream. A record of an ended
+        key fails the job, unless it is of a later time. Then it belongs to a new substream, and waits until no record
+        of the old one can reach an operator that asks for ends. So such an operator must not keep a token of the old
+        one until that later time is complete. Records may overtake each other between workers. If ``last`` or an
+        operator promises ends, one worker must send all records of a key in order, as one partition of a source does.
 
         Args:
-            name: of these substreams, unique in the dataflow.
-            key: a function of a record, the name of a column or field, or a tuple of names.
+            name: the name of these substreams, unique in the dataflow.
+            key: a function of a record, or the name or names of columns.
             last: tells whether a record is the last of its substream; not for a stream right from an input.
             predicates: instead of a key, substreams by name, and which records belong to each. They may overlap: a
-                record comes out once for each that it belongs to, and once, as part of none, if there is none.
+                record comes out once for each of its substreams, or once without any.
 
         Raises:
             GraphError: the stream has substreams already, or is that of an input with another reader, or an argument
@@ -108,7 +106,6 @@ class SubstreamOperators(StreamBase[Record]):
             return self._made(self._description.declare(name, made._outlet), self.schema)
 
     def _divide_input(self, name: str, from_input: str, how: SubstreamKeys) -> "Stream[Record]":
-        """Have the input itself divide what it sends."""
         if self._description.is_read(self._outlet):
             raise GraphError(
                 f"substreams {name}: input {from_input!r} is read by another operator already, whose records would be "
@@ -124,7 +121,6 @@ class SubstreamOperators(StreamBase[Record]):
         last: Callable[[Record], Any] | None,
         predicates: Mapping[str, Callable[[Record], Any]] | None,
     ) -> tuple[SubstreamKeys, Pact]:
-        """Return how records are divided, and how they get to the workers that own their substreams."""
         if (key is None) == (predicates is None):
             raise GraphError(f"{what}: give a key, or predicates by name")
         if predicates is None:
@@ -154,10 +150,10 @@ class SubstreamOperators(StreamBase[Record]):
             )
 
     def without_substreams(self, *, name: str = "without_substreams") -> "Stream[Record]":
-        """Take records out of their substreams: what is made of them from here on belongs to none.
+        """Remove records from their substreams, with all records made from them.
 
-        Operators that put records of different substreams together, such as those that wait for whole epochs, read
-        only such streams. They may be divided again, by `substreams`.
+        Operators that combine records of different substreams, such as those of whole epochs, need such a stream.
+        `substreams` can divide it again.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("lines")
@@ -177,16 +173,14 @@ class SubstreamOperators(StreamBase[Record]):
     def collect_substream(
         self, result: Callable[[Any, list[Record]], Result], *, name: str = "collect_substream"
     ) -> "Stream[Result]":
-        """Send one result for each substream, when nothing of it is left before this operator.
+        """Send one result for each substream when none of its records are left before this operator.
 
-        It is at the latest of the times of its records; of times that are in no order, at the last in the domain's
-        `in_order`.
+        Its time is the latest of its records; without a total order, the last in the domain's `in_order`.
 
         Args:
-            result: gets the key and all records of the substream that have come here, in any order, and returns what
-                is sent; it is not called for a substream of which nothing has come. What is of no substream is left
-                out.
-            name: what errors, statistics and drawings call it.
+            result: gets the key and all records of the substream, in any order, and returns the result; it is not
+                called for an empty substream. Records of no substream are left out.
+            name: the operator's name.
 
         Raises:
             GraphError: a result would come back round a loop; or, by `tidewheel.run`, the stream has no substreams.

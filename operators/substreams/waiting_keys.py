@@ -1,7 +1,7 @@
-"""The batches and ends that wait at a gate until their key may be used again, and how queues of workers are joined.
+"""The batches and ends that wait until their key may be used again, and how workers' queues are joined.
 
-All workers of an input have the same last ends of a key. So the queues of several workers are joined from the back: a
-batch that a worker had before its last end comes before the last end of the joined queue.
+All workers of an input have the same last ends of a key, so queues are joined from the back: a batch stays before the
+end that followed it.
 """
 
 from collections import deque
@@ -15,7 +15,7 @@ from tidewheel.progress import Time
 
 @dataclass(slots=True)
 class Waiting:
-    """A batch that waits until its key may be used again, or an end, whose batch is None."""
+    """A waiting batch, or a waiting end, whose batch is None."""
 
     time: Time
     batch: Batch | None
@@ -26,7 +26,7 @@ WaitingKeys: TypeAlias = dict[Any, deque[Waiting]]
 
 
 def joined(lanes: Sequence[WaitingKeys]) -> WaitingKeys:
-    """Join the queues of several workers: each end once, and every batch between the same ends as before."""
+    """Join the queues of several workers: each end once, every batch between the same ends as before."""
     keys = dict.fromkeys(key for lane in lanes for key in lane)
     return {key: _joined([_pieces(lane.get(key, ())) for lane in lanes]) for key in keys}
 
@@ -41,7 +41,6 @@ def _joined(lanes: Sequence[Sequence[list[Waiting]]]) -> deque[Waiting]:
 
 
 def _pieces(queue: Sequence[Waiting] | deque[Waiting]) -> list[list[Waiting]]:
-    """Cut a queue behind each end. The last piece has no end."""
     pieces: list[list[Waiting]] = [[]]
     for one in queue:
         pieces[-1].append(one)

@@ -1,11 +1,11 @@
-"""Aggregates of columns by key, in steps: of some rows, of what is known of several lots of rows, and in the end.
+"""Aggregates of columns by key, in steps: of some rows, of several partial results, and in the end.
 
-What is known of some rows is a table with a row for each group. A column ``key word`` has a part of its key, and a
-column ``count n`` what the others are made of: for the mean of the column ``n`` its sum and how many values it has, for
-the number of distinct values a list of them. So rows are aggregated where they are, and only groups travel.
+A partial result is a table with a row for each group. A column ``key word`` has a part of the key, and a column such as
+``count n`` what aggregates need: for the mean of the column ``n`` its sum and count, for the number of distinct values
+a list of them. So workers aggregate their own rows, and only groups travel.
 
-A sum of whole numbers of 64 bits is one modulo 2**64, as Arrow has it. So it is known as a decimal, ``int64 n`` or
-``uint64 n`` after the type of the result: only a result that has no room there is an error.
+Arrow adds 64-bit integers modulo 2**64. So sums are kept as decimals, named ``int64 n`` or ``uint64 n`` by the result's
+type; only a result beyond that is an error.
 """
 
 from collections.abc import Sequence
@@ -35,14 +35,14 @@ _LISTS = {"mean": "list", "count_distinct": "distinct"}
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """A column of the result: its name, and which function of which column it is, of None for the number of rows."""
+    """A column of the result: its name, and a function of a column; the column None counts rows."""
 
     name: str
     column: str | None
     function: str
 
     def parts(self, schema: "pa.Schema") -> tuple[str, ...]:
-        """Return what has to be known of the rows, of which ``schema`` has the columns."""
+        """Return the partial results that it needs, of rows with ``schema``."""
         import pyarrow.types as kinds
 
         if self.column is None:
@@ -81,20 +81,20 @@ class Aggregation:
 
     @property
     def exchange_key(self) -> str | tuple[str, ...]:
-        """The key that tables of what is known are exchanged by: a group goes where `exchange` sends its rows."""
+        """The key by which partial results are exchanged: a group goes where `exchange` sends its rows."""
         names = tuple([f"key {key}" for key in self.keys])
         return names[0] if len(names) == 1 else names
 
     @property
     def columns(self) -> list[str]:
-        """The columns that are used, each once."""
+        """The columns in use, each once."""
         return list(dict.fromkeys([*self.keys, *(made.column for made in self.aggregates if made.column is not None)]))
 
     def of_rows(self, rows: "pa.Table") -> "pa.Table":
-        """Return what is known of some rows.
+        """Return the partial result of some rows.
 
         Raises:
-            TypeError: there is no such column, Arrow cannot group by one, or has no such function of one.
+            TypeError: a column is missing, or Arrow cannot group by it or compute its function.
         """
         import pyarrow as pa
 
@@ -106,10 +106,10 @@ class Aggregation:
             raise ValueError(f"grouped by {', '.join(self.keys)}: {error}") from error
 
     def merged(self, tables: "Sequence[pa.Table]") -> "pa.Table":
-        """Return what is known of all rows, given what is known of several lots of them.
+        """Return several partial results as one.
 
         Raises:
-            TypeError: the types of a column were not the same in all of them.
+            TypeError: the types of a column differ.
         """
         if len(tables) == 1:
             return tables[0]
@@ -134,7 +134,7 @@ class Aggregation:
         return made.select(table.column_names)
 
     def result(self, tables: "Sequence[pa.Table]") -> "pa.Table":
-        """Return a row for each group, its key and the aggregates, given what is known of several lots of rows."""
+        """Return a row for each group, its key and the aggregates, from partial results."""
         import pyarrow as pa
 
         known = self.merged(tables)
@@ -195,7 +195,6 @@ class Aggregation:
             ) from error
 
     def _explain(self, schema: "pa.Schema") -> None:
-        """Raise TypeError, naming the column, if there is one that Arrow cannot group by or has no such function of."""
         import pyarrow as pa
 
         rows = schema.empty_table()
@@ -234,7 +233,6 @@ def _as_decimals(whole: "pa.ChunkedArray") -> "pa.ChunkedArray":
 
 
 def _with_sums(known: "pa.Schema") -> "pa.Schema":
-    """Return the schema in which all sums have the name and the type that they have in the result."""
     import pyarrow as pa
 
     parts = [field.name.partition(" ") for field in known]

@@ -1,4 +1,4 @@
-"""Operators that run on the kernels of Arrow."""
+"""Operators that Arrow computes."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Grouping:
-    """The rows of each epoch of a stream by key, of ``stream.group_by(...)``."""
+    """The rows of each epoch by key, as ``stream.group_by(...)`` returns them."""
 
     __slots__ = ("_keys", "_name", "_stream")
 
@@ -35,21 +35,19 @@ class Grouping:
         self._name = name
 
     def aggregate(self, **aggregates: tuple[str, str] | str) -> "Stream[dict[str, Any]]":
-        """Send, when an epoch is complete, a table with a row for each key: its columns, and those named here.
+        """Send, when an epoch is complete, a table with a row for each key: its columns and these aggregates.
 
-        A row is sent by the worker to which `exchange` by the same columns sends its key. Only groups travel, not rows,
-        except where a count of distinct values or the mean of decimals needs their values.
+        The worker to which `exchange` by the same columns sends a key sends its row. Only groups travel, unless a count
+        of distinct values or a mean of decimals needs all values.
 
         Args:
             aggregates: each a pair, (column, function), or ``"count_all"``, the number of rows. The functions are
-                Arrow's: sum, count (of what is not null), min, max, mean, any, all, count_distinct (of what is not
-                null). Their types are too. They pass nulls over, and are null for a key that has nothing else. A sum
-                of integers that has no room in 64 bits fails the job, a mean of such is right all the same. A sum of
-                floats depends in its last digits on how rows were split over workers and batches.
+                Arrow's: sum, count, min, max, mean, any, all, count_distinct. They ignore nulls, and are null for a key
+                with nothing else, except the counts. A sum of integers beyond 64 bits fails the job; a mean does not.
+                The last digits of a sum of floats depend on how rows were split.
 
         Raises:
-            GraphError: an aggregate is no such pair, has the name of a column of the key, or does not fit the schema
-                of the stream.
+            GraphError: an aggregate is no such pair, has the name of a key column, or does not fit the stream's schema.
 
         >>> import pyarrow as pa
         >>> import tidewheel as tw
@@ -95,10 +93,10 @@ class ColumnOperators(StreamBase[Record]):
 
     @adds_operators()
     def with_schema(self, schema: "pa.Schema", *, name: str = "with_schema") -> "Stream[dict[str, Any]]":
-        """Promise that batches are Arrow tables of ``schema``, so that what is built on it is checked beforehand.
+        """Promise that batches are Arrow tables of ``schema``, so that later operators are checked beforehand.
 
-        One that comes with other columns fails the job, with an error that names the first that is wrong. Which columns
-        may have nulls is not looked at. ``flow.input(name, schema)`` makes the same promise.
+        A batch with other columns fails the job, with an error that names the first wrong one. Nullability does not
+        matter. ``flow.input(name, schema)`` makes the same promise.
 
         Raises:
             GraphError: it is no schema, or the stream is known to have another.
@@ -121,17 +119,16 @@ class ColumnOperators(StreamBase[Record]):
 
     @adds_operators()
     def select(self, *names: str, **expressions: "Expression | str") -> "Stream[dict[str, Any]]":
-        """Replace each table by one with the columns ``names``, and those that ``expressions`` make of its columns.
+        """Replace each table by one with the columns ``names`` and the columns that ``expressions`` compute.
 
         Args:
-            names: columns that go on as they are, without being touched.
-            expressions: for the name of each other column what it is, such as ``pc.field("n") * 2`` or
-                ``pc.utf8_upper(pc.field("word"))`` of `pyarrow.compute`. They run on Arrow's kernels. A text as
-                ``name`` is no column but the name of the operator.
+            names: columns that stay as they are.
+            expressions: the name of each new column with its expression, such as ``pc.field("n") * 2`` or
+                ``pc.utf8_upper(pc.field("word"))`` of `pyarrow.compute`. A string as ``name`` is the operator's name,
+                not a column.
 
         Raises:
-            GraphError: two columns have one name, what is asked for is no expression, or does not fit the schema of
-                the stream.
+            GraphError: two columns have one name, or an argument is no expression or does not fit the stream's schema.
 
         >>> import pyarrow as pa
         >>> import pyarrow.compute as pc
@@ -160,10 +157,10 @@ class ColumnOperators(StreamBase[Record]):
         return self._stage(called, projection.of, schema=schema_after("select", projection.of, self.schema))
 
     def group_by(self, *keys: str, name: str = "group_by") -> Grouping:
-        """Group the rows of each epoch by the columns ``keys``, one or more; `Grouping.aggregate` says what for.
+        """Group the rows of each epoch by one or more columns, for `Grouping.aggregate`.
 
         Raises:
-            GraphError: there are none, one is named twice, or the schema of the stream does not have one.
+            GraphError: there is no column, or one is named twice or missing in the stream's schema.
 
         >>> import pyarrow as pa
         >>> import tidewheel as tw

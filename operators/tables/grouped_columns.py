@@ -1,6 +1,6 @@
-"""Groups of rows on Arrow's kernels, in the thread that calls.
+"""Groups of rows by Arrow's kernels, in the calling thread.
 
-Groups come in no order: Arrow's is that of their first rows only as long as no two keys collide in its hash table.
+Groups have no order: Arrow's is that of their first rows only until two keys collide in its hash table.
 """
 
 from collections.abc import Sequence
@@ -18,8 +18,8 @@ def group(
     """Return a table with a row for each group.
 
     Args:
-        keys: the columns by which rows are grouped, at least one, with their names.
-        columns: the names of the others, what each is made of, and by which function of Arrow's.
+        keys: the named columns by which rows are grouped, at least one.
+        columns: the name, source and Arrow function of each other column.
 
     >>> import pyarrow as pa
     >>> words = pa.chunked_array([["a", "b", "a"]])
@@ -45,7 +45,7 @@ def group(
 
 
 def group_numbers(groups: "pa.ChunkedArray") -> "npt.NDArray[np.int64]":
-    """Return for each row the number of its group, given for each group a list of the numbers of its rows.
+    """Return the number of each row's group, given the row numbers of each group.
 
     >>> import pyarrow as pa
     >>> group_numbers(pa.chunked_array([[[0, 2], [1]]]))
@@ -61,12 +61,12 @@ def group_numbers(groups: "pa.ChunkedArray") -> "npt.NDArray[np.int64]":
 
 
 def group_lists(numbers: "npt.NDArray[np.int64]", lists: "pa.ChunkedArray", function: str) -> "pa.ChunkedArray":
-    """Return, for each group, what ``function`` makes of the values in its lists, none of which is empty.
+    """Return, for each group, ``function`` of the values in its lists, none of which is empty.
 
     Args:
-        numbers: for each list the number of its group, from 0 on.
+        numbers: the number of each list's group, from 0.
         lists: the lists.
-        function: one of Arrow's.
+        function: a function of Arrow's.
 
     >>> import numpy as np
     >>> import pyarrow as pa
@@ -95,7 +95,7 @@ def with_lists(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
 
 
 def may_go_round(column: "pa.ChunkedArray") -> bool:
-    """Tell whether a sum of some of these whole numbers may be too large for 64 bits."""
+    """Tell whether a sum of these integers may exceed 64 bits."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,7 +1,7 @@
-"""The epochs of a grouping: rows are aggregated where they came, and what is known of them where their groups belong.
+"""The epochs of a grouping: rows are aggregated where they come, and partial results where their groups belong.
 
-A worker keeps what is known of the groups of an epoch, and about as many rows again, which wait until there are enough
-of them to be aggregated at once. Putting it together takes twice that at most.
+A worker holds the partial results of an epoch, and up to about as many rows that wait to be aggregated together.
+Merging needs at most twice that.
 """
 
 from dataclasses import dataclass, field
@@ -22,12 +22,12 @@ ENOUGH_ROWS = 1 << 17
 
 @dataclass(slots=True)
 class Rows:
-    """What is kept of an epoch where its rows come.
+    """The state of an epoch where its rows come.
 
     Attributes:
-        waiting: rows that are not aggregated yet.
-        count: how many these are.
-        known: what is known of the others: tables with a row for each group.
+        waiting: rows that are not yet aggregated.
+        count: the number of these rows.
+        known: the partial results of the other rows.
         schema: the columns of the rows; None before the first.
     """
 
@@ -38,9 +38,9 @@ class Rows:
 
 
 def rows_fold(aggregation: Aggregation) -> Fold:
-    """Return the fold that makes of the rows of an epoch, where they came, what is known of their groups.
+    """Return the fold of an epoch's rows, where they come, to partial results.
 
-    It raises TypeError if the columns of a batch are not those of the others.
+    It raises TypeError if the columns of batches differ.
     """
 
     def add(state: Rows, batch: Batch) -> Rows:
@@ -72,7 +72,7 @@ def rows_fold(aggregation: Aggregation) -> Fold:
 
 
 def groups_fold(aggregation: Aggregation) -> Fold:
-    """Return the fold that makes the result of what all workers know of an epoch's groups, where these belong."""
+    """Return the fold of all workers' partial results to an epoch's result, where its groups belong."""
 
     def add(state: Gathered, batch: Batch) -> Gathered:
         state.add(batch, aggregation.merged, ENOUGH_ROWS)

@@ -1,7 +1,7 @@
-"""Columns worked out of columns, and rows chosen by them, on Arrow's kernels.
+"""Columns computed from columns, and rows chosen by them, by Arrow's kernels.
 
-Expressions are evaluated in the thread that calls, in an execution plan of Arrow's of two nodes; what is set up for a
-batch costs about 50 µs. Columns that are only named are passed on without being touched.
+An execution plan of two nodes evaluates expressions in the calling thread, at about 50 µs a batch. Columns that are
+only named stay as they are.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,22 +18,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """The columns that are left of a batch, and those that are added.
-
-    Attributes:
-        names: columns that go on as they are.
-        expressions: what the others are, by their names.
-    """
+    """The columns that are kept of a batch, and those that are added."""
 
     names: Sequence[str]
     expressions: Mapping[str, Expression]
 
     def of(self, batch: Batch) -> Batch:
-        """Return the columns as a table; a structured array stays one as long as nothing is to be worked out.
+        """Return the columns as a table; a structured array without expressions stays one.
 
         Raises:
-            TypeError: there is no such column, or there are no columns.
-            ValueError: an expression cannot be worked out.
+            TypeError: a column is missing, or there are none.
+            ValueError: an expression cannot be computed.
         """
         if not self.expressions and is_numpy(batch) and batch.dtype.names is not None:
             check_has(as_table(batch[:0]), self.names)
@@ -65,7 +60,7 @@ class Projection:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The rows for which an expression is true; those for which it is null are not among them."""
+    """The rows for which an expression is true; null counts as false."""
 
     condition: Expression
 
@@ -74,7 +69,7 @@ class Selection:
 
         Raises:
             TypeError: there are no columns.
-            ValueError: the expression cannot be worked out, or is no condition.
+            ValueError: the expression cannot be computed, or is no condition.
         """
         import pyarrow as pa
         from pyarrow import acero

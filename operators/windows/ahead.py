@@ -1,10 +1,9 @@
 """Event times that lie too far in the future to be true.
 
-One such record would take the watermark with it: all windows would close, and every record after it would be late. So
-the operators that read event times compare them with a clock, and put such records aside.
+Such a record would advance the watermark, close all windows and make every later record late. So operators that read
+event times compare them with a clock, and divert such records.
 
-A job that goes back to a snapshot reads the clock again, which is later by then. A record that was in time is in time
-again, and one that was too far ahead may be in time now.
+A restored job reads the clock again: a record in time stays in time, and one too far ahead may be in time then.
 """
 
 from collections.abc import Callable
@@ -23,8 +22,8 @@ class AheadLimit:
     """How far ahead of a clock event times may be.
 
     Attributes:
-        at_most: how far. None: a day where event times are datetimes, any distance where they are not.
-        clock: returns the present as an event time; None for the wall clock, which knows datetimes only.
+        at_most: the distance; None is a day for datetimes, and no limit otherwise.
+        clock: returns the present as an event time; None for the wall clock, which knows only datetimes.
 
     >>> noon = datetime(2024, 5, 1, 12)
     >>> AheadLimit(clock=lambda: noon).latest(noon), AheadLimit().latest(17.5)
@@ -36,7 +35,7 @@ class AheadLimit:
 
     @classmethod
     def checked(cls, where: str, at_most: object, clock: object, length: Duration) -> "AheadLimit":
-        """Return the limit; raise GraphError if it cannot go with event times that have distances like ``length``."""
+        """Return the limit; raise GraphError if it does not fit event times with distances like ``length``."""
         if clock is not None and not callable(clock):
             raise GraphError(f"{where}: clock is a function that returns the present as an event time, not {clock!r}")
         if at_most is None:
@@ -51,12 +50,12 @@ class AheadLimit:
         return cls(at_most, clock)  # type: ignore[arg-type]
 
     def latest(self, time: EventTime) -> EventTime | None:
-        """Read the clock, and return the latest event time of the kind of ``time`` that is not too far ahead.
+        """Read the clock, and return the latest event time that is not too far ahead, None for no limit.
 
-        None if there is none. A naive datetime is compared with a naive clock, or as one of UTC.
+        It has the kind of ``time``; a naive datetime is compared with a naive clock, or as one of UTC.
 
         Raises:
-            TypeError: the clock shows something else, or event times are timedeltas and there is no clock for these.
+            TypeError: the clock shows something else, or event times are timedeltas and have no clock.
         """
         if isinstance(time, datetime):
             now: EventTime = self._now(time)

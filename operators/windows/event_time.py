@@ -1,4 +1,4 @@
-"""Event times: when records happened, as a function or a column says, checked before anything is built on them."""
+"""Event times: the times at which records happened, read by a function or from a column, and checked."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class EventTimeReader:
     Attributes:
         keys: how keys are found.
         at: how event times are found.
-        length: some duration that is to be compared with event times: it says whether they are numbers.
+        length: some duration that is compared with event times; it says whether they are numbers.
 
     >>> reader = EventTimeReader(Keys("user"), "minute", length=10)
     >>> reader.read([{"user": "ann", "minute": 3}])
@@ -47,19 +47,18 @@ class EventTimeReader:
     length: Duration
 
     def read(self, batch: Batch) -> tuple[list[TimedRecord], list[EventTime]]:
-        """Return (key, event time, record) for each record, and the event times; those of any zone become UTC.
+        """Return (key, event time, record) for each record, and the event times; times with a zone become UTC.
 
         Raises:
             KeyError: the batch has no such column.
             ValueError: an event time is None, NaN or infinite.
-            TypeError: it is of another type than goes with such durations, or cannot be compared with the others.
+            TypeError: an event time is of a type that does not fit the durations or the other times.
         """
         rows = records(batch)
         times = self._times(batch, rows)
         return list(zip(read_keys(batch, rows, self.keys), times, rows, strict=True)), times
 
     def _times(self, batch: Batch, rows: Any) -> list[EventTime]:
-        """Return the event times; ``rows`` are the `records` of the batch if a function is to read them."""
         if callable(self.at):
             at = self.at
             return self._checked([at(record) for record in rows], batch)
@@ -83,7 +82,6 @@ class EventTimeReader:
         return _in_utc(times) if isinstance(self.length, timedelta) else times
 
     def _plain(self, time: EventTime, record: Any) -> EventTime:
-        """Return a time of any type as a plain one; raise an error with the record if that cannot be."""
         if type(time).__module__ == "numpy":
             time = time.astype(f"{time.dtype.kind}8[us]").item() if time.dtype.kind in "mM" else time.item()
         if time is None or time != time:  # noqa: PLR0124 - NaN, and the NaT of pandas
@@ -109,9 +107,9 @@ def read_timed(
     put_aside: Callable[[TimedRecord, EventTime], Iterable[Any]],
     batch: Batch,
 ) -> ReadTimes:
-    """Return the timed records of a batch, and what ``put_aside`` makes of those that are too far ahead.
+    """Return the timed records of a batch, and ``put_aside(record, latest)`` of those too far ahead.
 
-    It gets each of them, and the latest event time that is not. Errors are those of `EventTimeReader.read`.
+    ``latest`` is the latest event time that is not too far ahead. Errors are those of `EventTimeReader.read`.
     """
     timed, times = reader.read(batch)
     latest = limit.latest(times[0]) if times else None
@@ -123,12 +121,11 @@ def read_timed(
 
 
 def read_keys(batch: Batch, rows: Any, keys: Keys) -> list[Any]:
-    """Return the key of each record of a batch, given its `records` too, so that they are not made again."""
+    """Return the key of each record of a batch; ``rows`` are its `records`, made before."""
     return keys.hashable(rows if callable(keys.key) else batch)
 
 
 def _in_utc(times: list[EventTime]) -> list[EventTime]:
-    """Return datetimes with a zone as those of UTC, where each hour comes once and is as long as the next."""
     zones = {time.tzinfo for time in times if isinstance(time, datetime)}
     if None in zones and len(zones) > 1:
         naive, aware = (next(time for time in times if (time.tzinfo is None) == is_naive) for is_naive in (True, False))

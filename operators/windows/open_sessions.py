@@ -1,7 +1,7 @@
-"""Sessions of one worker that are open: records that lie near each other make them, and make several of them one.
+"""The open sessions of one worker, which records start, extend and merge.
 
-Source: "The Dataflow Model" (VLDB 2015), section 2.2.1: a record is a window of its own from its time until the gap
-after it, and windows of a key that overlap are merged.
+Source: "The Dataflow Model" (VLDB 2015), section 2.2.1: a record is a window from its time until the gap after it, and
+overlapping windows of a key are merged.
 """
 
 from collections.abc import Iterator
@@ -20,14 +20,13 @@ from tidewheel.operators.windows.windows import Duration, EventTime
 
 @dataclass(slots=True, eq=False)
 class OpenSession:
-    """A session that is open.
+    """An open session.
 
     Attributes:
-        key: whose it is.
-        start: when its first record happened.
-        end: the gap after its last one.
-        state: what is kept of its records.
-        is_open: whether it is neither closed nor has become a part of another.
+        start: the time of its first record.
+        end: the gap after its last record.
+        state: the folded records.
+        is_open: whether it is neither closed nor merged into another.
     """
 
     key: Any
@@ -38,13 +37,13 @@ class OpenSession:
 
 
 class SessionBook:
-    """All sessions of a worker: by key, and by where they end.
+    """All sessions of a worker, by key and by end.
 
     Attributes:
         by_key: the open sessions of each key, in order of start; no two overlap.
-        ends: a heap of (end, number, session) with one entry for each session that was opened, in which the end may be
-            one that the session had earlier.
-        opened: how many were opened so far.
+        ends: a heap of (end, number, session), one entry for each session; the end may be an earlier one of the
+            session.
+        opened: the number of sessions opened so far.
     """
 
     __slots__ = ("by_key", "ends", "opened")
@@ -62,12 +61,12 @@ class SessionBook:
 
 @dataclass(frozen=True, slots=True)
 class OpenSessions:
-    """Sessions that are open on one worker, with the methods of `NumberedWindows`.
+    """The open sessions of one worker, with the methods of `NumberedWindows`.
 
     Attributes:
-        gap: how long nothing happens once a session is over.
-        fold: what is kept of the records of each key.
-        book: those that are open; kept up to date.
+        gap: the time without records that ends a session.
+        fold: the fold of the records of a key.
+        book: the open sessions.
     """
 
     gap: Duration
@@ -79,10 +78,10 @@ class OpenSessions:
         return bool(self.book.by_key)
 
     def take(self, timed: list[TimedRecord], watermark: EventTime | None) -> list[LateRecord[Any]]:
-        """Receive all records of an epoch; return those whose sessions are closed already. See `NumberedWindows`.
+        """Receive all records of an epoch; return those of closed sessions.
 
-        A record is late if the session that it makes, with others of its epoch that are near, ends at the watermark or
-        before. One that lies near a session that is open belongs to it, however old it is.
+        A record is late if its session, with neighbours of its epoch, ends at the watermark or before. A record near an
+        open session belongs to it, however old it is.
         """
         timed.sort(key=EVENT_TIME)
         late: list[LateRecord[Any]] = []
@@ -91,7 +90,6 @@ class OpenSessions:
         return late
 
     def _take_key(self, key: Any, entries: list[TimedRecord], watermark: EventTime | None) -> Iterator[LateRecord[Any]]:
-        """Put new records of a key, sorted by time, into sessions; yield those that are late."""
         stretches = [_Stretch(session.start, session.end, [session], []) for session in self.book.by_key.get(key, ())]
         stretches += self._new_stretches(entries)
         sessions: list[OpenSession] = []
@@ -106,7 +104,6 @@ class OpenSessions:
             self.book.by_key[key] = sessions
 
     def _new_stretches(self, entries: list[TimedRecord]) -> Iterator["_Stretch"]:
-        """Yield what new records alone would make."""
         begin = 0
         try:
             ends = [at + self.gap for _, at, _ in entries]
@@ -121,7 +118,6 @@ class OpenSessions:
                 begin = index
 
     def _extend(self, stretch: "_Stretch") -> OpenSession:
-        """Make all sessions of a stretch one, with the records that were added to it."""
         session, *others = stretch.sessions
         for other in others:
             session.state = self.fold.combine(session.state, other.state)
@@ -140,7 +136,7 @@ class OpenSessions:
         return session
 
     def close(self, watermark: EventTime | None) -> list[WindowResult[Any]]:
-        """Close sessions; return what they have. See `NumberedWindows`; O(log n) for each that closes or has grown."""
+        """Close sessions and return their results, in O(log n) for each that closes or has grown."""
         ends, closed = self.book.ends, []
         while ends and (watermark is None or ends[0][0] <= watermark):
             _, number, session = heappop(ends)
@@ -161,13 +157,13 @@ class OpenSessions:
             del self.book.by_key[session.key]
 
     def first_end(self) -> EventTime:
-        """Return where the first session ends, or ended before it grew."""
+        """Return the least end of the heap, which may be an earlier end of its session."""
         return self.book.ends[0][0]
 
 
 @dataclass(slots=True)
 class _Stretch:
-    """A stretch of time that one session is to fill: open ones, if there are any, and records that are new."""
+    """A stretch of time that becomes one session, from open ones and new records."""
 
     start: EventTime
     end: EventTime
@@ -176,7 +172,6 @@ class _Stretch:
 
 
 def _joined(stretches: list[_Stretch]) -> list[_Stretch]:
-    """Return stretches of which none overlap, in order, with what was in those that do."""
     stretches.sort(key=attrgetter("start"))
     joined = stretches[:1]
     for stretch in stretches[1:]:

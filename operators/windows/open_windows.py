@@ -1,7 +1,6 @@
-"""The open windows of one worker: they receive the records of one epoch after the other, and close by a watermark.
+"""The open windows of one worker: they receive one epoch after the other, and close by a watermark.
 
-What comes out depends on which records an epoch has, and not on the order in which they came: they are sorted first.
-Those of one key and one event time are put in an order by their content.
+Results depend on the records of an epoch and not on their order: records are sorted first, by event time, then content.
 """
 
 from collections import defaultdict
@@ -26,8 +25,8 @@ class WindowResult(NamedTuple, Generic[Value]):
     """The result of the records of one key in one window.
 
     Attributes:
-        key: the key that these records have in common.
-        start: where the window starts; of a session, when its first record happened.
+        key: the key of these records.
+        start: the start of the window; of a session, the time of its first record.
         end: the first time after the window; of a session, the gap after its last record.
         value: the result of the fold over the records.
     """
@@ -39,16 +38,16 @@ class WindowResult(NamedTuple, Generic[Value]):
 
 
 class LateRecord(NamedTuple, Generic[Record]):
-    """A record that came after a window it belongs to was closed; if it missed several, there is one for each.
+    """A record that came after its window was closed; one for each window that it missed.
 
     Attributes:
-        key: its key.
-        start: where the window that it missed starts.
-        end: where that window ends: at or before the watermark, which is why it was closed.
+        key: the record's key.
+        start: the start of the missed window.
+        end: the end of that window, at or before the watermark.
         at: when the record happened.
-        record: the record itself.
-        watermark: how far event time had come when the epoch of the record began. If ``at`` is after it, the record was
-            too far ahead, and this is the latest event time that was not.
+        record: the record.
+        watermark: the watermark when the record's epoch began. If ``at`` is after it, the record was too far ahead, and
+            this is the latest event time that was not.
     """
 
     key: Any
@@ -61,7 +60,7 @@ class LateRecord(NamedTuple, Generic[Record]):
 
 @dataclass(slots=True)
 class NumberedWindow:
-    """A tumbling or sliding window that is open, with the state of each key."""
+    """An open tumbling or sliding window, with the state of each key."""
 
     start: EventTime
     end: EventTime
@@ -73,19 +72,19 @@ class NumberedWindow:
         return [None if share is None else NumberedWindow(self.start, self.end, share) for share in shares]
 
     def merge(self, other: "NumberedWindow") -> "NumberedWindow":
-        """Take over the keys of another worker."""
+        """Add the keys of another worker."""
         self.states.update(other.states)
         return self
 
 
 @dataclass(frozen=True, slots=True)
 class NumberedWindows:
-    """Tumbling or sliding windows that are open on one worker.
+    """The open tumbling or sliding windows of one worker.
 
     Attributes:
-        kind: which windows a time lies in.
-        fold: what is kept of the records of each key.
-        opened: those that are open, by number; kept up to date.
+        kind: the kind of windows.
+        fold: the fold of the records of a key.
+        opened: the open windows, by number.
     """
 
     kind: TumblingWindows | SlidingWindows
@@ -101,7 +100,7 @@ class NumberedWindows:
 
         Args:
             timed: is sorted here.
-            watermark: that of the epochs before; windows that end there or before are closed. None: there is none yet.
+            watermark: that of earlier epochs, whose windows up to it are closed; None for none.
         """
         late: list[LateRecord[Any]] = []
         for number, by_key in self._by_window(timed):
@@ -114,7 +113,6 @@ class NumberedWindows:
         return late
 
     def _by_window(self, timed: list[TimedRecord]) -> Iterator[tuple[int, dict[Any, list[TimedRecord]]]]:
-        """Yield the number of each window that some records lie in, with these by key, once for each of its panes."""
         timed.sort(key=EVENT_TIME)
         begin = 0
         for pane, run in groupby(self.kind._panes(list(map(EVENT_TIME, timed)))):
@@ -133,7 +131,7 @@ class NumberedWindows:
             states[key] = fold.add(states[key] if key in states else fold.start(), entries)
 
     def close(self, watermark: EventTime | None) -> list[WindowResult[Any]]:
-        """Close the windows that end at ``watermark`` or before, all if it is None; return what they have.
+        """Close the windows that end at ``watermark`` or before, all if it is None; return their results.
 
         O(open windows).
         """
@@ -152,7 +150,7 @@ class NumberedWindows:
 
 
 def by_keys(timed: Iterable[TimedRecord]) -> dict[Any, list[TimedRecord]]:
-    """Return the records of each key, in order of event time, as they are given; see `_settle_ties`."""
+    """Return the records of each key, in the given order of event time; see `_settle_ties`."""
     found: dict[Any, list[TimedRecord]] = defaultdict(list)
     for entry in timed:
         found[entry[0]].append(entry)
@@ -167,10 +165,9 @@ def by_keys(timed: Iterable[TimedRecord]) -> dict[Any, list[TimedRecord]]:
 
 
 def _settle_ties(entries: list[TimedRecord]) -> None:
-    """Put records with one event time in an order by their content, so that how they came makes no difference.
+    """Sort records of one event time by their content, so that the order of arrival makes no difference.
 
-    NaN comes last. Records that cannot be compared, nor rows by their items, go by a hash; what has none stays as it
-    came.
+    NaN comes last; records that cannot be compared go by a hash, and keep their order if they have none.
     """
     if len(set(map(EVENT_TIME, entries))) == len(entries):
         return
@@ -198,7 +195,7 @@ def _hashes(records: list[Any]) -> list[Any]:
 
 
 def too_far_ahead(windows: Windows, entry: TimedRecord, latest: EventTime) -> list[LateRecord[Any]]:
-    """Return word on a record that happened after ``latest``, for each window that it belongs to."""
+    """Return a late record for each window of a record that happened after ``latest``."""
     key, at, record = entry
     return [LateRecord(key, start, end, at, record, latest) for start, end in windows_at(windows, at)]
 
@@ -206,6 +203,6 @@ def too_far_ahead(windows: Windows, entry: TimedRecord, latest: EventTime) -> li
 def missed(
     entries: list[TimedRecord], start: EventTime, end: EventTime, watermark: EventTime
 ) -> Iterator[LateRecord[Any]]:
-    """Yield word on records that came after their window was closed."""
+    """Yield the late records of a closed window."""
     for key, at, record in entries:
         yield LateRecord(key, start, end, at, record, watermark)

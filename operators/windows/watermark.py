@@ -1,9 +1,8 @@
 """Watermarks: how far event time has come, the same on every worker.
 
-For each epoch, each worker tells all workers the greatest event time of its records. So a worker that has processed
-an epoch knows the greatest event time in it on all workers. The watermark is that time minus the lateness. During an
-epoch, a worker uses the watermark of the epochs before. So all records of an epoch meet the same watermark, in any
-order. A record whose event time is before the watermark is late.
+Each worker tells all workers the greatest event time of its records of each epoch. So a worker that has processed an
+epoch knows the greatest event time on all workers. The watermark is that time minus the lateness. A record before the
+watermark of the earlier epochs is late, so the order within an epoch does not matter.
 
 Source: "The Dataflow Model" (VLDB 2015), section 2.3; the watermark by the greatest time seen is Flink's for bounded
 lateness.
@@ -25,7 +24,7 @@ At: TypeAlias = Callable[[Any], Any] | str
 
 @dataclass(slots=True)
 class Watermark:
-    """The watermark of the epochs that were processed so far; none before the first record.
+    """The watermark of the processed epochs; none before the first record.
 
     >>> watermark = Watermark(lateness=2)
     >>> watermark.value
@@ -47,23 +46,23 @@ class Watermark:
         return self.latest - self.lateness
 
     def advance(self, latest: Iterable[Any]) -> None:
-        """Take in the greatest event times of an epoch, one a worker that had records."""
+        """Add the greatest event times of an epoch, one from each worker with records."""
         known = [] if self.latest is None else [self.latest]
         self.latest = latest_of([*latest, *known])
 
     def merge(self, other: "Watermark") -> "Watermark":
-        """Return the one that is behind: its worker has still to process what the other one has processed."""
+        """Return the lesser watermark: its worker has yet to process what the other has processed."""
         return min(self, other, key=lambda one: (one.latest is not None, one.latest))
 
 
 @dataclass(slots=True)
 class LatestTimes:
-    """The greatest event times that one call of an operator has read, by epoch; told to all workers once for each."""
+    """The greatest event times that one call of an operator has read, by epoch, for all workers."""
 
     found: dict[Time, tuple[LentToken, list[Any]]] = field(default_factory=dict)
 
     def add(self, lent: LentToken, times: Iterable[Any]) -> None:
-        """Take in the event times, at least one, of a batch that came with a token."""
+        """Add the event times, at least one, of a batch that came with a token."""
         self.found.setdefault(lent.time, (lent, []))[1].append(max(times))
 
     def send(self, output: OutputPort) -> None:
@@ -73,12 +72,12 @@ class LatestTimes:
 
 
 class ReadTimes(NamedTuple):
-    """A batch whose event times were read.
+    """A batch with its event times.
 
     Attributes:
-        timed: a batch to go on with, of the records that are not too far ahead.
-        times: their event times, or at least the greatest; none if there are no such records.
-        ahead: what is sent of the records that are too far ahead.
+        timed: the records that are not too far ahead.
+        times: their event times, or at least the greatest.
+        ahead: the output for records too far ahead.
     """
 
     timed: Batch
@@ -89,8 +88,7 @@ class ReadTimes(NamedTuple):
 def build_reading(read: Callable[[Batch], ReadTimes]) -> Build:
     """Return the build function of an operator that reads event times where records are.
 
-    Its outputs are what ``read`` makes of each batch to go on with; for all workers, the greatest event time of those
-    at hand; and what is too far ahead.
+    Its outputs are the read batches, the greatest event times, for all workers, and the records too far ahead.
     """
 
     def schedule(input: InputPort, timed: OutputPort, latest: OutputPort, ahead: OutputPort) -> None:
@@ -110,7 +108,7 @@ def latest_of(times: Sequence[Any]) -> Any:
     """Return the greatest of some event times, None if there are none.
 
     Raises:
-        TypeError: they cannot be compared, as some have a zone and others have none.
+        TypeError: some have a zone and others have none.
     """
     try:
         return max(times, default=None)

@@ -1,4 +1,4 @@
-"""The fold of a window: records are folded epoch by epoch, or kept together until the window closes."""
+"""The fold of a window: records are folded epoch by epoch, or kept until the window closes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from tidewheel.progress import GraphError
 
 @dataclass(frozen=True, slots=True)
 class WindowFold:
-    """What is kept of the records of one key in a window, and what is made of it in the end.
+    """How the records of one key in a window become a state, and the state a value.
 
     Attributes:
-        start: returns what is kept before the first record.
-        add: returns what is kept with at least one more record, sorted by event time; it may change what it gets.
-        combine: returns what is kept of two sessions that have become one, the second of which began later.
+        start: returns the initial state.
+        add: returns the state with records added, sorted by event time; it may change its argument.
+        combine: merges the states of two sessions, the second of which began later.
         finish: returns the value of the window.
     """
 
@@ -35,7 +35,7 @@ def make_fold(
     *,
     sessions: bool,
 ) -> WindowFold:
-    """Return the fold that a user's functions describe; raise GraphError if some do not fit together."""
+    """Return the fold of a user's functions; raise GraphError if they do not fit together."""
     for name, function in {"start": start, "add": add, "finish": finish, "combine": combine}.items():
         if function is not None and not callable(function):
             raise GraphError(f"operator 'window': {name} is a function, not {function!r}")
@@ -53,8 +53,6 @@ def make_fold(
 
 
 def _collection(value: Callable[[list[Any]], Any]) -> WindowFold:
-    """Return the fold that keeps the records, and makes the value of them in order of event time."""
-
     def finish(state: list[TimedRecord]) -> Any:
         state.sort(key=EVENT_TIME)
         return value(list(map(RECORD, state)))
@@ -68,8 +66,6 @@ def _reduction(
     combine: Callable[[Any, Any], Any] | None,
     finish: Callable[[Any], Any],
 ) -> WindowFold:
-    """Return the fold that adds each record to a state as its epoch completes."""
-
     def add_all(state: Any, timed: list[TimedRecord]) -> Any:
         return added(add, state, list(map(RECORD, timed)), "add")
 

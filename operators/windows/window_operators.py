@@ -36,13 +36,12 @@ if TYPE_CHECKING:
 @no_stream_itself
 @dataclass(frozen=True, slots=True)
 class Windowed(Generic[Record, Value]):
-    """The two streams that come out of windows; together they have each record once for every window it belongs to.
+    """The two outputs of windows: together, they have each record once for each of its windows.
 
     Attributes:
         results: one for each key and window, when the window closes.
-        late: records that came after that, and those too far ahead, at the epochs with which they came.
-            ``job.statistics()`` counts them at "window late", whether this stream is read or not. A job warns if
-            nothing reads it, unless that is what `Stream.ignore` says.
+        late: records that came after that or were too far ahead, at their epochs. ``job.statistics()`` counts them at
+            "window late". A job warns if nothing reads this stream, unless `Stream.ignore` says so.
     """
 
     results: "Stream[WindowResult[Value]]"
@@ -52,18 +51,16 @@ class Windowed(Generic[Record, Value]):
 class WindowOperators(StreamBase[Record]):
     """Methods of streams for windows on event time.
 
-    When an epoch is complete, the watermark is the greatest event time in it and in all epochs before, on any worker,
-    less the lateness. It closes the windows that end at it or before, at that epoch. A record of a later epoch for a
-    window that is closed goes to ``late``, as often as it missed one, with the window and the watermark: what comes out
-    of both streams has every record once for each window that it belongs to.
+    When an epoch completes, the watermark is the greatest event time so far, on any worker, less the lateness. It
+    closes the windows that end at or before it; their results have that epoch. A later record of a closed window goes
+    to ``late``, once for each window that it missed.
 
-    A result has the epoch that closed its window. When the input ends, all windows that are open come out at the last
-    epoch that had records. So while a window is open, the last epoch with records is not complete behind it: a probe or
-    a subscriber waits until a later epoch with records is complete, or the input ends. With a ``flush_at`` that no
-    epoch reaches, each epoch is complete once it is processed, and what is open at the end comes out at that time.
+    When the input ends, all open windows come out at the last epoch with records. So while a window is open, that epoch
+    is incomplete downstream: a probe or a subscriber waits for a later epoch with records, or the end of the input.
+    With a ``flush_at`` that no epoch reaches, each epoch completes once it is processed, and open windows come out at
+    that time in the end.
 
-    Where the epoch itself is the event time, ``at=None``, it is known when windows end: they come out at their last
-    epoch, nothing is late, and nobody waits any longer than that.
+    With ``at=None`` the epoch is the event time: windows come out at their last epoch, and nothing is late.
 
     Source: "The Dataflow Model" (VLDB 2015), section 2.
     """
@@ -154,33 +151,32 @@ class WindowOperators(StreamBase[Record]):
         """Gather the records of each key by when they happened, and send the result when a window closes.
 
         Args:
-            windows: `TumblingWindows`, `SlidingWindows` or `SessionWindows`; durations are numbers, or timedeltas where
+            windows: `TumblingWindows`, `SlidingWindows` or `SessionWindows`; durations are numbers, or timedeltas if
                 times are datetimes.
             key: a function of a record, or the name or names of columns.
-            at: when a record happened, by a function of it or the name of a column: a number, a datetime or a
-                timedelta. Datetimes all have a zone, or none has. None: at its epoch.
-            start: returns the state of a new window. Without ``start`` and ``add``, a window is the list of its records
-                in order of event time, and of content where that is the same.
-            add: returns the state with a record added; called for one epoch after the other, in order of event time
-                within an epoch.
-            finish: makes the value of a window of its state, or of the list; by default it is that itself.
-            combine: returns the state of two; it may change the first, which is the earlier one. Sessions ask for it
-                where a record makes one of two. Without it they keep their records, and add them in order of event time
-                when they close.
-            lateness: how far records may come after later ones and still be in time; 0 by default.
-            flush_at: the epoch, if there is none later, at which windows come out that are open when the input ends.
-            at_most_ahead: how far ahead of the clock a record may have happened; one that is farther goes to ``late``
-                and moves no watermark. By default a day where event times are datetimes; ``timedelta.max`` is no limit.
-                Where they are numbers or timedeltas there is none by default, and one needs a ``clock``.
-            clock: returns the present as an event time; read by each worker once for each batch. By default the wall
-                clock, to which naive datetimes are of UTC. A job that goes back reads it again, so a record that was
-                too far ahead may then be in time: see "Records of the future" in docs/how-to/windows.md.
-            name: what errors, statistics and drawings call it.
+            at: the event time of a record, by a function or the name of a column: a number, a datetime or a timedelta.
+                Datetimes all have a zone, or none has. None is the record's epoch.
+            start: returns the initial state of a window. Without ``start`` and ``add``, the state is the list of
+                records in order of event time, then content.
+            add: returns the state with a record added; called epoch by epoch, in order of event time within an epoch.
+            finish: makes the value of a window from its state; by default the state itself.
+            combine: merges two states; it may change the first, which is the earlier one. Sessions need it when a
+                record joins two of them. Without it they keep their records and add them when they close.
+            lateness: how much later than newer records a record may come and still be in time; 0 by default.
+            flush_at: the epoch, if none is later, at which open windows come out when the input ends.
+            at_most_ahead: how far ahead of the clock a record may have happened; one farther ahead goes to ``late`` and
+                moves no watermark. By default a day for datetimes; ``timedelta.max`` is no limit. Numbers and
+                timedeltas have no limit by default, and need a ``clock`` for one.
+            clock: returns the present as an event time; each worker reads it once a batch. By default the wall clock,
+                in UTC for naive datetimes. A restored job reads it again, so a record that was too far ahead may then
+                be in time: see "Records of the future" in docs/how-to/windows.md.
+            name: the operator's name.
 
         Raises:
-            GraphError: an argument cannot be used, or the stream is in a loop, where times are in no order.
+            GraphError: an argument cannot be used, or the stream is in a loop, where times have no order.
 
-        A record takes O(log n) to be sorted among the n of its epoch and worker, and ``add`` for each of its windows.
+        Sorting costs O(log n) for each record among the n of its epoch and worker; ``add`` is called for each of its
+        windows.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("visits")
@@ -217,7 +213,6 @@ class WindowOperators(StreamBase[Record]):
 
 
 def _check(stream: StreamBase[Any], windows: Windows, at: object, lateness: object, flush_at: object) -> None:
-    """Raise GraphError unless there can be such windows of a stream."""
     check_total_order("window", stream._outlet.scope)
     _require(
         isinstance(windows, TumblingWindows | SlidingWindows | SessionWindows),

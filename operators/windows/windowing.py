@@ -1,13 +1,12 @@
-"""The window operators: what makes windows of records, epoch by epoch, and knows when a window is complete.
+"""The window operators: they make windows epoch by epoch, and know when a window is complete.
 
-By event time that takes two operators. The first, behind the exchange by key, reads the event times, passes the records
-on to the second on its worker, and tells the second on all workers the greatest time that it has read, at the epoch of
-those records. So when an epoch is complete all workers have the same watermark, and the records of an epoch meet that
-of the epochs before, in whatever order they come.
+Event time needs two operators. The first reads event times after the exchange by key, passes the records to the second
+on its worker, and tells the second on all workers the greatest time of each epoch. So when an epoch is complete all
+workers have the same watermark, and the order of its records does not matter.
 
-When a window closes is not known before, so a token is held at the last epoch with records while any window is open: if
-the input ends, that is when what is open comes out, on any number of workers. Windows of epochs know when they close:
-their tokens are taken forward to the last epoch of a window at once.
+The epoch that closes a window is not known before, so a token is held at the last epoch with records while a window is
+open: open windows come out there if the input ends. Windows of epochs have their token at the last epoch of the window
+from the start.
 
 Source: "The Dataflow Model" (VLDB 2015), section 2.3; the watermark by the greatest time seen is Flink's for bounded
 lateness.
@@ -39,7 +38,7 @@ OpenWindows: TypeAlias = NumberedWindows | OpenSessions
 
 
 def build_event_windows(windows: Windows, fold: WindowFold, lateness: Duration | None, flush_at: Time | None) -> Build:
-    """Return the build function of an operator that makes windows of timed records, by what event time has come to."""
+    """Return the build function of an operator that makes windows of timed records, closed by watermarks."""
 
     def build(context: OperatorContext) -> Schedule:
         watermark = everywhere(Watermark.merge).state(context, "watermark", lambda: Watermark(lateness))

@@ -1,8 +1,7 @@
-"""Kinds of windows: which stretches of time the records of a key are gathered in.
+"""Kinds of windows: the stretches of time in which the records of a key are gathered.
 
-A window has its start and not its end. Tumbling and sliding windows are numbered: which ones a time lies in, and from
-when to when each of them goes, follows from the kind alone, so all workers agree on them without a word. A session is
-made by the records themselves.
+A window includes its start and not its end. Tumbling and sliding windows are numbered; number and bounds follow from
+the time, so all workers agree on them. Sessions follow from the records.
 """
 
 import math
@@ -28,10 +27,10 @@ def check_duration(where: str, name: str, given: object, *, least: str = "positi
     """Raise GraphError unless ``given`` is a finite number or a timedelta.
 
     Args:
-        where: what the duration is for; the error says so.
-        name: what the duration is called there.
-        given: what was given.
-        least: "positive" if it has to be greater than zero, "zero" if it may be zero, "any" if it may be negative.
+        where: the purpose of the duration, for the error.
+        name: its name there.
+        given: the value to check.
+        least: "positive" for values above zero, "zero" for zero or more, "any" for all.
     """
     if not is_distance(given):
         raise GraphError(f"{where}: {name} is a finite number, or a timedelta where times are datetimes, not {given!r}")
@@ -42,7 +41,7 @@ def check_duration(where: str, name: str, given: object, *, least: str = "positi
 
 
 def is_distance(given: object) -> bool:
-    """Tell whether something is a finite number or a timedelta, also one of NumPy's or pandas'.
+    """Tell whether ``given`` is a finite number or a timedelta, also of NumPy or pandas.
 
     >>> is_distance(5), is_distance(timedelta(minutes=1)), is_distance(math.inf), is_distance("5 minutes")
     (True, True, False, False)
@@ -53,13 +52,13 @@ def is_distance(given: object) -> bool:
 
 
 def check_alike(where: str, name: str, given: object, length: Duration) -> None:
-    """Raise GraphError unless ``given`` is a number where ``length`` is one, and a timedelta where that is one."""
+    """Raise GraphError unless ``given`` and ``length`` are both numbers or both timedeltas."""
     if isinstance(given, timedelta) != isinstance(length, timedelta):
         raise GraphError(f"{where}: {name} is {given!r} beside {length!r}: give both as numbers or as timedeltas")
 
 
 def zero_of(time: EventTime) -> EventTime:
-    """Return where windows with no offset begin: 0, or the midnight with which 1970 began, in UTC if zones are known.
+    """Return where windows without offset begin: 0, or midnight of 1 January 1970, in UTC if times have zones.
 
     >>> zero_of(17.5), zero_of(datetime(2024, 5, 1, 12))
     (0, datetime.datetime(1970, 1, 1, 0, 0))
@@ -74,11 +73,11 @@ class TumblingWindows:
     """Windows of one length, one after the other: each time lies in exactly one.
 
     Args:
-        length: how long each lasts, more than zero.
-        offset: how far after zero, or after the midnight with which 1970 began, one of them starts.
+        length: the length, more than zero.
+        offset: the start of one of them after zero, or after midnight of 1 January 1970.
 
     Raises:
-        GraphError: ``length`` is not greater than zero, or one is a timedelta and the other a number.
+        GraphError: ``length`` is not positive, or one argument is a timedelta and the other a number.
 
     >>> week = TumblingWindows(timedelta(days=7), offset=timedelta(days=4))  # from Monday to Monday
     """
@@ -91,7 +90,6 @@ class TumblingWindows:
         _check_offset("TumblingWindows", self.offset, self.length)
 
     def _panes(self, times: Sequence[EventTime]) -> list[Pane]:
-        """Return for each of some times the pane that it lies in."""
         if not times:
             return []
         first = _first(times[0], self.offset)
@@ -101,21 +99,15 @@ class TumblingWindows:
         return numbers
 
     def _in_bounds(self, number: Pane, time: EventTime) -> Pane:
-        """Return the window that a time lies in by its bounds, given the one that a division has come to.
-
-        Floats have been rounded there, so it may be the next one.
-        """
         start, end = self._bounds(number, time)
         if time < start:
             return number - 1
         return number + 1 if time >= end else number
 
     def _windows(self, pane: Pane) -> Sequence[int]:
-        """Return the numbers of the windows that a pane belongs to, at least one."""
         return (pane,)
 
     def _bounds(self, window: int, time: EventTime) -> tuple[EventTime, EventTime]:
-        """Return where a window starts and ends, as times of the type of ``time``."""
         first = _first(time, self.offset)
         return first + window * self.length, first + (window + 1) * self.length
 
@@ -124,15 +116,15 @@ class TumblingWindows:
 class SlidingWindows:
     """Windows of one length that start every ``step``: each time lies in about ``length / step`` of them.
 
-    Where these are floats that have no exact sum, rounding decides at the borders; every time lies in one at least.
+    With floats, rounding decides at the borders; every time lies in at least one.
 
     Args:
-        length: how long each lasts, more than zero.
-        step: how long after one the next starts; at most ``length``, or there were times in no window.
-        offset: how far after zero, or after the midnight with which 1970 began, one of them starts.
+        length: the length, more than zero.
+        step: the distance of their starts, at most ``length``.
+        offset: the start of one of them after zero, or after midnight of 1 January 1970.
 
     Raises:
-        GraphError: one of them is out of its range, or some are timedeltas and others numbers.
+        GraphError: an argument is out of its range, or some are timedeltas and others numbers.
 
     >>> ten_minutes_each_minute = SlidingWindows(timedelta(minutes=10), step=timedelta(minutes=1))
     """
@@ -153,7 +145,6 @@ class SlidingWindows:
         _check_offset("SlidingWindows", self.offset, self.length)
 
     def _panes(self, times: Sequence[EventTime]) -> list[Pane]:
-        """Return for each of some times the pane that it lies in."""
         if not times:
             return []
         first = _first(times[0], self.offset)
@@ -161,28 +152,26 @@ class SlidingWindows:
         return [((time - end) // self.step, (time - first) // self.step) for time in times]
 
     def _windows(self, pane: Pane) -> Sequence[int]:
-        """Return the numbers of the windows that a pane belongs to, at least one."""
         ended, started = int(pane[0]), int(pane[1])
         return range(min(ended + 1, started), started + 1)
 
     def _bounds(self, window: int, time: EventTime) -> tuple[EventTime, EventTime]:
-        """Return where a window starts and ends, as times of the type of ``time``."""
         start = _first(time, self.offset) + window * self.step
         return start, start + self.length
 
 
 @dataclass(frozen=True, slots=True)
 class SessionWindows:
-    """Windows that last as long as records keep coming: each is less than ``gap`` after another one of its session.
+    """Windows that last while records keep coming, each less than ``gap`` after another one of its session.
 
-    A session starts with its first record and ends ``gap`` after its last one. Two of them become one when a record
-    comes that lies near enough to both.
+    A session starts with its first record and ends ``gap`` after its last one. A record near enough to two sessions
+    merges them.
 
     Args:
-        gap: how long nothing happens after a session has ended, more than zero.
+        gap: the time without records that ends a session, more than zero.
 
     Raises:
-        GraphError: ``gap`` is not greater than zero.
+        GraphError: ``gap`` is not positive.
 
     >>> visit = SessionWindows(gap=timedelta(minutes=30))
     """
@@ -198,14 +187,14 @@ Windows: TypeAlias = TumblingWindows | SlidingWindows | SessionWindows
 
 
 def durations_of(windows: Windows) -> list[Duration]:
-    """Return all durations that describe windows; the first is how long they last, at least."""
+    """Return all durations of a kind of windows; the first is their least length."""
     return [duration for duration in astuple(windows) if duration is not None]
 
 
 def windows_at(windows: Windows, time: EventTime) -> list[tuple[EventTime, EventTime]]:
-    """Return where the windows that a time lies in start and end; of a session, where one of it alone does.
+    """Return the bounds of the windows of a time; a session is that of a single record.
 
-    One that would begin or end where there are no times is said to begin and end at ``time``.
+    Bounds beyond the range of times become ``time``.
 
     >>> windows_at(SlidingWindows(10, step=5), 7), windows_at(SessionWindows(10), 7)
     ([(0, 10), (5, 15)], [(7, 17)])
@@ -226,6 +215,5 @@ def _check_offset(where: str, offset: object, length: Duration) -> None:
 
 
 def _first(time: EventTime, offset: Duration | None) -> EventTime:
-    """Return where the window of number 0 starts."""
     zero = zero_of(time)
     return zero if offset is None else zero + offset

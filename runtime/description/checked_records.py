@@ -1,7 +1,7 @@
-"""A debug mode in which an operator fails that changes a record that it has received.
+"""A debug mode in which an operator fails if it changes a record that it has received.
 
-Records are pickled before and after the call that receives them, so a run takes many times as long. What cannot be
-pickled, and Arrow's batches, which cannot be changed, are not looked at, and nor is what an operator changes later.
+Records are pickled before and after each call, so a run takes many times as long. Records that cannot be pickled,
+immutable Arrow batches, and later changes are not checked.
 """
 
 import pickle
@@ -16,7 +16,7 @@ from tidewheel.transport.frames import dumps
 
 
 def checked(plan: Plan, is_wanted: bool) -> Plan:
-    """Return the plan; if that is wanted, every operator and every stage checks what it has received."""
+    """Return the plan; if ``is_wanted``, every operator and stage checks the records that it has received."""
     return plan if not is_wanted else replace(plan, operators=tuple(map(_checked_operator, plan.operators)))
 
 

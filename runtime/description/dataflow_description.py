@@ -26,7 +26,7 @@ _PLACES = ("sink", "write_files", "capture_to")
 
 @dataclass(frozen=True, slots=True)
 class Outlet:
-    """An output port of an operator of a description, with the scope that it is in."""
+    """An output port of an operator, with its scope."""
 
     description: "DataflowDescription"
     source: Source
@@ -36,18 +36,18 @@ class Outlet:
 
 
 class DataflowDescription:
-    """Operators and the edges between them, checked as far as each call allows; `plan` checks the whole.
+    """Operators and edges, checked as far as each call allows; `plan` checks the whole.
 
     Args:
         name: the dataflow's name, for people.
         domain: the times of the outermost scope, integers from 0 by default.
-        telemetry: the topic on which its jobs describe themselves; None for none. An attribute, too.
+        telemetry: the topic of its jobs' telemetry; None for none.
 
     Attributes:
-        effects: the numbers of the operators that do something though nothing reads what they send; False for those
-            that the library adds, by which a stream is not yet read.
-        side_by_side: the outputs that a user was given together, by the names under which they can be read.
-        ignored: the outputs of which the user has said that nothing needs to read them.
+        effects: the operators, by number, that have an effect even if nothing reads them; False for those that the
+            library adds.
+        side_by_side: outputs that a user got together, by name.
+        ignored: outputs that the user has declared to need no reader.
     """
 
     def __init__(self, name: str, domain: TimeDomain | None = None, telemetry: Telemetry | None = None) -> None:
@@ -75,14 +75,14 @@ class DataflowDescription:
         notify: bool = True,
         by_substream: BySubstream = False,
     ) -> tuple[Outlet, ...]:
-        """Add an operator whose inputs are connected, and return its outputs.
+        """Add an operator with connected inputs; return its outputs.
 
-        ``by_substream`` says that it sends of each substream only what it has received of that, and may say what it
-        wants to know of their ends; ``"left"``, that what it sends is of none.
+        ``by_substream`` says that its outputs for a substream depend only on that substream, and may say which ends it
+        wants; ``"left"``, that its outputs belong to none.
 
         Raises:
-            GraphError: an input belongs to another dataflow, or, without ``summaries``, the ports are not all in one
-                scope; or it has substreams, which the operator would mix.
+            GraphError: an input belongs to another dataflow, has substreams that the operator would mix, or, without
+                ``summaries``, the ports differ in scope.
         """
         for outlet in inputs:
             self._check_ours(name, outlet)
@@ -99,18 +99,15 @@ class DataflowDescription:
         return self._add(made, divided)
 
     def add_output(self, outlet: Outlet) -> Outlet:
-        """Give the operator of an outlet one more output, in the same scope, and return that."""
+        """Add one more output, in the same scope, to the operator of an outlet."""
         described = self._operators[outlet.source.operator]
         described.output_scopes = (*described.output_scopes, outlet.scope)
         return replace(outlet, source=Source(outlet.source.operator, len(described.output_scopes) - 1))
 
     def declare(self, name: str, outlet: Outlet, change: Callable[[Any], Build] | None = None) -> Outlet:
-        """Declare that records get the keys of their substreams where they come out of an operator.
+        """Declare that records get the keys of their substreams at an operator's first output.
 
-        Args:
-            name: of the declaration.
-            outlet: the first output of the operator.
-            change: returns, for an input, its build function with which it divides what it sends.
+        For an input, ``change`` returns the build function that divides its records.
         """
         index = outlet.source.operator
         self.register("declaration", name, DeclarationPlan(index, change is not None))
@@ -119,11 +116,11 @@ class DataflowDescription:
         return replace(outlet, substreams=frozenset([name]))
 
     def input_at(self, outlet: Outlet) -> str | None:
-        """Return the name of the input whose records come out there, None if it is that of no input."""
+        """Return the name of the input with this outlet, None if it belongs to no input."""
         return next((name for name, index in self._named["input"].items() if index == outlet.source.operator), None)
 
     def is_read(self, outlet: Outlet) -> bool:
-        """Tell whether some operator reads what comes out there."""
+        """Tell whether some operator reads an outlet."""
         return any(outlet.source in operator.sources for operator in self._operators)
 
     def add_stage(
@@ -142,7 +139,7 @@ class DataflowDescription:
         return self._add(made, outlet.substreams)[0]
 
     def add_open_operator(self, name: str, scope: Scope, build: Build, summary: PathSummary) -> tuple[int, Outlet]:
-        """Add an operator of one input, to be connected later by `connect`, and one output: the end of a loop."""
+        """Add the end of a loop: an operator of one output and one input, which `connect` connects later."""
         summaries = {(0, 0): (summary,)}
         made = DescribedOperator(name, (scope,), (scope,), [None], (None,), build, summaries, notify=False)
         made.by_substream = True
@@ -169,7 +166,7 @@ class DataflowDescription:
         opened.sources[0] = outlet.source
 
     def register(self, kind: str, name: str, what: Any) -> None:
-        """Give an input, capture or probe its name; raise GraphError if it is taken or cannot be a name."""
+        """Name an input, capture or probe; raise GraphError if the name is taken or invalid."""
         article = "an" if kind == "input" else "a"
         if kind not in _PLACES:
             check_name(f"{article} {kind}", name, self._error)
@@ -182,7 +179,7 @@ class DataflowDescription:
 
     @contextmanager
     def all_or_nothing(self) -> Iterator[None]:
-        """Take back what was added within the block if it raises, so that a notebook's cell can be run again."""
+        """Undo all additions of the block if it raises, so that a notebook's cell can run again."""
         size, names = len(self._operators), dict(self._names)
         named = {kind: dict(known) for kind, known in self._named.items()}
         attachments, effects = dict(self.attachments), dict(self.effects)
@@ -196,14 +193,14 @@ class DataflowDescription:
             raise
 
     def attach(self, name: str, attachment: Attachment) -> None:
-        """Add something that is to live as long as the job; raise GraphError if its name is taken."""
+        """Add an attachment that lives as long as the job; raise GraphError if its name is taken."""
         if name in self.attachments:
             raise GraphError(f"dataflow {self.name!r} has a topic {name!r} already: give this one another name")
         self.attachments[name] = attachment
 
     @property
     def operators(self) -> Sequence[DescribedOperator]:
-        """What there is so far."""
+        """The operators so far."""
         return self._operators
 
     @property
@@ -213,15 +210,15 @@ class DataflowDescription:
 
     @property
     def size(self) -> int:
-        """How many operators there are; also the index of the next one."""
+        """The number of operators, and the index of the next one."""
         return len(self._operators)
 
     def describe(self, source: Source) -> str:
-        """Return for people which output of which operator this is."""
+        """Describe an output in words."""
         return f"{self._operators[source.operator].name!r}" + (f", output {source.port}" if source.port else "")
 
     def plan(self) -> Plan:
-        """Check the whole dataflow and return the form that workers run, in which chains of stages are fused.
+        """Check the whole dataflow; return the form that workers run, in which chains of stages are fused.
 
         Raises:
             GraphError: a feedback was never connected, or a cycle does not strictly advance time.
@@ -244,7 +241,7 @@ class DataflowDescription:
         return fused
 
     def outline(self) -> Outline:
-        """Return what there is so far, complete or not, for those who show it. Linear."""
+        """Return the dataflow so far for drawings; linear."""
         # What a sink is registered by tells two sinks apart, and people see the name of its operator.
         named = {kind: known for kind, known in self._named.items() if kind != "sink"}
         marks = marks_by_operator(named, [operator.name for operator in self._operators])
@@ -268,7 +265,6 @@ class DataflowDescription:
         return GraphError(f"dataflow {self.name!r}: {said}")
 
     def _name(self, made: DescribedOperator, scope: Scope) -> None:
-        """Give an operator a name that is unique."""
         full = f"{scope.path}/{made.name}" if scope.path else made.name
         unique, count = full, self._names.get(full, 0)
         while unique in self._names:
@@ -294,7 +290,7 @@ class DataflowDescription:
                 )
 
     def check_inputs(self, name: str, inputs: Sequence[Outlet]) -> Sequence[Outlet]:
-        """Return ``inputs``; raise GraphError unless all belong to this dataflow and are in one scope."""
+        """Return ``inputs``; raise GraphError unless all have the same dataflow and scope."""
         for outlet in inputs:
             self._check_ours(name, outlet)
         self._check_one_scope(name, [outlet.scope for outlet in inputs])
@@ -315,7 +311,7 @@ def _build_nothing(context: Any) -> Any:
 
 
 class Described:
-    """The base of `Dataflow`, which shows its users nothing of the description."""
+    """The base of `Dataflow`, which hides the description from users."""
 
     __slots__ = ("_description",)
 
@@ -324,7 +320,7 @@ class Described:
 
 
 def description_of(flow: object, caller: str = "this function") -> DataflowDescription:
-    """Return the description of a dataflow; raise GraphError, which names the caller, if ``flow`` is none."""
+    """Return the description of a dataflow; raise GraphError, naming the caller, if ``flow`` is none."""
     if not isinstance(flow, Described):
         raise GraphError(f"{caller} takes a Dataflow, not {flow!r}")
     return flow._description

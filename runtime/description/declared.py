@@ -1,4 +1,4 @@
-"""The substreams that a dataflow declares, and the inputs where operators are told of their ends."""
+"""The declared substreams of a dataflow, and the inputs where operators are told of their ends."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -10,16 +10,15 @@ from tidewheel.runtime.description.plan import EndsWanted, Plan
 
 @dataclass(frozen=True, slots=True)
 class DeclaredSubstreams:
-    """Where substreams are declared, and who asks for their ends.
+    """A declaration of substreams, and the inputs that ask for their ends.
 
     Attributes:
-        name: of the declaration.
-        source: the output from which records with keys go on.
-        is_shared: whether every worker lets in records of each key, or only one.
-        asked: the inputs where somebody asks for ends.
-        ordered: those of them where ends are to be told in the order of closing.
-        firm: those of them where each substream is received in one piece.
-        turns: those of them that are on a cycle: they are ordered, too.
+        source: the output where records get their keys.
+        is_shared: whether every worker accepts records of each key, or only one.
+        asked: the inputs that ask for ends.
+        ordered: those with ends in the order of closing.
+        firm: those that receive each substream in one piece.
+        turns: those on a cycle, which are ordered too.
     """
 
     name: str
@@ -32,10 +31,10 @@ class DeclaredSubstreams:
 
 
 def declared_substreams(plan: Plan, compiled: CompiledGraph) -> tuple[DeclaredSubstreams, ...]:
-    """Return what a plan declares, by number.
+    """Return the declarations of a plan, by number.
 
     Raises:
-        GraphError: an operator asks for ends at an input to which no substreams get, or those of several declarations.
+        GraphError: an operator asks for ends at an input without substreams, or with those of several declarations.
     """
     sources = {name: Source(declared.operator, 0) for name, declared in plan.declarations.items()}
     reached = {name: _reached(plan, source) for name, source in sources.items()}
@@ -58,9 +57,9 @@ def declared_substreams(plan: Plan, compiled: CompiledGraph) -> tuple[DeclaredSu
 
 
 def _reached(plan: Plan, start: Source) -> set[Target]:
-    """Return the inputs to which records get that come out somewhere, without leaving their substreams.
+    """Return the inputs that records from an output reach within their substreams.
 
-    They leave them where they are divided otherwise, or by an operator that sends what is of none.
+    Another division, or an operator whose outputs belong to none, ends a substream.
     """
     dividers = {declared.operator for declared in plan.declarations.values()}
     readers: dict[Source, list[Target]] = defaultdict(list)
@@ -81,7 +80,6 @@ def _reached(plan: Plan, start: Source) -> set[Target]:
 def _asked_by(
     plan: Plan, compiled: CompiledGraph, number: int, reached: Mapping[str, set[Target]]
 ) -> list[tuple[str, Target]]:
-    """Return the inputs of an operator at which it is told of ends, with the names of the declarations."""
     operator = plan.operators[number]
     found: list[tuple[str, Target]] = []
     for port in range(len(operator.shape.inputs)):
@@ -120,13 +118,12 @@ def _declared(
 
 
 def _is_on_cycle(plan: Plan, compiled: CompiledGraph, at: Target) -> bool:
-    """Tell whether what comes out of an operator may get to its input."""
     outputs = range(len(plan.operators[at.operator].shape.outputs))
     return any(Source(at.operator, port) in compiled.reaching(at) for port in outputs)
 
 
 def _check_firm(plan: Plan, compiled: CompiledGraph, declared: DeclaredSubstreams) -> None:
-    """Raise GraphError where what a firm bound holds would have to get on for what it waits for."""
+    """Raise GraphError if records held for a firm bound would have to move on to release them."""
     divider = declared.source.operator
     for at in declared.firm:
         name = plan.operators[at.operator].name

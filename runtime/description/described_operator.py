@@ -1,4 +1,4 @@
-"""An operator of a dataflow that is being described."""
+"""An operator of a dataflow description."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,10 +23,10 @@ from tidewheel.runtime.description.scope import Scope
 
 @dataclass(slots=True)
 class DescribedOperator:
-    """One operator: its ports and the scopes they are in, its function, and the outputs that it reads.
+    """One operator: its ports with their scopes, its function, and its inputs' sources.
 
-    A source is None as long as the input is not connected. An operator with a ``transform`` is stateless. Without
-    ``summaries`` a time at any input can come out unchanged at any output.
+    The source of an unconnected input is None. An operator with a ``transform`` is stateless. Without ``summaries`` a
+    time at any input can leave any output unchanged.
     """
 
     name: str
@@ -45,7 +45,7 @@ class DescribedOperator:
     """The name before it was made unique."""
 
     def plan(self) -> OperatorPlan:
-        """Return the form that workers run; raise GraphError if an input was never connected."""
+        """Return the form that workers run; raise GraphError if an input is not connected."""
         if any(source is None for source in self.sources):
             raise GraphError(f"{self.name!r} was never connected: call connect(stream) on the feedback")
         inputs = tuple(scope.nesting for scope in self.input_scopes)
@@ -60,7 +60,7 @@ class DescribedOperator:
         return OperatorPlan(shape, sources, self.pacts, self.build, self.notify, stages, ends, leaves, origin, base)
 
     def outline(self, root: Scope, marks: tuple[str, ...]) -> OperatorOutline:
-        """Return the form that is drawn, with the names by which it is known outside."""
+        """Return the form for drawings, with the names of its probes and captures."""
         return OperatorOutline(
             self.name,
             max((*self.input_scopes, *self.output_scopes, root), key=lambda scope: scope.nesting.depth),
@@ -73,7 +73,7 @@ class DescribedOperator:
 
 
 def check_substreams(operators: Sequence[DescribedOperator], declarations: Mapping[str, DeclarationPlan]) -> None:
-    """Raise GraphError where substreams arrive, round a loop, at an operator that would mix or divide them."""
+    """Raise GraphError if a loop brings substreams to an operator that would mix or divide them."""
     readers: dict[int, list[int]] = {}
     for index, operator in enumerate(operators):
         for source in operator.sources:
@@ -93,7 +93,7 @@ def check_substreams(operators: Sequence[DescribedOperator], declarations: Mappi
 
 
 def mixes_substreams(operator: str, name: str) -> GraphError:
-    """Return the error of an operator that cannot read a stream with the substreams of this name."""
+    """Return the error of an operator that cannot read a stream with these substreams."""
     kept = ', or say scope="substream" to have states by substream' if operator.startswith("stateful_map") else ""
     return GraphError(
         f"operator {operator!r} puts records of different substreams together, so its results would belong to no "

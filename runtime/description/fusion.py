@@ -1,8 +1,8 @@
 """The fusion of chains of stateless operators, before a dataflow runs.
 
-An operator joins the one before it if both are stages (`Stage`), the edge between them stays on its worker and
-nothing else reads it. A stage changes no time and finishes within the step, so a frontier at its output is
-that at the output of the whole chain: a probe in the middle moves there.
+A stage (`Stage`) joins the stage before it if their edge stays on its worker and nothing else reads it. A stage changes
+no time and finishes within the step, so frontiers at its output and at the chain's are equal: a probe in the middle
+moves to the end.
 """
 
 from collections import Counter
@@ -18,15 +18,15 @@ _FEW_NAMES = 3
 
 
 class Fusible(Protocol):
-    """An operator, as a plan or a drawing has it, that may be joined to the one before it."""
+    """An operator of a plan or a drawing that may be fused."""
 
     @property
     def sources(self) -> Sequence[Source | None]:
-        """For each input, the output that it reads."""
+        """The source of each input."""
 
     @property
     def pacts(self) -> Sequence[Pact | None]:
-        """For each input, how records are spread over the workers on the way."""
+        """The pact of each input."""
 
     @property
     def is_stage(self) -> bool:
@@ -34,7 +34,7 @@ class Fusible(Protocol):
 
 
 def chains_of(operators: Sequence[Fusible]) -> dict[int, list[int]]:
-    """Return which operators run as one, by the number of the first of each chain. Linear."""
+    """Return the chains of fused operators, by the number of their first; linear."""
     readers = Counter(source for operator in operators for source in operator.sources)
     chain_of: dict[int, int] = {}
     chains: dict[int, list[int]] = {}
@@ -50,7 +50,7 @@ def chains_of(operators: Sequence[Fusible]) -> dict[int, list[int]]:
 
 
 def fuse(plan: Plan) -> Plan:
-    """Return the plan in which each chain of stages is one operator, in the place of its first. Linear in the plan."""
+    """Return the plan with each chain of stages as one operator, in the place of its first; linear."""
     chains = chains_of(plan.operators)
     chain_of = {index: first for first, chain in chains.items() for index in chain}
     place = {first: number for number, first in enumerate(chains)}

@@ -1,4 +1,4 @@
-"""The streams of a dataflow that nobody reads, which are most often a forgotten sink, and sometimes lost records."""
+"""Warnings of unread streams: mostly a forgotten sink, sometimes lost records."""
 
 import logging
 
@@ -8,9 +8,9 @@ _LOG = logging.getLogger(__name__)
 
 
 def loose_ends(description: DataflowDescription) -> list[str]:
-    """Return the operators that work for nothing, by name: no output is read or probed, and they have no effect.
+    """Return the names of useless operators: nothing reads or probes them, and they have no effect.
 
-    A loop that nobody reads is none if something within has an effect. O(operators), and of loops O(n) for each.
+    A loop with an effect inside is useful. Linear, with O(n) more for each loop.
     """
     operators, effects = description.operators, description.effects
     read = {source.operator for source in (*description.probes.values(), *description.ignored)}
@@ -32,7 +32,7 @@ def loose_ends(description: DataflowDescription) -> list[str]:
 
 
 def unread_outputs(description: DataflowDescription) -> list[str]:
-    """Return which of several outputs nothing reads, such as ``'window'.late``, where something reads another. Linear.
+    """Return unread outputs, such as ``'window'.late``, beside outputs that are read; linear.
 
     A probe reads an output, and so does `Stream.ignore`.
     """
@@ -48,7 +48,7 @@ def unread_outputs(description: DataflowDescription) -> list[str]:
 
 
 def warn_of_loose_ends(description: DataflowDescription) -> None:
-    """Log a warning of streams that nobody reads, one of outputs that nobody reads, or that there are no operators."""
+    """Log a warning of useless operators, one of unread outputs, or that there are no operators."""
     if not description.size:
         _LOG.warning("dataflow %r is empty: it ends at once. Add streams with its input(), source()", description.name)
     if names := loose_ends(description):

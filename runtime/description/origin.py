@@ -1,11 +1,11 @@
-"""The origin of an operator: the method that adds it, and what the method is given.
+"""The origin of an operator: the method that adds it, and the method's arguments.
 
-A later program finds the state of an operator by its name, and knows by its origin whether the state is still of the
-same kind. Names alone do not tell: an operator may get the name that another one had, or another length of windows.
+A later program finds an operator's state by name, and its origin tells whether the state still fits: another operator
+may have that name, or other arguments.
 
-A method of streams that adds operators with state is decorated with `adds_operators`. All operators that it adds have
-the call as their origin; methods that it calls on the way add nothing to that. Values are kept as text, never as
-themselves. Of a function there is a digest of its bytecode and constants, of any other object the class.
+`adds_operators` decorates the stream methods that add operators with state. All operators that it adds have the
+outermost call as their origin. Values are kept as text: for a function a digest of its bytecode and constants, for
+other objects the class.
 """
 
 import inspect
@@ -30,12 +30,12 @@ _ANY = "(...)"
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """What an argument is, as text.
+    """An argument as text.
 
     Attributes:
-        value: the value, in which a mark stands for each function and type.
-        types: the types and schemas in it, in their order.
-        functions: a digest of each function in it.
+        value: the value, with marks for functions and types.
+        types: its types and schemas, in order.
+        functions: a digest of each of its functions.
     """
 
     value: str
@@ -48,13 +48,13 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where an operator comes from.
+    """The origin of an operator.
 
     Attributes:
-        method: the name of the method that adds it; empty if that says nothing of itself.
-        part: which operator of the method it is, such as ``": partial"``; empty for the one that has its name.
-        is_named: whether the program has given it a name.
-        parameters: the arguments of the method by name, without those that do not matter to what the operator keeps.
+        method: the name of the method; empty if it has no decorator.
+        part: which operator of the method it is, such as ``": partial"``; empty for the main one.
+        is_named: whether the program has named it.
+        parameters: the arguments that matter to the state, by name.
     """
 
     method: str = ""
@@ -73,7 +73,6 @@ class _Call:
         self._is_named = is_named
 
     def origin(self, operator: str) -> Origin:
-        """Return the origin of an operator of this name."""
         part = operator.removeprefix(str(self._arguments.get("name", "")))
         return Origin(self._method, part, self._is_named, self._parameters)
 
@@ -88,11 +87,11 @@ _CALL: ContextVar[_Call | None] = ContextVar("_CALL", default=None)
 
 
 def adds_operators(*aside: str, method: str = "") -> Callable[[Method], Method]:
-    """Have the operators that a method adds know that they come from it.
+    """Decorate a method so that the operators that it adds have it as their origin.
 
     Args:
-        aside: the names of arguments that do not matter to what the operators keep.
-        method: the name of the method for users, where the decorated one has another. That is its default name.
+        aside: the names of arguments that do not matter to the state.
+        method: the method's public name, which is also its default operator name, if the decorated one has another.
     """
 
     def decorate(function: Method) -> Method:
@@ -123,13 +122,13 @@ def adds_operators(*aside: str, method: str = "") -> Callable[[Method], Method]:
 
 
 def origin_of(operator: str) -> Origin:
-    """Return the origin of an operator that is being added, by its name without that of its scope."""
+    """Return the origin of an operator that is being added, by its name without scope."""
     call = _CALL.get()
     return Origin() if call is None else call.origin(operator)
 
 
 def parameter(value: object) -> Parameter:
-    """Return what an argument is.
+    """Return an argument as text.
 
     >>> parameter(timedelta(minutes=5)), parameter(int)
     (Parameter(value='datetime.timedelta(seconds=300)'...), Parameter(value='(...)', types=('int',), functions=()))
@@ -144,7 +143,7 @@ def parameter(value: object) -> Parameter:
 
 @dataclass(frozen=True, slots=True)
 class _Texts:
-    """Makes text of values; notes the types and functions in them."""
+    """Converts values to text; collects their types and functions."""
 
     types: list[str]
     functions: list[str]
@@ -181,13 +180,12 @@ class _Texts:
 
 
 class _Digest:
-    """Makes the digest of a function, with the values and functions that it has closed over."""
+    """Computes the digest of a function, with the values and functions in its closure."""
 
     def __init__(self) -> None:
         self._seen: set[FunctionType] = set()
 
     def of(self, function: Any) -> str:
-        """Return the digest."""
         return sha256(self._text(function).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
     def _text(self, value: Any) -> str:

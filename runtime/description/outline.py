@@ -1,4 +1,4 @@
-"""The outline of a dataflow, complete or not, from which it is drawn, and the outline as text."""
+"""The outline of a dataflow, complete or not, for drawings, and the outline as text."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -17,16 +17,16 @@ _INDENT = "  "
 
 @dataclass(frozen=True, slots=True)
 class OperatorOutline:
-    """One operator as it is shown.
+    """One operator of a drawing.
 
     Attributes:
-        name: its name, unique in the dataflow, as errors show it: with the scopes that it is in.
-        scope: the innermost scope of its ports, so that what enters or leaves a loop belongs to the loop.
-        sources: for each input the output that it reads, None if that was not connected yet.
-        pacts: for each input how records are spread over the workers on the way, None if they stay.
-        outputs: how many outputs it has.
-        is_stage: whether it may run as one with its neighbours.
-        marks: by what names it is known outside, such as ``probe 'done'``, unless its own name says so.
+        name: its unique name with scopes, as errors show it.
+        scope: the innermost scope of its ports, so that operators at the border of a loop belong to the loop.
+        sources: the source of each input, None if it is not connected.
+        pacts: the pact of each input, None if records stay on their worker.
+        outputs: the number of outputs.
+        is_stage: whether it may be fused.
+        marks: other names by which it is known, such as ``probe 'done'``.
     """
 
     name: str
@@ -39,7 +39,7 @@ class OperatorOutline:
 
     @property
     def short_name(self) -> str:
-        """The name as it is within the box of its scope, without the scopes."""
+        """The name without scopes."""
         scope = self.scope
         while scope.parent is not None:
             if self.name.startswith(f"{scope.path}/"):
@@ -50,7 +50,7 @@ class OperatorOutline:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """What an operator reads at one input; ``source`` is None if nothing was connected yet."""
+    """The source of one input; None if it is not connected."""
 
     source: Source | None
     operator: int
@@ -59,20 +59,20 @@ class Edge:
 
     @property
     def goes_back(self) -> bool:
-        """Whether it leads to an operator that was described before: round a loop."""
+        """Whether it leads to an earlier operator: round a loop."""
         return self.source is not None and self.source.operator >= self.operator
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A scope with what is in it, in order of description: operators by number, and the scopes within it."""
+    """A scope with its operators, by number, and inner scopes, in order of description."""
 
     scope: Scope
     items: "list[int | Block]" = field(default_factory=list)
 
     @property
     def first(self) -> int:
-        """The number of the first operator in it."""
+        """The number of its first operator."""
         first = self.items[0]
         return first if isinstance(first, int) else first.first
 
@@ -86,11 +86,11 @@ class Outline:
     operators: tuple[OperatorOutline, ...]
 
     def edges(self) -> list[Edge]:
-        """Return all edges, in order of the operators that they lead to."""
+        """Return all edges, in order of their targets."""
         return [edge for index in range(len(self.operators)) for edge in self.edges_to(index)]
 
     def edges_to(self, index: int) -> list[Edge]:
-        """Return the edges that lead to an operator, one for each of its inputs."""
+        """Return the edges to an operator, one for each input."""
         operator = self.operators[index]
         return [
             Edge(source, index, port, pact)
@@ -98,7 +98,7 @@ class Outline:
         ]
 
     def blocks(self) -> Block:
-        """Return the outermost scope with all that is in it; a scope stands where its first operator does."""
+        """Return the outermost block; an inner block stands where its first operator does."""
         root = Block(self.root)
         known = {self.root: root}
 
@@ -121,12 +121,12 @@ class Outline:
 
 
 def marks_by_operator(named: Mapping[str, Mapping[str, Any]], names: list[str]) -> dict[int, tuple[str, ...]]:
-    """Return what is said of operators beside their names.
+    """Return the marks of operators, besides their names.
 
     Args:
-        named: kinds of names (``"input"``, ``"probe"``), and for each the number of the operator that a name stands
-            for, or what has that as its ``operator``.
-        names: the operators' own names, by number; one like ``input numbers`` needs no more to be said.
+        named: by kind (``"input"``, ``"probe"``), each name with the number of its operator, or an object with that as
+            ``operator``.
+        names: the operators' names, by number; one like ``input numbers`` needs no mark.
     """
     marks: dict[int, list[str]] = {}
     for kind, known in named.items():
@@ -138,7 +138,7 @@ def marks_by_operator(named: Mapping[str, Mapping[str, Any]], names: list[str]) 
 
 
 def describe_pact(pact: Pact) -> str:
-    """Return in words how records are spread, such as ``by 'column'``, ``by key_of`` or ``broadcast``.
+    """Describe a pact in words, such as ``by 'column'``, ``by key_of`` or ``broadcast``.
 
     >>> describe_pact(Exchange("word")), describe_pact(Exchange(("day", "word"))), describe_pact(Exchange(str.lower))
     ("by 'word'", "by ('day', 'word')", 'by str.lower')
@@ -157,11 +157,11 @@ def _describe_key(key: Key) -> str:
 
 
 def text_of(outline: Outline, *, fused: bool = False) -> str:
-    """Return the dataflow as text, the same each time. Linear.
+    """Return the dataflow as text, the same each time; linear.
 
     Args:
         outline: the dataflow.
-        fused: show operators that run as one as one; otherwise each has a line of its own.
+        fused: whether to show fused operators as one.
     """
     shown = _fused(outline) if fused else outline
     title = f"dataflow {outline.name!r}"
@@ -169,7 +169,7 @@ def text_of(outline: Outline, *, fused: bool = False) -> str:
 
 
 def printable(name: str) -> str:
-    """Return a name as it is if it fits into a line, else quoted."""
+    """Return a name, quoted if it does not fit into a line."""
     return name if name.isprintable() else repr(name)
 
 

@@ -1,7 +1,4 @@
-"""The pacts that spread the records of a batch over the workers.
-
-`Exchange` sends each record to the worker that owns its key. The others do not look at the records.
-"""
+"""The pacts that spread the records of a batch over the workers."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
@@ -20,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Pact(ABC):
-    """Says what each worker gets of a batch that goes over an edge."""
+    """Decides which records of a batch each worker receives over an edge."""
 
     __slots__ = ()
 
@@ -34,11 +31,11 @@ class Pact(ABC):
     belong to keys then, so that it goes with these to another number of workers."""
 
     def keeper(self, key: Any, workers: int) -> int:
-        """Return the worker that gets the substream with this key, where each goes to one worker."""
+        """Return the worker that receives the substream of a key, if it is one."""
         return owner_of(key, workers)
 
     def of_rescaled(self, batch: Batch, worker: int, workers: int) -> Batch:
-        """Return what other workers are to get of a batch that has come to one of so many, and was not received."""
+        """Return the part of a pending batch of one of ``workers`` that is to be sent again."""
         return batch
 
     @abstractmethod
@@ -48,7 +45,7 @@ class Pact(ABC):
     def labelled_parts(
         self, batch: Batch, workers: int, label: Labels | None
     ) -> Iterable[tuple[int, Batch, Labels | None]]:
-        """Yield (worker, part, label of the part) for a batch of substreams, or of none."""
+        """Yield (worker, part, label of the part) for a batch with or without substreams."""
         if not isinstance(label, MixedLabel):
             parts = self.split(batch, workers)
             yield from ((worker, part, label) for worker, part in enumerate(parts) if part is not None)
@@ -58,21 +55,21 @@ class Pact(ABC):
             yield from ((n, part, (label.declaration, key)) for n, part in enumerate(parts) if part is not None)
 
     def describe(self) -> str:
-        """Return for people how records are spread, such as ``broadcast``: by default the name of the class."""
+        """Describe the pact in words, such as ``broadcast``; by default the class name."""
         return type(self).__name__.removesuffix("Pact").lower()
 
     def for_worker(self, worker: int) -> "Pact":
-        """Return the pact by which ``worker`` sends over one edge: another one if it remembers what was sent."""
+        """Return the pact for one sender and edge: a new one if it remembers what was sent."""
         return self
 
     def beside(self, attachments: Mapping[str, Any], worker: int) -> "Pact | None":
-        """Return the pact for a worker with these attachments; None if its records stay on it."""
+        """Return the pact for a worker with these attachments; None if its records stay there."""
         return self
 
 
 @dataclass(frozen=True, slots=True)
 class BroadcastPact(Pact):
-    """Gives each worker all records: the batch itself, as one message for each.
+    """Sends the whole batch to each worker.
 
     >>> BroadcastPact().split(["a", "b"], 2)
     [['a', 'b'], ['a', 'b']]
@@ -85,24 +82,24 @@ class BroadcastPact(Pact):
     def labelled_parts(
         self, batch: Batch, workers: int, label: Labels | None
     ) -> Iterable[tuple[int, Batch, Labels | None]]:
-        """Give each worker all."""
+        """Return everything for each worker."""
         return [(worker, batch, label) for worker in range(workers)]
 
 
 @dataclass(frozen=True, slots=True)
 class SubstreamPact(Pact):
-    """Gives one worker all records of a substream."""
+    """Sends all records of a substream to one worker."""
 
     keeps_substreams: ClassVar[bool] = True
 
     def split(self, batch: Batch, workers: int) -> list[Batch | None]:
-        """Give what is of no substream to worker 0."""
+        """Return records without substream for worker 0."""
         return [batch, *[None] * (workers - 1)]
 
     def labelled_parts(
         self, batch: Batch, workers: int, label: Labels | None
     ) -> Iterable[tuple[int, Batch, Labels | None]]:
-        """Give each record to the worker that owns its key."""
+        """Return each record for the worker that owns its key."""
         if workers == 1 and label is not None:  # as with several, find out whether it can be hashed
             stable_hash(next(iter(label.distinct)) if isinstance(label, MixedLabel) else label[1])
         if isinstance(label, MixedLabel) and workers > 1:
@@ -112,12 +109,12 @@ class SubstreamPact(Pact):
 
 
 class RebalancePact(Pact):
-    """Gives all workers equal shares, in slices of the batches: what one worker sends to each differs by one record.
+    """Sends equal shares, in slices of the batches: one sender's shares differ by at most one record.
 
-    It remembers whose turn it is for what cannot be divided, so that small batches are spread evenly too.
+    It remembers whose turn it is, so that small batches are spread evenly too.
 
     Args:
-        turn: the worker that is to get the first record that is left over.
+        turn: the worker that receives the first left-over record.
 
     >>> pact = RebalancePact()
     >>> pact.split([1, 2, 3], 2), pact.split([4], 2), pact.split([5], 2)
@@ -130,7 +127,7 @@ class RebalancePact(Pact):
         self._turn = turn
 
     def split(self, batch: Batch, workers: int) -> list[Batch | None]:
-        """Return consecutive slices whose lengths differ by one at most; Arrow and NumPy are not copied."""
+        """Return consecutive slices whose lengths differ by at most one; Arrow and NumPy are not copied."""
         count = length(batch)
         each, left_over = divmod(count, workers)
         parts: list[Batch | None] = []
@@ -143,7 +140,7 @@ class RebalancePact(Pact):
         return parts
 
     def for_worker(self, worker: int) -> Pact:
-        """Return a pact of its own for each edge and worker, which begins with that worker."""
+        """Return a new pact for each edge and worker, beginning with that worker."""
         return RebalancePact(worker)
 
 
@@ -153,10 +150,10 @@ Key: TypeAlias = Callable[[Any], Any] | str | tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Exchange(Pact):
-    """Sends each record to the worker that owns its key, the same in every process and for every kind of batch.
+    """Sends each record to the worker that owns its key, alike in every process and for every kind of batch.
 
-    Names of columns are vectorised on Arrow tables and structured NumPy arrays; on lists they index the record, which
-    is then a dict. A function is called for each record.
+    Columns are vectorised on Arrow tables and structured NumPy arrays; on lists they are keys of dicts. A function is
+    called for each record.
     """
 
     key: Key
@@ -164,7 +161,7 @@ class Exchange(Pact):
     def split(self, batch: Batch, workers: int) -> list[Batch | None]:
         """Return one part for each worker, None where a worker gets nothing; the batch is not empty.
 
-        With one worker only the first record's key is looked at: enough to find out that the key is wrong.
+        With one worker only the first record's key is checked.
         """
         if workers == 1:
             self.split(take_slice(batch, 0, 1), 2)
@@ -174,13 +171,12 @@ class Exchange(Pact):
     def labelled_parts(
         self, batch: Batch, workers: int, label: Labels | None
     ) -> Iterable[tuple[int, Batch, Labels | None]]:
-        """Give each record to the worker that owns its key, which need not be that of its substream."""
+        """Return each record for the worker that owns its key, which may differ from its substream's."""
         if isinstance(label, MixedLabel) and workers > 1:
             return divide_by_owner(batch, label, self._owners(batch, workers), workers)
         return [(worker, part, label) for worker, part in enumerate(self.split(batch, workers)) if part is not None]
 
     def _owners(self, batch: Batch, workers: int) -> "list[int] | npt.NDArray[np.uint16]":
-        """Return which worker owns each record."""
         if isinstance(batch, list):
             key = self._key_function()
             return owners_of([key(record) for record in batch], workers)  # map() would end at a StopIteration

@@ -1,12 +1,11 @@
 """The placement of workers on the nodes of a Ray cluster.
 
-The nodes are chosen before the actors are made, and each actor is then tied to its node. Ray's own strategy for actors,
-``"SPREAD"``, does not do: each of its nodes takes turns by itself, so that two workers of three often share one.
+Nodes are chosen first, and each actor is tied to its node. Ray's strategy ``"SPREAD"`` does not serve: each node takes
+turns by itself, so two workers of three often share one.
 
-Workers that reserve nothing are dealt out evenly. For workers that reserve resources, Ray chooses nodes for all of them
-or for none, through a placement group. The group exists only while the job is being deployed. It is removed before the
-actors reserve the same resources, so that no group can be left behind. If another program takes the resources in
-between, the actors wait.
+Workers that reserve nothing are dealt out evenly. For workers that reserve resources, Ray chooses nodes through a
+placement group. The group exists only until the actors are made, so that none can be left behind. If another program
+takes the resources in between, the actors wait.
 """
 
 import logging
@@ -33,7 +32,7 @@ _CHANCE = secrets.SystemRandom()
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node of the cluster that is alive: its id, its address, all that can be reserved there, and its labels."""
+    """A living node of the cluster: its id, address, reservable resources and labels."""
 
     id: str
     host: str
@@ -42,7 +41,7 @@ class Node:
 
     @classmethod
     def all(cls) -> list[Self]:
-        """Return the nodes of the cluster that this process is connected to."""
+        """Return the nodes of the connected cluster."""
         import ray
 
         return [
@@ -62,10 +61,10 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """What the workers of a job ask of the nodes that they run on.
+    """What the workers of a job need of their nodes.
 
     Args:
-        strategy: ``"spread"`` or ``"pack"``, as `RuntimeConfig` explains them.
+        strategy: ``"spread"`` or ``"pack"``, as for `RuntimeConfig`.
         resources: what each worker reserves.
         labels: what labels its node must have.
     """
@@ -75,11 +74,11 @@ class Placement:
     labels: Mapping[str, str]
 
     def choose(self, workers: int, timeout_s: float, job: str) -> list[Node]:
-        """Return a node for each worker; wait for room ``timeout_s`` seconds at most.
+        """Return a node for each worker; wait for room at most ``timeout_s`` seconds.
 
         Raises:
             JobError: there was no room in time; it says for what, and what there is.
-            ConfigError: Ray does not know what to make of the resources.
+            ConfigError: Ray rejects the resources.
         """
         if not self.resources:
             nodes = self.deal(workers, Node.all())
@@ -90,9 +89,9 @@ class Placement:
         return [nodes_by_id.get(place) or Node(place, "a node that has gone", {}, {}) for place in places]
 
     def deal(self, workers: int, nodes: Sequence[Node]) -> list[Node]:
-        """Return a node for each worker, by chance and evenly, where nothing is reserved; none if no node will do.
+        """Return a random node for each worker, evenly, without reservations; none if no node fits.
 
-        A node that offers no CPUs, as the head of a large cluster should not, is taken only if no other will do.
+        A node without CPUs, such as the head of a large cluster, is the last choice.
 
         >>> nodes = [Node("1", "head", {}, {}), Node("2", "a", {"CPU": 4.0}, {}), Node("3", "b", {"CPU": 4.0}, {})]
         >>> sorted(node.host for node in Placement("spread", {}, {}).deal(4, nodes))
@@ -108,7 +107,7 @@ class Placement:
         return [chosen[worker % len(chosen)] for worker in range(workers)]
 
     def actor_options(self, node: Node) -> dict[str, Any]:
-        """Return the options of Ray that tie a worker's actor to a node, and have it reserve its resources there."""
+        """Return Ray's options that tie an actor to a node and reserve its resources."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         own = {option: self.resources[name] for name, option in _OWN_OPTIONS.items() if name in self.resources}
@@ -121,7 +120,6 @@ class Placement:
         }
 
     def _reserve(self, workers: int, timeout_s: float, job: str) -> list[str]:
-        """Have Ray choose nodes by what is free; return their ids."""
         import ray
         from ray.util.placement_group import placement_group, placement_group_table, remove_placement_group
 
@@ -163,7 +161,6 @@ class Placement:
         return f"{workers} worker{'s' if workers > 1 else ''} asked for {' on '.join(asked) or 'any node'}{each}"
 
     def _lacking(self, node: Node) -> str:
-        """Return what keeps a worker from ever running on a node, empty if nothing does."""
         reasons = [
             f"lacks label {name}={value}" for name, value in self.labels.items() if node.labels.get(name) != value
         ]
@@ -184,7 +181,6 @@ class Placement:
 
 
 def _listed(mapping: Mapping[str, Any]) -> str:
-    """Return names with values, without what Ray adds to every node."""
     shown = {name: value for name, value in sorted(mapping.items()) if not name.startswith(_RAYS_OWN)}
     return ", ".join(f"{name}={_shown(name, value)}" for name, value in shown.items()) or "none"
 

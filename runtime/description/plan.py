@@ -1,4 +1,4 @@
-"""A checked dataflow in the form that every worker gets: plain data and the operators' build functions."""
+"""A checked dataflow as every worker receives it: plain data and the operators' build functions."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ KeyedTransform: TypeAlias = Callable[[Batch, list[Any]], tuple[Batch, list[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A stateless operator: its name, and what it does to each batch."""
+    """A stateless operator: its name, and its transform."""
 
     name: str
     transform: Transform
@@ -41,13 +41,13 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class EndsWanted:
-    """What an operator wants to know of the ends of substreams at its inputs.
+    """Which ends of substreams an operator wants at its inputs.
 
     Attributes:
-        ordered: whether it is told in the order in which they were closed.
+        ordered: whether it is told in the order of closing.
         holds: whether it keeps tokens of a substream until that has ended.
         firm: whether each substream comes in one piece, right before its end.
-        waits: whether it keeps tokens of a substream until times are complete, for all substreams.
+        waits: whether it keeps tokens until times are complete, for all substreams.
     """
 
     ordered: bool
@@ -62,11 +62,11 @@ BySubstream: TypeAlias = bool | EndsWanted | Literal["left"]
 
 @dataclass(frozen=True, slots=True)
 class DeclarationPlan:
-    """Where substreams are declared.
+    """A declaration of substreams.
 
     Attributes:
-        operator: the number of the operator by whose output records with keys go on.
-        is_shared: whether each worker lets in records of every key, or only one.
+        operator: the number of the operator at whose output records get keys.
+        is_shared: whether each worker accepts records of every key, or only one.
     """
 
     operator: int
@@ -75,7 +75,7 @@ class DeclarationPlan:
 
 @dataclass(frozen=True, slots=True)
 class OperatorPlan:
-    """One operator: its ports, where its inputs come from and by which pact, and how a worker builds its share."""
+    """One operator: its ports, the sources and pacts of its inputs, and its build function."""
 
     shape: OperatorShape
     sources: tuple[Source, ...]
@@ -106,13 +106,13 @@ class OperatorPlan:
 
     @property
     def is_endless(self) -> bool:
-        """Whether it is a source that says that it has no end."""
+        """Whether it is a source without end."""
         return bool(getattr(self.build, "endless", False))
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A dataflow that has been checked; every worker runs all operators of it on its share of the records."""
+    """A checked dataflow; every worker runs all its operators on a share of the records."""
 
     name: str
     operators: tuple[OperatorPlan, ...]
@@ -132,7 +132,7 @@ class Plan:
     """Those of the outputs with names, such as the late records of windows, that no operator reads."""
 
     def graph(self, workers: int = 1) -> GraphShape:
-        """Return what progress tracking needs to know, where ``workers`` run this."""
+        """Return the shape for progress tracking with so many ``workers``."""
         edges = tuple(
             (source, Target(index, port))
             for index, operator in enumerate(self.operators)
@@ -145,7 +145,7 @@ class Plan:
 
     @property
     def endless(self) -> tuple[str, ...]:
-        """The names of the sources that have no end."""
+        """The names of the sources without end."""
         return tuple(operator.name for operator in self.operators if operator.is_endless)
 
     def input_nesting(self, name: str) -> Nesting:
@@ -153,18 +153,18 @@ class Plan:
         return self.operators[self.inputs[name]].shape.outputs[0]
 
     def name_at(self, at: Location) -> str:
-        """Return an operator's name: of a chain that runs as one its first stage's and, behind it, its last stage's."""
+        """Return an operator's name; a fused chain has the names of its first and last stage."""
         operator = self.operators[at.operator]
         if not operator.stages:
             return operator.name
         return operator.stages[-1 if isinstance(at, Source) else 0].name
 
     def describe(self, at: Location) -> str:
-        """Return a location's name for people, such as ``input 0 of 'map'``."""
+        """Describe a location in words, such as ``input 0 of 'map'``."""
         return f"{'output' if isinstance(at, Source) else 'input'} {at.port} of {self.name_at(at)!r}"
 
     def notified(self) -> list[Target]:
-        """Return the inputs of the operators that look at frontiers."""
+        """Return the inputs of operators that read frontiers."""
         return [
             Target(index, port)
             for index, operator in enumerate(self.operators)
@@ -173,7 +173,7 @@ class Plan:
         ]
 
     def locations_of_interest(self, graph: GraphShape, worker: int) -> list[Location]:
-        """Return the locations in what `graph` has returned whose frontiers somebody on this worker asks for."""
+        """Return the locations of `graph` whose frontiers this worker needs."""
         # Where times enter is of interest to hold-back: most of what happens is covered by an input's own token.
         entries = [
             Source(index, port)
@@ -188,7 +188,7 @@ class Plan:
 def passing(
     inputs: tuple[Nesting, ...], outputs: tuple[Nesting, ...]
 ) -> dict[tuple[int, int], tuple[PathSummary, ...]]:
-    """Return the usual summaries: a time at any input can come out unchanged at any output."""
+    """Return the usual summaries: a time at any input can leave any output unchanged."""
     return {
         (port_in, port_out): (PathSummary.identity(nesting),)
         for port_in, nesting in enumerate(inputs)
@@ -197,7 +197,7 @@ def passing(
 
 
 def checked_schedule(made: Any) -> Schedule:
-    """Return what a build function returned if that can be called, and is not async; raise TypeError otherwise."""
+    """Return a build function's result; raise TypeError unless it is a function that is not async."""
     if not callable(made):
         raise TypeError(f"build must return the operator's schedule function, it returned {short(made)}")
     if iscoroutinefunction(made):

@@ -1,4 +1,4 @@
-"""The configuration of a job: limits, deadlines and ways to communicate, with defaults that fit most jobs."""
+"""The configuration of a job: limits, deadlines and ways to communicate."""
 
 import os
 from collections.abc import Mapping
@@ -20,14 +20,12 @@ _Label: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^([a-zA-Z0-9]([a-zA-Z0
 
 
 class _Variable(str):
-    """The text of an environment variable, which has yet to become a setting."""
+    """The text of an environment variable, before it becomes a setting."""
 
     __slots__ = ()
 
 
 def _setting(name: str, default: Any) -> Any:
-    """Return a field whose default is the environment's, if it has one."""
-
     def choose() -> Any:
         text = os.environ.get(_variable(name))
         return default if text is None else _Variable(text)
@@ -40,42 +38,42 @@ def _variable(name: str) -> str:
 
 
 class RuntimeConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """How a job runs. A setting that is not given comes from the environment, and if that has none it is the default.
+    """How a job runs. A setting that is not given comes from the environment, or else is the default.
 
-    The variable of a setting is its name in capitals after ``TIDEWHEEL_``, such as ``TIDEWHEEL_BYTES_IN_FLIGHT``.
-    Its text is the value, for a mapping as a JSON object: ``TIDEWHEEL_RESOURCES='{"CPU": 1}'``.
+    Its variable is its name in capitals after ``TIDEWHEEL_``, such as ``TIDEWHEEL_BYTES_IN_FLIGHT``. The text is the
+    value, for a mapping a JSON object: ``TIDEWHEEL_RESOURCES='{"CPU": 1}'``.
 
     Attributes:
-        progress: how workers tell each other what happened to their pointstamps. ``"broadcast"``, the default: each
-            tells each, in one trip. ``"accumulated"``: all tell one of them, which tells all the net changes: two
-            trips, but as many messages as there are workers and not their square; for many workers.
-        link: what carries data and progress between the actors. ``"socket"``, the default: ZeroMQ, within a node
-            through its file system, between nodes over TCP, encrypted with keys of this job. ``"ray"``: calls of the
-            actors, slower, where nodes can reach each other by nothing else. The local engine needs neither.
-        bytes_in_flight: how many bytes each worker may answer for, at inputs of operators and on their way to others,
-            before sources wait; and how many an input of the driver may have on their way to one worker. 64 MiB.
-        epochs_ahead: how many times the driver's inputs may be ahead of the job's probes before they wait. 1,000.
-        on_leak: what happens when an operator drops a token that it has not discarded. ``"fail"``, the default: the job
-            fails, as the records that the operator kept for that time are probably lost. ``"warn"``: the worker logs a
-            warning, counts the leak in `Job.statistics`, and goes on.
-        hang_timeout_s: for how many seconds a worker's process may give no sign of life before the job fails. An
-            operator that takes long is no reason; a process that is stopped, or whose interpreter is held up, is. 60.
-        placement: which nodes of a Ray cluster the workers run on. ``"spread"``, the default: each on a node of its own
-            while there are enough, then evenly. ``"pack"``: all on one node, or on as few as have what they reserve.
+        progress: how workers exchange progress. ``"broadcast"``, the default, sends from each worker to each, in one
+            trip. ``"accumulated"``, for many workers, sends to one of them, which sends all the net changes: two trips,
+            but as many messages as workers and not their square.
+        link: the transport of data and progress between actors. ``"socket"``, the default, is ZeroMQ, within a node
+            through its file system, between nodes over TCP, encrypted with keys of this job. ``"ray"`` is slower calls
+            of the actors, for nodes without another connection. The local engine needs neither.
+        bytes_in_flight: how many bytes each worker may have at inputs of operators and in flight before sources wait,
+            and a driver's input in flight to one worker. 64 MiB.
+        epochs_ahead: how many epochs the driver's inputs may be ahead of the job's probes before they wait. 1,000.
+        on_leak: what happens when an operator drops a token without discarding it. ``"fail"``, the default, fails the
+            job, since records for that time are probably lost. ``"warn"`` logs a warning and counts the leak in
+            `Job.statistics`.
+        hang_timeout_s: after how many seconds without a sign of life from a worker's process the job fails. A slow
+            operator does not count; a stopped process, or an interpreter that is held up, does. 60.
+        placement: the workers' nodes on a Ray cluster. ``"spread"``, the default, uses a node for each while there are
+            enough, then spreads evenly. ``"pack"`` uses one node, or as few as have the reserved resources.
         resources: what each worker reserves on its node, by Ray's names, such as ``{"CPU": 1, "my_resource": 0.5}``;
             0.0001 is the least. By default nothing, so that a job always finds room.
         node_labels: labels that the workers' nodes must have, such as ``{"zone": "a"}``. None by default.
-        check_records: whether an operator fails that changes a record that it has received, which other operators may
-            read, too. It is for debugging: each batch is pickled twice for each operator. False.
-        deploy_timeout_s: for how many seconds a job may wait for room on the cluster, and then for its workers to come
-            up, before it fails. To read a snapshot they have a second more for every 4 MiB. 60.
-        log_level: the level of the logger ``tidewheel``, here and at the workers. If no handler is there, this process
-            writes lines to standard error. ``"NOTSET"``, the default, leaves logging to the program.
-        log_format: ``"json"`` writes a line of JSON for each event, to standard error, here and at the workers.
-            ``"text"``, the default, leaves the form to the program.
+        check_records: whether an operator fails if it changes a received record, which other operators may read. For
+            debugging: each batch is pickled twice for each operator. False.
+        deploy_timeout_s: how many seconds a job may wait for room on the cluster, and then for its workers, before it
+            fails. Reading a snapshot adds a second for every 4 MiB. 60.
+        log_level: the level of the logger ``tidewheel``, here and on the workers. Without a handler, this process
+            writes to standard error. ``"NOTSET"``, the default, leaves logging to the program.
+        log_format: ``"json"`` writes a line of JSON for each event to standard error, here and on the workers.
+            ``"text"``, the default, leaves the format to the program.
 
     Raises:
-        ConfigError: a setting is of the wrong kind or out of its range; it names the setting and where it came from.
+        ConfigError: a setting is of the wrong type or out of range; it names the setting and its origin.
 
     >>> RuntimeConfig(link="ray").link
     'ray'
@@ -119,7 +117,6 @@ class RuntimeConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _parsed(text: str, kind: Any) -> Any:
-    """Return what the text of a variable stands for, where that is not the text itself."""
     if get_origin(kind) is not Mapping:
         return text
     try:

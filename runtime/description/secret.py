@@ -1,6 +1,6 @@
-"""The name of a secret, which stands for its value in a dataflow.
+"""A reference to a secret by name, for use in a dataflow.
 
-The description of a dataflow is pickled, and travels to all workers. So it has the name, and the process that needs
+The description of a dataflow is pickled and sent to all workers. So it has only the name, and the process that needs
 the value reads it from its environment.
 """
 
@@ -13,14 +13,14 @@ from tidewheel.runtime.errors import ConfigError
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Secret:
-    """A value that each process reads from its own environment, such as a password.
+    """A value, such as a password, that each process reads from its own environment.
 
-    It can be a field of a sink, a source, or any object that a dataflow has. Only the name is pickled and shown. In
-    errors, logs and descriptions of jobs the name stands in place of a value that was read, if the value has at least
-    four characters. Workers on Ray have the environment with which Ray was started on their node.
+    It can be a field of a sink, a source, or any object of a dataflow; only its name is pickled and shown. Errors, logs
+    and descriptions of jobs show the name in place of a value that was read and has at least four characters. Workers
+    on Ray have the environment in which Ray was started on their node.
 
     Args:
-        name: of a variable of the environment.
+        name: the name of an environment variable.
 
     Raises:
         ConfigError: no variable can have that name.
@@ -44,11 +44,7 @@ class Secret:
         return f"Secret({self.name!r})"
 
     def value(self) -> str:
-        """Return the value that the environment of this process has now.
-
-        Raises:
-            ConfigError: it has none, or an empty one.
-        """
+        """Return the present value in this process's environment; raise ConfigError if it is missing or empty."""
         found = os.environ.get(self.name, "")
         if not found:
             raise ConfigError(

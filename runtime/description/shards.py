@@ -1,14 +1,13 @@
 """The mapping from keys to shards, and from shards to workers.
 
-A key belongs to one of `SHARDS` shards, by its `stable_hash`, and shard ``s`` of a job to worker ``s % workers``. An
-exchange, every keyed operator and keyed state use this mapping. So the state of a key is where its records arrive.
+A key belongs to one of `SHARDS` shards, by its `stable_hash`, and shard ``s`` to worker ``s % workers``. Exchanges,
+keyed operators and keyed state use this mapping, so the state of a key is where its records arrive.
 
-The shard of a key never changes while `HASH_VERSION` stays the same. Only the number of workers decides where a shard
-is, so whole shards move when a job starts again with another number of workers.
+The shard of a key never changes within a `HASH_VERSION`; with another number of workers, whole shards move.
 
-Balance: a worker owns ``SHARDS // workers`` shards, or one more. Apart from chance, no worker has more keys than
-``1 + (workers - 1) / SHARDS`` times the mean. Up to 64 workers that is at most 6.2 % more. It is nothing where the
-number of workers is a power of two. From 513 workers on, some have two shards and others one.
+Balance: a worker owns ``SHARDS // workers`` shards, or one more. Apart from chance, no worker has more keys than ``1 +
+(workers - 1) / SHARDS`` times the mean: up to 64 workers at most 6.2 % more, and none if their number is a power of
+two. From 513 workers on, some have two shards and others one.
 """
 
 from collections.abc import Iterable
@@ -29,10 +28,7 @@ _SAMPLE = 2000
 
 
 def shard_of(key: Any) -> int:
-    """Return the shard of a key.
-
-    Raises:
-        TypeError: the key has no `stable_hash`.
+    """Return the shard of a key; raise TypeError if it has no `stable_hash`.
 
     >>> shard_of("tide"), shard_of(1.0) == shard_of(1)
     (205, True)
@@ -41,10 +37,7 @@ def shard_of(key: Any) -> int:
 
 
 def owner_of(key: Any, workers: int) -> int:
-    """Return the worker that owns a key, of at most `SHARDS` workers.
-
-    Raises:
-        TypeError: the key has no `stable_hash`.
+    """Return the worker that owns a key, of at most `SHARDS`; raise TypeError if it has no `stable_hash`.
 
     >>> owner_of("tide", 5) == shard_of("tide") % 5
     True
@@ -55,7 +48,7 @@ def owner_of(key: Any, workers: int) -> int:
 def owners_of(keys: list[Any], workers: int) -> list[int]:
     """Return the worker that owns each key; with `SHARDS` workers, that is its shard.
 
-    It hashes equal keys only once if many of the first keys are equal.
+    If many of the first keys are equal, equal keys are hashed only once.
 
     Raises:
         TypeError: a key has no `stable_hash`.
@@ -88,7 +81,7 @@ def owners_of_hashes(hashes: Iterable[int], workers: int) -> list[int]:
 
 
 def owners_in_array(hashes: "npt.NDArray[np.uint64]", workers: int) -> "npt.NDArray[np.uint16]":
-    """Return the worker that owns each key, given an array of the `stable_hash` of each.
+    """Return the worker that owns each key, given an array of their `stable_hash`.
 
     >>> import numpy as np
     >>> owners_in_array(np.array([stable_hash("tide"), stable_hash("wheel")], np.uint64), 3)

@@ -1,12 +1,12 @@
-"""Hashes of keys that are the same in every process, one key at a time or a column at a time.
+"""Hashes of keys that are the same in every process, for one key or for a column.
 
-Python's own ``hash`` of a string differs from process to process, so it must never decide which worker owns a key. Two
-keys that Python holds equal (``1``, ``1.0``, ``True``, ``numpy.int64(1)``) hash alike, and a column hashes to what its
-values hash to one by one. So a list and an Arrow table exchanged by the same key meet on the same worker.
+Python's ``hash`` of a string differs between processes, so it must never decide which worker owns a key. Keys that
+Python holds equal (``1``, ``1.0``, ``True``, ``numpy.int64(1)``) hash alike, and a column hashes like its values. So a
+list and an Arrow table exchanged by the same key meet on the same worker.
 
-The checksums of many strings are computed at once. A CRC is linear: that of a string is that of as many zero bytes, and
-for each byte what it adds by itself, exclusive or. What a byte adds depends on how many bytes follow it, so it is
-looked up for all bytes of all strings together.
+Checksums of many strings are computed together. A CRC is linear: the CRC of a string is that of as many zero bytes,
+exclusive-or the contribution of each byte. A contribution depends on the number of bytes after it, so it is looked up
+for all bytes of all strings at once.
 """
 
 import datetime
@@ -52,11 +52,12 @@ _EPOCH_US = datetime.date(1970, 1, 1).toordinal() * _DAY_US
 def stable_hash(key: Any) -> int:
     """Return a 64-bit hash of ``key`` that is the same in every process.
 
-    Keys may be None, numbers, strings, bytes, dates, times, timedeltas, UUIDs, members of an Enum, NumPy scalars, and
-    tuples of these; `KEYS` says so in errors.
+    Keys are None, numbers, strings, bytes, dates, times, timedeltas, UUIDs, members of an Enum, NumPy scalars, and
+    tuples of these.
 
-    Within a `HASH_VERSION` it depends on nothing but the key, with two exceptions. A time in a named zone is hashed as
-    the moment in UTC by this machine's time zone database. A number of a class of yours, if not whole, is hashed by it.
+    Within a `HASH_VERSION` the hash depends on the key only, with two exceptions. A time in a named zone is hashed as
+    its moment in UTC by this machine's time zone database. A number of your own class, if not whole, is hashed by that
+    class.
 
     Raises:
         TypeError: the key is of another type.
@@ -79,7 +80,6 @@ def _checksum(data: bytes) -> int:
 
 
 def _fold(key: Any) -> int:
-    """Return an integer for a key that is no int; equal keys have equal integers."""
     if key is None:
         return _NONE
     return _fold_numpy(key) if type(key).__module__ == "numpy" else _fold_plain(key)
@@ -93,7 +93,6 @@ def _fold_plain(key: Any) -> int:
 
 
 def _fold_number(key: Any) -> int:
-    """Fold a whole number of any type to itself, and others by Python's hash, which is equal where numbers are."""
     if key != key:  # noqa: PLR0124 - that is what a NaN of any type is
         return _NAN
     if isinstance(key, numbers.Integral):
@@ -139,7 +138,6 @@ def _microseconds(duration: datetime.timedelta) -> int:
 
 
 def _fold_numpy(key: Any) -> int:
-    """Fold a NumPy scalar as the Python value that it is equal to; a date of NumPy's is equal to its midnight."""
     if not hasattr(key, "dtype") or key.ndim:
         raise TypeError(f"{short(key)} of type {type(key).__qualname__} cannot be a key: {KEYS}")
     if key.dtype.kind not in "mM":
@@ -175,7 +173,7 @@ _FOLDS: tuple[tuple[Any, Callable[[Any], int]], ...] = (
 def hash_column(column: "pa.ChunkedArray | pa.Array") -> "npt.NDArray[np.uint64]":
     """Return the `stable_hash` of every value of an Arrow column, vectorised.
 
-    Integers, booleans, strings, dates, timestamps and anything with few distinct values are fast; other types cost one
+    Integers, booleans, strings, dates, timestamps and columns with few distinct values are fast; other types cost one
     `stable_hash` a distinct value.
     """
     import pyarrow as pa
@@ -192,7 +190,6 @@ def hash_column(column: "pa.ChunkedArray | pa.Array") -> "npt.NDArray[np.uint64]
 
 
 def _hash_moments(column: "pa.Array") -> "npt.NDArray[np.uint64]":
-    """Hash dates and timestamps, also those outside the years that Python's have."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.types as kinds
@@ -291,13 +288,13 @@ _LONGEST = 256
 
 
 def checksums(data: bytes | memoryview, lengths: "npt.NDArray[np.int64]") -> "npt.NDArray[np.uint64]":
-    """Return ``crc32 << 32 | adler32`` of each of several byte strings that lie one behind the other in ``data``.
+    """Return ``crc32 << 32 | adler32`` of each of several byte strings that lie one after the other.
 
     Args:
-        data: all bytes.
-        lengths: how many of them each string has.
+        data: the bytes of all strings.
+        lengths: the length of each string.
 
-    It takes time linear in the bytes, about 10 ns for each.
+    Linear in the bytes, about 10 ns each.
 
     >>> import numpy as np
     >>> checksums(b"tidewheel", np.array([4, 5])).tolist()
@@ -323,7 +320,6 @@ def checksums(data: bytes | memoryview, lengths: "npt.NDArray[np.int64]") -> "np
 
 
 def _of_short(values: "npt.NDArray[np.uint8]", lengths: "npt.NDArray[np.int64]") -> "npt.NDArray[np.uint64]":
-    """Return the checksums of strings none of which is empty, or longer than `_LONGEST`."""
     import numpy as np
 
     ends = np.cumsum(lengths, dtype=np.int32)

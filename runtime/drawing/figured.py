@@ -1,4 +1,4 @@
-"""A drawing of a dataflow that also says what a job has done so far."""
+"""A drawing of a dataflow with a job's figures."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,11 +9,11 @@ from tidewheel.runtime.messages.statistics import OperatorStatistics
 
 
 def with_figures(outline: Outline, figures: Mapping[str, OperatorStatistics]) -> Outline:
-    """Return the outline of a dataflow whose operators also say what they have received and sent, and their frontier.
+    """Return the outline with each operator's received and sent records and its frontier.
 
     Args:
         outline: the dataflow.
-        figures: what each operator has done, by name; one that is left out says no more than before.
+        figures: the figures of operators, by name; an operator without them stays as it is.
     """
     operators = (
         replace(operator, marks=(*operator.marks, _said(operator, figures[operator.name])))

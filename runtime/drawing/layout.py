@@ -1,6 +1,6 @@
-"""The places of operators, scopes and edges in a drawing: layers from top to bottom, each scope a box of its own.
+"""The places of operators, scopes and edges in a drawing: layers from top to bottom, each scope a box.
 
-An edge moves sideways only between two layers, where nothing stands. What goes back goes round on the right.
+An edge moves sideways only between two layers. Edges that go back pass on the right.
 
 Source: Sugiyama, Tagawa, Toda, "Methods for visual understanding of hierarchical system structures", IEEE Transactions
 on Systems, Man, and Cybernetics 11 (1981): layers, lanes for long edges, and order by means of neighbours.
@@ -33,7 +33,7 @@ _BETWEEN_LANES = 9.0
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A rectangle: its left upper corner and its size."""
+    """A rectangle: its upper left corner and its size."""
 
     x: float
     y: float
@@ -43,7 +43,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The way of an edge: the points that it passes. It is ``around`` if it goes up, on the right of everything."""
+    """The points of an edge, which is ``around`` if it goes up, on the right of everything."""
 
     edge: Edge
     points: tuple[Point, ...]
@@ -52,7 +52,7 @@ class Route:
 
 @dataclass(slots=True)
 class Layout:
-    """A drawing: the boxes of operators by number, those of scopes from the outside in, and the ways of edges."""
+    """A drawing: boxes of operators by number, boxes of scopes from the outside in, and routes of edges."""
 
     size: Size
     operators: dict[int, Box] = field(default_factory=dict)
@@ -61,9 +61,9 @@ class Layout:
 
 
 def layout_of(outline: Outline, sizes: Sequence[Size]) -> Layout:
-    """Return where everything is; ``sizes`` has width and height of each operator's box.
+    """Return the layout; ``sizes`` has width and height of each operator's box.
 
-    Takes time linear in operators, edges, and the layers that edges pass; each operator's inputs count several times.
+    Linear in operators, edges and the layers that edges pass, with a factor for an operator's inputs.
     """
     edges, behind = outline.edges(), len(outline.operators)
     closing = {edge.operator for edge in edges if edge.goes_back}
@@ -84,7 +84,7 @@ def layout_of(outline: Outline, sizes: Sequence[Size]) -> Layout:
 
 @dataclass(frozen=True, slots=True)
 class _Lifted:
-    """An edge as the innermost scope around both its ends sees it: from one of its items to another."""
+    """An edge in the innermost scope around both its ends: from one of its items to another."""
 
     start: int
     end: int
@@ -92,20 +92,20 @@ class _Lifted:
 
 
 class _Level:
-    """A scope with what stands directly in it.
+    """A scope with its direct items.
 
     Args:
         block: the scope.
-        ranks: of each operator: an edge that goes on leads to a greater one; what closes a loop comes after all else.
-        around: the levels around this one, the outermost first.
-        levels: receives this level, and then those within it.
+        ranks: the rank of each operator: forward edges lead to greater ones, and the end of a loop comes last.
+        around: the outer levels, the outermost first.
+        levels: receives this level, then the inner ones.
 
     Attributes:
-        items: operators, by their numbers in the dataflow, and levels, in order of rank; edges name them by place.
+        items: operators by number, and levels, in order of rank; edges name them by place.
         size: the size of its box, once it is arranged.
-        path: the levels around this one, and itself.
-        edges: those between two items.
-        entered, left: the items at which edges come in from outside and go out.
+        path: the outer levels, and itself.
+        edges: the edges between two items.
+        entered, left: the items at which edges enter and leave.
     """
 
     size: Size
@@ -124,7 +124,6 @@ class _Level:
         self.left: set[int] = set()
 
     def arrange(self, sizes: Sequence[Size]) -> None:
-        """Put the items into layers; those that are levels have been arranged."""
         self._sizes = [sizes[item] if isinstance(item, int) else item.size for item in self.items]
         self._down = [lifted for lifted in self.edges if lifted.start < lifted.end]
         self._around = [lifted for lifted in self.edges if lifted.start >= lifted.end]
@@ -148,7 +147,6 @@ class _Level:
         self.size = (width, (self._spans[-1][1] if self._spans else y) + _MARGIN + spare)
 
     def place(self, corner: Point, layout: Layout) -> None:
-        """Put all that is in here into the layout, given the left upper corner."""
         self._corner = corner
         for place, (item, (width, height)) in enumerate(zip(self.items, self._sizes, strict=True)):
             left = self._layers.center[place] - width / 2
@@ -160,7 +158,6 @@ class _Level:
                 item.place((box.x, box.y), layout)
 
     def routes(self, outline: Outline, boxes: dict[int, Box]) -> Iterator[Route]:
-        """Yield the ways of the edges that have their ends in different items."""
         for number, lifted in enumerate(self._down):
             start, end = _ends(outline, lifted.edge, boxes)
             yield Route(lifted.edge, (start, *self._way_down(number, lifted, start, end), end), around=False)
@@ -200,7 +197,6 @@ def _lift(edge: Edge, source: int, start: _Level, end: _Level) -> None:
 
 
 def _ends(outline: Outline, edge: Edge, boxes: dict[int, Box]) -> tuple[Point, Point]:
-    """Return where an edge leaves one box at the bottom and reaches another at the top."""
     assert edge.source is not None, "an edge without a source has no way"
     start, end = boxes[edge.source.operator], boxes[edge.operator]
     out = (edge.source.port + 1) / (outline.operators[edge.source.operator].outputs + 1)
@@ -209,19 +205,19 @@ def _ends(outline: Outline, edge: Edge, boxes: dict[int, Box]) -> tuple[Point, P
 
 
 class _Layers:
-    """Items in layers, so that every edge leads further down.
+    """Items in layers, so that every edge leads down.
 
     Args:
-        widths: how wide each item is. Items are numbered in an order in which all edges lead to later ones.
+        widths: the width of each item, numbered so that all edges lead to later ones.
         edges: pairs of items.
-        first: items that belong as far up as they can be.
-        last: items that belong into the last layer if no edge leads on from them.
+        first: items that belong as far up as possible.
+        last: items that belong in the last layer if no edge leaves them.
 
     Attributes:
         layer: the layer of each item.
-        rows: what stands in each layer, from left to right.
+        rows: the nodes of each layer, from left to right.
         center: the middle of each item and lane, from the left.
-        width: of all.
+        width: the width of all.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""A dataflow as a flowchart in the language of Mermaid, which GitHub, GitLab and many editors draw.
+"""A dataflow as a flowchart for Mermaid, which GitHub, GitLab and many editors draw.
 
-Scopes are boxes, exchanges thick edges with their key, and edges that go back round a loop are dotted. What an output
-is known by outside, such as a probe, hangs on the operator as a flag.
+Scopes are boxes, exchanges thick edges with their key, and edges back round a loop dotted. Probes and captures are
+flags on their operators.
 
 Source: Mermaid's documentation, "Flowcharts - Basic Syntax".
 """
@@ -16,7 +16,7 @@ _PLAIN = frozenset(" _-,./'=+")
 
 
 def mermaid_of(outline: Outline) -> str:
-    """Return the dataflow as a Mermaid flowchart, the same each time. Linear."""
+    """Return the dataflow as a Mermaid flowchart, the same each time; linear."""
     lines = ["flowchart TD", *_nodes(outline, outline.blocks(), _INDENT, count())]
     lines += [f"{_INDENT}{_edge(outline, edge)}" for edge in outline.edges()]
     for index, operator in enumerate(outline.operators):
@@ -25,7 +25,7 @@ def mermaid_of(outline: Outline) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return a text as it stands between the quotes of a label: what Mermaid or HTML might read as theirs, as numbers.
+    """Return a text for the quotes of a label: characters special to Mermaid or HTML become numbers.
 
     >>> escaped('say "hi" <b>')
     'say #34;hi#34; #60;b#62;'

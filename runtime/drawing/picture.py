@@ -1,4 +1,4 @@
-"""A dataflow as a picture that a notebook shows by itself: SVG, without scripts and with nothing to load."""
+"""A dataflow as an SVG picture for notebooks, without scripts and with nothing to load."""
 
 from collections.abc import Iterator
 from html import escape
@@ -21,19 +21,19 @@ _FILLS = {"input": "#dff3e4", "output": "#dde9fb", "usual": "#ffffff"}
 
 
 def picture_of(outline: Outline) -> str:
-    """Return the dataflow as HTML with a picture in it, the same each time; one that is too large as text."""
+    """Return the dataflow as HTML with a picture, the same each time; a large one as text."""
     if len(outline.operators) > _MOST_DRAWN:
         return f"<pre>{escape(text_of(outline))}</pre>"
     return f'<div style="overflow:auto">{_drawn(outline)}</div>'
 
 
 def svg_of(outline: Outline) -> str:
-    """Return the picture alone, for a page that colours its parts; empty if there are more than 2,000 operators.
+    """Return the picture alone, for a page that colours its parts; empty above 2,000 operators.
 
-    Each operator has room for two lines of numbers below its name and notes.
+    Each operator has room for two lines of numbers.
 
-    ``data-operator`` and ``data-edge`` have the number of what they stand at, as `Outline` counts operators and edges,
-    and ``data-scope`` the path of a scope. Each part begins a line, as the page expects.
+    ``data-operator`` and ``data-edge`` have the number of an operator or edge in the `Outline`, and ``data-scope`` the
+    path of a scope. Each part begins a line, as the page expects.
     """
     return "" if len(outline.operators) > _MOST_ON_PAGE else _drawn(outline, _FOR_NUMBERS)
 
@@ -56,7 +56,6 @@ def _svg(layout: Layout, parts: list[str]) -> str:
 
 
 def _notes(operator: OperatorOutline) -> Iterator[str]:
-    """Yield what is said of an operator below its name: how its inputs are spread, and by what names it is known."""
     for port, (source, pact) in enumerate(zip(operator.sources, operator.pacts, strict=True)):
         where = f"input {port} " if len(operator.sources) > 1 else ""
         if source is None:
@@ -127,7 +126,6 @@ def _short(text: str) -> str:
 
 
 def _signs(text: str) -> int:
-    """Return how wide a text is in a font of fixed width."""
     return sum(2 if east_asian_width(sign) in "WF" else 1 for sign in _short(text))
 
 

@@ -1,4 +1,4 @@
-"""The dataflows that were added to a job, and run on its workers."""
+"""The dataflows that were added to a job and run on its workers."""
 
 import threading
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ J = TypeVar("J", bound="Job")
 
 
 class AddedDataflows(Generic[J]):
-    """The jobs of the dataflows that were added to one job and not dropped, by name.
+    """The jobs of dataflows that were added to one job and not dropped, by name.
 
     Args:
         job: the name of the job.
@@ -30,17 +30,17 @@ class AddedDataflows(Generic[J]):
         self._naming = threading.Lock()
 
     def __iter__(self) -> Iterator[J]:
-        """Iterate over those that there are now."""
+        """Iterate over the present ones."""
         return iter(list(self._jobs.values()))
 
     @property
     def by_name(self) -> dict[str, J]:
-        """Those that there are now."""
+        """The present ones, by name."""
         return dict(self._jobs)
 
     @contextmanager
     def coming(self, name: str) -> Iterator[None]:
-        """Hold a name for the dataflow that is brought up in the block; raise GraphError if it is taken."""
+        """Reserve a name for the dataflow that the block deploys; raise GraphError if it is taken."""
         with self._naming:
             if name in {self._dataflow, *self._jobs, *self._coming}:
                 raise GraphError(
@@ -53,11 +53,11 @@ class AddedDataflows(Generic[J]):
             self._coming.discard(name)
 
     def put(self, name: str, job: J) -> None:
-        """Have one that has come up."""
+        """Add a deployed job."""
         self._jobs[name] = job
 
     def take(self, name: str) -> J:
-        """Return one, and have it no longer; raise JobError if there is none of that name."""
+        """Remove and return a job; raise JobError if there is none of that name."""
         job = self._jobs.pop(name, None)
         if job is None:
             has = f"it has {sorted(self._jobs)}" if self._jobs else "it has none"

@@ -1,4 +1,4 @@
-"""The batches that captures have kept, as the driver sees them."""
+"""Captured batches, as the driver sees them."""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -23,16 +23,16 @@ Kept: TypeAlias = Sequence[tuple[Time, Batch]]
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """One batch that a ``capture`` kept."""
+    """One batch of a ``capture``."""
 
     time: Time
     batch: Batch
 
 
 class CapturedBatches(Sequence[Captured]):
-    """The batches that ``stream.capture(name)`` had kept when asked, worker by worker, each in order of arrival.
+    """The batches that ``stream.capture(name)`` has kept, worker by worker, each in order of arrival.
 
-    It equals a list of the same batches, and is shown as one.
+    It equals and looks like a list of them.
     """
 
     def __init__(self, batches: list[Captured]) -> None:
@@ -40,7 +40,6 @@ class CapturedBatches(Sequence[Captured]):
 
     @property
     def _batches(self) -> list[Captured]:
-        """The batches, fetched if they are not here."""
         return self._kept
 
     def __len__(self) -> int:
@@ -73,7 +72,6 @@ class CapturedBatches(Sequence[Captured]):
         return repr(self._batches)
 
     def _repr_html_(self) -> str:
-        """Return the first records as a table, for a notebook that ends a cell with them."""
         kept = self._batches
         batches = ((repr(one.time), one.batch) for one in kept)
         return html_table("captured", batches, sum(length(one.batch) for one in kept))
@@ -83,15 +81,10 @@ class CapturedBatches(Sequence[Captured]):
 
 
 class CapturedOnWorkers(CapturedBatches):
-    """What the workers of a Ray job had kept; it stays on their nodes until it is looked at here.
-
-    Args:
-        job: the name of the job.
-        name: of the capture.
-        actors: the workers.
+    """The captured batches of a Ray job, which stay on their nodes until they are read.
 
     Raises:
-        JobError: a worker cannot tell.
+        JobError: a worker does not answer.
     """
 
     def __init__(self, job: str, name: str, actors: Sequence[Any]) -> None:
@@ -133,14 +126,14 @@ class CapturedOnWorkers(CapturedBatches):
         return JobError(f"capture {self._name!r} cannot be fetched from the workers: {error}")
 
     def on_workers(self, make: Callable[..., Iterator[Any]], *arguments: Any) -> "list[ObjectRefGenerator]":
-        """Have each worker call ``make(kept, *arguments)``, and return what that yields as Ray objects, by worker.
+        """Call ``make(kept, *arguments)`` on each worker; return the yielded values as Ray objects, by worker.
 
-        Each object is this process's own, and on the node of the worker. What is wrong with a worker is told when its
-        last object is fetched, such as that the job has ended.
+        Each object belongs to this process, and is on the worker's node. Fetching a worker's last object raises its
+        error, such as that the job has ended.
 
         Args:
-            make: a generator function, which is pickled to the workers; it gets what the worker has kept.
-            arguments: what else it gets.
+            make: a generator function, pickled to the workers; it gets the worker's captured batches.
+            arguments: further arguments.
         """
         return [
             actor.over_captured.options(num_returns="streaming").remote(self._job, self._name, count, make, *arguments)

@@ -1,4 +1,4 @@
-"""What the captures of a job have kept, as long as it runs and once it is complete."""
+"""The captured batches of a job, while it runs and after it."""
 
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Captures:
-    """What the captures of a job have kept. Of a complete job it stays here when the workers are gone.
+    """The captured batches of a job; those of a complete job stay here when its workers are gone.
 
     Args:
         job: the job.
@@ -24,11 +24,11 @@ class Captures:
         self._complete: dict[str, CapturedBatches] = {}
 
     def note_wait(self) -> None:
-        """Note that the program has waited for some of the work, or has looked at a probe."""
+        """Note that the program has waited for some work, or looked at a probe."""
         self._has_waited = True
 
     def read(self, name: str) -> CapturedBatches:
-        """Return what one has kept so far; for errors see `Job.captured`."""
+        """Return the batches of a capture so far; for errors see `Job.captured`."""
         if name in self._complete:
             return self._complete[name]
         job = self._job
@@ -45,7 +45,7 @@ class Captures:
         return job._fetch_captured(name)
 
     def keep(self) -> None:
-        """Fetch what the job, which is complete and about to end, has captured."""
+        """Fetch everything that the job, which is complete and about to end, has captured."""
         for name in self._job.plan.captures:
             with suppress(TidewheelError):  # such as for records that cannot be pickled: then it cannot be read later
                 if name not in self._complete:

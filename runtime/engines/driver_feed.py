@@ -1,4 +1,4 @@
-"""The feed of a job on Ray in its driver."""
+"""The feed of a Ray job in its driver."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -19,11 +19,7 @@ if TYPE_CHECKING:
 
 
 class DriverFeed(Feed):
-    """Feeds the inputs of a job on Ray from its driver.
-
-    Args:
-        job: the job.
-        address: where its workers are; after a return to a snapshot there are others, and another feed.
+    """Feeds the inputs of a Ray job from its driver.
 
     Attributes:
         link: the link to the workers.
@@ -44,17 +40,17 @@ class DriverFeed(Feed):
         return size
 
     def frontier(self, probe: str, domain: TimeDomain) -> Antichain:
-        """Return the frontier at a probe, as worker 0 last told it."""
+        """Return the frontier at a probe, as worker 0 last reported it."""
         return self.link.frontier(probe, domain)
 
     def wait(self, condition: Callable[[], bool], timeout_s: float | None) -> Admission:
-        """Wait until ``condition()`` holds, or nothing is left for the workers to do."""
+        """Wait until ``condition()`` holds, or the workers have no work left."""
         if not self._job._life.has_started:
             return Admission.ROOM  # as much as there is memory: nothing runs while a job is paused
         return self.link.wait(condition, timeout_s)
 
     def ticket(self, name: str, handle: int, position: InputPosition) -> tuple[Any, ...]:
-        """Return what a handle is pickled as."""
+        """Return the pickled form of a handle."""
         return ticket(self._address, name, handle, position, self.snapshot)
 
     def fail(self, error: JobError) -> None:
@@ -69,7 +65,7 @@ class DriverFeed(Feed):
                 life.changed.wait_for(lambda: life.has_ended or (job._link is not self.link and not life.goes_back))
 
     def check_alive(self) -> None:
-        """Raise JobError if the job has failed or was stopped, JobRolledBack if it goes on by another feed."""
+        """Raise JobError if the job has failed or was stopped, JobRolledBack if it continues with another feed."""
         self._job._life.check_alive()
         if self.link.is_closed:
             raise JobRolledBack(
@@ -78,7 +74,7 @@ class DriverFeed(Feed):
             )
 
     def go_on_from(self, before: Feed) -> None:
-        """Take over the inputs and the end calls of a feed whose workers have died."""
+        """Take over the inputs and the end callbacks of a feed whose workers have died."""
         self.inputs = before.inputs
         self.end_calls.take_over(before.end_calls)
 
@@ -88,14 +84,14 @@ class DriverFeed(Feed):
     # ------------------------------------------------------------------ for the link
 
     def tell(self, worker: int) -> None:
-        """Tell a worker what was sent; it answers with its own status."""
+        """Tell a worker what was sent; it replies with its status."""
         with self.lock:
             if not self.link.is_closed:
                 status = FeederStatus(self.link.listens_at, self.inputs.statistics())
                 self.send(worker, self.envelope(worker, status=status))
 
     def written(self, part: WrittenPart) -> None:
-        """Receive the report on a part of a snapshot."""
+        """Receive the report on one worker's part of a snapshot."""
         if self._job._taker is not None:
             self._job._taker.add(part)
 
@@ -103,7 +99,7 @@ class DriverFeed(Feed):
         """Do nothing: the driver begins all snapshots."""
 
     def look(self) -> None:
-        """Log how far the job has come."""
+        """Log the progress of the job."""
         if self._job._life.has_started:
             self._job._logged.look()
 
@@ -111,9 +107,9 @@ class DriverFeed(Feed):
         """Do nothing: the driver stays until the job ends."""
 
     def lose(self, error: Exception) -> None:
-        """Fail the job, or have it go back to a snapshot."""
+        """Fail the job, or return it to a snapshot."""
         if not self.link.is_closed:
             self._job._workers.fail(self._job, error)
 
     def disconnected(self) -> None:
-        """Do nothing: the job tells its end."""
+        """Do nothing: the job reports its end."""

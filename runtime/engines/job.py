@@ -1,4 +1,4 @@
-"""A running dataflow, as the driver holds it."""
+"""A running dataflow, as the driver sees it."""
 
 import logging
 import threading
@@ -51,10 +51,10 @@ _LOOK_S = 0.5
 
 
 class Job(ABC):
-    """A running dataflow. Use it in a ``with`` block: leaving that ends the job and everything that it started.
+    """A running dataflow, for a ``with`` block, whose end also ends the job.
 
-    The end of the block waits until the job is complete, as `wait` does. It raises JobError if an input is open in this
-    process, a source has no end, or the job was never started: then the job cannot complete. After `stop`, and after an
+    The end of the block waits until the job is complete, as `wait` does. It raises JobError if the job cannot complete:
+    an input is open in this process, a source has no end, or the job was never started. After `stop`, and after an
     exception in the block, the job ends at once.
     """
 
@@ -88,7 +88,6 @@ class Job(ABC):
         self._lock = threading.RLock()
 
     def _bring_up(self, description: DataflowDescription, *, paused: bool, snapshots: Snapshots | None = None) -> Self:
-        """Bring up all that the job needs, and start it unless ``paused``; if that fails, leave nothing behind."""
         try:
             if snapshots is not None:
                 self._remember(snapshots)
@@ -111,7 +110,6 @@ class Job(ABC):
         return self
 
     def _remember(self, settings: Snapshots) -> None:
-        """Take snapshots, and go on from the last one."""
         self._snapshots = JobSnapshots(settings, self.name, self.plan, self.workers)
         found = self._snapshots.manifest
         where = self._snapshots.url
@@ -125,7 +123,6 @@ class Job(ABC):
         )
 
     def _open_inputs(self) -> None:
-        """Make the inputs of the feed, with the handles that the last snapshot has."""
         snapshots = None if self._snapshots is None or self._snapshots.manifest is None else self._snapshots
         if snapshots is not None:
             self._feed.snapshot = snapshots.number
@@ -152,7 +149,7 @@ class Job(ABC):
 
     @abstractmethod
     def start(self) -> None:
-        """Begin to run, where the job was deployed with ``paused=True``; otherwise it has begun. Idempotent."""
+        """Begin to run, if the job was deployed with ``paused=True``; idempotent."""
 
     @abstractmethod
     def _release(self) -> None:
@@ -187,29 +184,28 @@ class Job(ABC):
         """
 
     def _here(self) -> Mapping[str, object]:
-        """Return job, operator and worker that run on this thread, for lines of the log; empty if none does."""
         return {}
 
     # ------------------------------------------------------------------ what users call
 
     def probe(self, name: str) -> ProbeHandle:
-        """Return the handle of a probe of the dataflow. Raises JobError if there is none of that name."""
+        """Return the handle of a probe; raise JobError if there is none of that name."""
         return ProbeHandle(self, known(self.plan, "probe", name, self.plan.probes))
 
     def add(self, flow: Described, *, paused: bool = False) -> Self:
-        """Run one more dataflow on the workers of this job, beside what runs there.
+        """Run one more dataflow on the workers of this job.
 
-        The returned job has its own inputs, probes, topics and statistics. An operator that fails
-        ends only its own dataflow and those that were added to that. When this job ends, so does all that was added.
-        What was added keeps no snapshots. While it is there, this job does not go back to one when a worker dies.
+        The returned job has its own inputs, probes, topics and statistics. A failing operator ends only its own
+        dataflow and those added to that. All added dataflows end with this job. They have no snapshots, and while they
+        exist this job does not return to one when a worker dies.
 
         Args:
-            flow: the dataflow; its name is unlike those of this job and of the dataflows that were added to it.
+            flow: the dataflow; its name differs from those of this job and its added dataflows.
             paused: as for `run`.
 
         Raises:
             GraphError: the dataflow is wrong, or its name is taken.
-            JobError: it could not be deployed, or this job has failed or was stopped.
+            JobError: deployment failed, or this job has failed or was stopped.
         """
         self._life.check_alive()
         description = description_of(flow, "job.add()")
@@ -226,31 +222,30 @@ class Job(ABC):
         return job
 
     def drop(self, name: str) -> None:
-        """Stop a dataflow that was added, and release all that it holds on the workers.
+        """Stop an added dataflow, and release its resources on the workers.
 
         Raises:
-            JobError: none of that name was added.
+            JobError: there is none of that name.
         """
         self._added.take(name).stop()
 
     @property
     def dataflows(self) -> "Mapping[str, Job]":
-        """The dataflows that were added and not dropped, by name."""
+        """The added dataflows that were not dropped, by name."""
         return self._added.by_name
 
     def topic(self, name: str) -> RunningAttachment:
-        """Return the running publication of ``stream.publish(name)``. Raises JobError if there is none of that name."""
+        """Return the running publication of ``stream.publish(name)``; raise JobError if there is none."""
         return self._attachments.by_name[known(self.plan, "topic", name, self._attachments.by_name)]
 
     def explain(self, probe_or_topic: str | ProbeHandle) -> Explanation:
-        """Say what holds the frontier back at a probe, topic or capture; print it, or look into its ``holders``.
+        """Say what holds back the frontier at a probe, topic or capture; print it, or read its ``holders``.
 
         Args:
-            probe_or_topic: a probe of the dataflow, or the name of one, else that of a topic, else of a capture.
+            probe_or_topic: a probe, or the name of a probe, else of a topic, else of a capture.
 
         Raises:
-            JobError: there is nothing of that name, the probe belongs to another job, or the job has failed or was
-                stopped.
+            JobError: nothing has that name, the probe belongs to another job, or the job has failed or was stopped.
         """
         if isinstance(probe_or_topic, ProbeHandle):
             name = probe_or_topic.name
@@ -262,7 +257,7 @@ class Job(ABC):
         return self._picture.with_view(self._explainer().explain(name))
 
     def statistics(self) -> JobStatistics:
-        """Return what each operator, edge and worker has done so far; print it for a table.
+        """Return the statistics of each operator, edge and worker; print them for a table.
 
         Raises:
             JobError: the job has failed or was stopped.
@@ -273,12 +268,13 @@ class Job(ABC):
         return replace(view.statistics(), inputs=self._feed.inputs.statistics(view.reports), topics=topics)
 
     def stop(self, *, snapshot: bool = False) -> None:
-        """End the job now and release all that it holds; a job that has not completed is cut short. Idempotent.
+        """End the job now and release its resources; an incomplete job is cut short.  Idempotent.
 
         A subscriber of a topic without a log receives the epochs that are published whole, and its iteration ends.
 
         Args:
-            snapshot: whether to take a snapshot first, from which a later job goes on. If that fails, the job runs on.
+            snapshot: whether to take a snapshot first, from which a later job continues. If that fails, the job runs
+                on.
 
         Raises:
             JobError, SnapshotError, TimeoutError: as `snapshot`, if one is asked for.
@@ -290,17 +286,17 @@ class Job(ABC):
     @property
     @abstractmethod
     def is_complete(self) -> bool:
-        """Whether every frontier is empty: nothing can ever happen again."""
+        """Whether every frontier is empty: no more work can come."""
 
     def wait(self, timeout_s: float | None = None, *, progress: bool | None = None) -> None:
-        """Wait until every frontier is empty: all sources have ended, all inputs are closed, all work is done.
+        """Wait until every frontier is empty: sources have ended, inputs are closed, all work is done.
 
-        It waits for the dataflows that were added, too.
+        This includes added dataflows.
 
         Args:
-            timeout_s: in seconds; None waits as long as it takes.
+            timeout_s: in seconds; None waits without limit.
             progress: whether to show on standard error, each second, the epoch, records, their rate, and what the job
-                waits for. None shows that from the fifth second on, in a terminal or notebook.
+                waits for. By default that starts after five seconds, in a terminal or notebook.
 
         Raises:
             JobError: an operator raised (the error names it, its worker and the time), a worker died, or the job was
@@ -310,16 +306,15 @@ class Job(ABC):
         job_block.wait(self, timeout_s, progress)
 
     def captured(self, name: str) -> CapturedBatches:
-        """Return what ``stream.capture(name)`` has kept so far, worker by worker, each in order of arrival.
+        """Return the batches of ``stream.capture(name)`` so far, worker by worker, in order of arrival.
 
-        It is a sequence, and equals a list. All of a time is there once a probe has passed it, and all there is after
-        `wait`. What a complete job has captured can also be read after its ``with`` block. On Ray the batches stay on
-        the workers' nodes, in the object store, until the sequence is first looked at.
+        It is a sequence, and equals a list. All batches of a time are there once a probe has passed it, and all batches
+        after `wait`. Those of a complete job can also be read after its ``with`` block. On Ray the batches stay in the
+        object store of the workers' nodes until they are read.
 
         Raises:
-            JobError: there is no capture of that name, or the job has failed, or was stopped before it was complete.
-                Or the program has neither waited for the job nor looked at a probe, so that it cannot know what is
-                there.
+            JobError: there is no capture of that name, the job has failed or was stopped before its end, or the program
+                has neither waited for the job nor looked at a probe, so that it cannot know what is there.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("squares")
@@ -334,24 +329,24 @@ class Job(ABC):
         return self._captures.read(name)
 
     def lookup(self, name: str, key: Any, *, time: int | None = None, timeout_s: float | None = 10.0) -> LookedUp:
-        """Return the values that a collection has for a key, or several, at one epoch that is complete.
+        """Return the values of a key, or of several, in a collection at one complete epoch.
 
-        The collection is one of which the dataflow has said ``collection.lookup(name)``. The workers that own the keys
-        are asked. They answer between two steps, also if the dataflow is idle. On Ray any thread may ask. A later call
-        never returns an earlier epoch, unless ``time`` says so or the job has gone back to a snapshot.
+        The dataflow has called ``collection.lookup(name)``. The workers that own the keys answer between two steps,
+        also in an idle dataflow. On Ray any thread may ask. A later call never returns an earlier epoch, unless
+        ``time`` says so or the job has returned to a snapshot.
 
         Args:
-            name: that of the look-ups.
+            name: the name of the look-ups.
             key: a key, or a list of keys.
-            time: the epoch; the answer waits until that is complete. None takes the newest that is complete, and waits
-                if there is none yet. Workers keep no earlier epoch than the newest, but for calls that wait for it.
+            time: the epoch; the call waits until it is complete. By default the newest complete epoch; the call waits
+                for a first one. Workers keep no older epoch, except for waiting calls.
             timeout_s: in seconds; None waits as long as the job lives.
 
         Raises:
-            JobError: there are no look-ups of that name, a key cannot be hashed, the epoch is kept no more, or the job
-                is paused, has failed or was stopped. On the local engine also if it has nothing left to do and the
-                epoch is not complete.
-            JobRolledBack: the job has gone back to a snapshot, and the program has to send something again.
+            JobError: there are no look-ups of that name, a key cannot be hashed, the epoch is not kept, or the job is
+                paused, has failed or was stopped. The local engine raises it also if it has no work left and the epoch
+                is incomplete.
+            JobRolledBack: the job has returned to a snapshot, and the program has to send something again.
             TimeoutError: there is no answer within ``timeout_s`` seconds.
 
         >>> import tidewheel as tw
@@ -367,14 +362,14 @@ class Job(ABC):
         return self._lookups.look_up(name, key, time, timeout_s)
 
     def input(self, name: str) -> InputHandle:
-        """Return the first handle of an input of the dataflow. Raises JobError if there is none of that name."""
+        """Return the first handle of an input; raise JobError if there is none of that name."""
         return self._handles.by_input[known(self.plan, "input", name, self._handles.by_input)]
 
     def handles(self, name: str) -> list[InputHandle]:
-        """Return the open handles of an input that this process has.
+        """Return the open handles of an input in this process.
 
-        When a job goes on from a snapshot, the driver has all open handles, also those that it had passed to other
-        processes. That is so in a later run, and after a worker or feeder has died.
+        After a return to a snapshot, in the same run or a later one, the driver has all open handles, also those that
+        it had passed to other processes.
 
         Raises:
             JobError: there is no input of that name.
@@ -386,7 +381,7 @@ class Job(ABC):
         """Take a snapshot now, and return its number once it is complete and durable.
 
         Raises:
-            JobError: the job was run without ``snapshots=``, has failed or was stopped.
+            JobError: the job has no ``snapshots=``, has failed or was stopped.
             SnapshotError: the snapshot cannot be taken or written; the message says why.
             TimeoutError: it is not complete within ``timeout_s`` seconds.
         """
@@ -413,17 +408,14 @@ class Job(ABC):
         return f"<{type(self).__name__} {self.name!r}: {self._state}; {self._progress()}>"
 
     def _repr_html_(self) -> str:
-        """Return a picture of the dataflow with what each operator has done so far."""
         return self._picture.html()
 
     def _ipython_display_(self) -> None:
-        """Show the job live in a notebook until it has ended; elsewhere have the text shown."""
         if not is_notebook():
             raise NotImplementedError("only a notebook shows more than text")
         self._picture.show_live()
 
     def _done_so_far(self) -> tuple[str, Figures]:
-        """Return the state, and what operators have done if all workers answer; from any thread."""
         if self._life.has_ended:
             return self._state, {}
         state, reports = self._look(_LOOK_S)
@@ -460,11 +452,9 @@ class Job(ABC):
             self._let_go_of_snapshots()
 
     def _keep_captured(self) -> None:
-        """Fetch what the job, which is complete and about to end, has captured."""
         self._captures.keep()
 
     def _fail(self, error: TidewheelError) -> None:
-        """End this dataflow with an error, and all that were added to it; from any thread, once."""
         if not self._life.fail(error):
             return
         reason = str(error.args[0])
@@ -479,18 +469,15 @@ class Job(ABC):
             job._fail(JobError(f"job {job.name!r} has ended with job {self.name!r}, to which it was added: {reason}"))
 
     def _finish_after_failure(self, reason: str) -> None:
-        """Tell the subscribers of this dataflow that it has failed."""
         self._attachments.finish(reason)
 
     # ------------------------------------------------------------------ how the job is
 
     @property
     def _state(self) -> str:
-        """What the job does, in a word."""
         return self._life.describe(lambda: self.is_complete)
 
     def _progress(self) -> str:
-        """Say how far the probes have come, and which inputs are open."""
         if not hasattr(self, "_feed"):
             return "being deployed"
         frontiers = {name: self._feed.frontier(name, at) for name, at in self.outermost_probes.items()}
@@ -499,27 +486,22 @@ class Job(ABC):
 
     @cached_property
     def _compiled(self) -> CompiledGraph:
-        """The compiled graph of the dataflow."""
         return CompiledGraph(self.plan.graph())
 
     def _explainer(self) -> Explainer:
-        """Return what explains the job as it is at this moment."""
         view = JobView(self.plan, self._compiled, self._reports())
         return Explainer(view, self._feed, (*self._notes(), *self._attachments.problems()), self._next_snapshot)
 
     def _standing(self, before: Standing | None) -> Standing:
-        """Return how far the job has come."""
         view = JobView(self.plan, self._compiled, self._reports())
         explainer = Explainer(view, self._feed, self._notes(), self._next_snapshot)
         return standing_of(view, self._feed, explainer, before, time.monotonic())
 
     @property
     def _next_snapshot(self) -> str:
-        """The snapshot that comes next, in words; empty if the job keeps none."""
         return "" if self._snapshots is None else self._snapshots.next
 
     def _notes(self) -> tuple[str, ...]:
-        """Return what else may keep the job from going on."""
         return () if self._life.has_started else (PAUSED,)
 
     def _timed_out(self, what: str, timeout_s: float | None, probe: str | None = None) -> TimeoutError:
@@ -532,7 +514,10 @@ class Job(ABC):
 
 
 def end_with_program(ended: "weakref.ref[Job]") -> None:
-    """End a job whose program ends, and say what is lost. If Ray left its cluster first, the job would have failed."""
+    """End a job whose program ends, and say what is lost.
+
+    This must precede Ray's disconnection, which would fail the job.
+    """
     job = ended()
     if job is not None and not job._life.has_ended:
         if not job.is_complete:
@@ -546,7 +531,7 @@ def end_with_program(ended: "weakref.ref[Job]") -> None:
 
 
 def known(plan: Plan, kind: str, name: str, names: Mapping[str, Any]) -> str:
-    """Return a name of something of a dataflow; raise JobError if it has none of that name."""
+    """Return a checked name of a dataflow's part; raise JobError if there is none of that name."""
     if name not in names:
         raise JobError(f"dataflow {plan.name!r} has no {kind} {name!r}; it has {sorted(names) or 'none'}")
     return name

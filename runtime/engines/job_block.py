@@ -1,7 +1,7 @@
 """The wait for the end of a job, also at the end of its ``with`` block.
 
-The end of the block waits until the job is complete. It raises if the program would have to do something first, and it
-raises the error that ended the job. So a block that ends without an exception has lost no work.
+The end of the block waits until the job is complete. It raises if the program would have to act first, and raises the
+error that ended the job, so a block without exception has lost no work.
 """
 
 import logging
@@ -26,7 +26,7 @@ _BLOCK_WARNS_AFTER_S = 10.0
 
 
 def wait(job: "Job", timeout_s: float | None, progress: bool | None) -> None:
-    """Wait until a job is complete, and all that was added to it; see `Job.wait`."""
+    """Wait until a job and its added dataflows are complete; see `Job.wait`."""
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     warning = threading.Timer(_WARNS_AFTER_S, warn_of_open_inputs, [job])
     if job._feed.inputs.left_open:
@@ -40,24 +40,23 @@ def wait(job: "Job", timeout_s: float | None, progress: bool | None) -> None:
 
 
 def _wait_for_end(job: "Job", timeout_s: float | None, progress: bool | None) -> None:
-    """Wait until this dataflow is complete, those that were added apart."""
     job._captures.note_wait()
     with job._shown.shown(progress):
         job._wait_for(lambda: job.is_complete, f"job {job.name!r} to end", timeout_s)
 
 
 def warn_of_open_inputs(job: "Job") -> None:
-    """Warn that a wait for the end is one for the program, which has inputs open."""
+    """Warn that the program waits for itself, since it has open inputs."""
     if job._feed.inputs.left_open and not job._life.has_ended:
         said = "job %r waits for its end, but inputs are open: close() %s"
         _LOGGER.warning(said, job.name, job._feed.inputs.to_close, extra=about(job.name))
 
 
 def finish(job: "Job") -> None:
-    """Wait until a job, and all that was added to it, is complete.
+    """Wait until a job and its added dataflows are complete.
 
     Raises:
-        JobError: it was never started, or an input is open or a source has no end, so that it cannot complete.
+        JobError: it cannot complete: it was never started, an input is open, or a source has no end.
     """
     if job._life.has_ended:
         return
@@ -74,7 +73,6 @@ def finish(job: "Job") -> None:
 
 
 def _family(job: "Job") -> "Iterator[Job]":
-    """Yield a dataflow, and all that were added to it or to those."""
     yield job
     for added in job._added:
         yield from _family(added)
@@ -120,7 +118,7 @@ def _warn_of_long_wait(job: "Job") -> None:
 
 
 def raise_failure(job: "Job") -> None:
-    """Raise what ended a dataflow or one that was added to it, but no interrupt: the program has got that."""
+    """Raise the error that ended a dataflow or an added one, except an interrupt, which the program has received."""
     if job._life.error is not None and not job._life.is_interrupted:
         raise job._life.error
     for added in job._added:

@@ -1,4 +1,4 @@
-"""The life of a job: it is paused, runs, goes back to a snapshot, and is complete, stopped or failed in the end."""
+"""The states of a job: paused, running, returning to a snapshot, and complete, stopped or failed."""
 
 import threading
 from collections.abc import Callable
@@ -8,19 +8,16 @@ from tidewheel.runtime.errors import JobError
 
 
 class JobLife:
-    """Whether a job runs, and if not, why. May be used from several threads.
-
-    Args:
-        job: the name of the job.
+    """The state of a job; thread-safe.
 
     Attributes:
-        changed: notified when any of this has changed, and when news of the workers have come.
+        changed: notified when the state changes, and when the workers send news.
         error: why the job has failed; None if it has not.
-        is_stopped: whether it was ended before, or its ``with`` block was left.
+        is_stopped: whether it was stopped, or its ``with`` block was left.
         has_started: whether its workers may run.
-        is_interrupted: whether it has failed by an interrupt, such as Ctrl-C, which the program gets besides.
-        goes_back: whether it is on its way back to a snapshot.
-        returns: how often it has gone back.
+        is_interrupted: whether an interrupt, such as Ctrl-C, has ended it; the program receives that too.
+        goes_back: whether it is returning to a snapshot.
+        returns: the number of its returns.
     """
 
     def __init__(self, job: str) -> None:
@@ -55,7 +52,7 @@ class JobLife:
             return True
 
     def have_gone_back(self) -> None:
-        """Note that the job has gone back, and goes on."""
+        """Note that the job has returned to a snapshot and continues."""
         with self.changed:
             self.goes_back = False
             self.returns += 1

@@ -1,4 +1,4 @@
-"""The feed of a job of the local engine: what the driver sends lies where the next round of steps finds it."""
+"""The feed of a local job: what the driver sends waits for the next round of steps."""
 
 import time
 from collections.abc import Callable
@@ -33,7 +33,7 @@ class LocalFeed(Feed):
         self._job._life.check_alive()
 
     def send(self, worker: int, envelope: Envelope) -> int:
-        """Put an envelope where the next round finds it; it is not pickled, so it has no size."""
+        """Add an envelope to the next round; it is not pickled, so it has no size."""
         with self.lock:
             # Ray pickles what is sent; here too the driver may use its list or array again.
             copies = [msgspec.structs.replace(said, batch=copy_of(said.batch)) for said in envelope.commands]
@@ -48,7 +48,7 @@ class LocalFeed(Feed):
             return self._job._cores[0].probes.frontier(probe)
 
     def receive_answers(self) -> None:
-        """Have the answers heard that the workers have given."""
+        """Receive the workers' answers."""
         with self.lock:
             for core in self._job._cores:
                 core.questions.tell(self.questions.hear)
@@ -75,7 +75,7 @@ class LocalFeed(Feed):
         return Admission.ROOM  # as much as there is memory: nothing runs while a job is paused, or an operator sends
 
     def ticket(self, name: str, handle: int, position: InputPosition) -> tuple[Any, ...]:
-        """Refuse."""
+        """Refuse to pickle a handle."""
         raise TokenError(
             f"a handle of input {name!r} cannot be pickled: the local engine runs in this process alone, and its "
             "threads may share the handle. Other processes can feed jobs of engine='ray'"

@@ -1,4 +1,4 @@
-"""The local engine: any number of workers in this process, no thread, no Ray; the same run every time."""
+"""The local engine: any number of workers in this process, without threads or Ray; each run is the same."""
 
 import atexit
 import threading
@@ -37,7 +37,7 @@ Answer = TypeVar("Answer")
 
 
 class LocalRounds:
-    """The dataflows of one process that run together, one after the other in the order in which they were added."""
+    """The dataflows of one process that run together, in the order in which they were added."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -52,7 +52,7 @@ class LocalRounds:
         self.wake()
 
     def leave(self, member: "LocalJob") -> None:
-        """Have a dataflow take part no more. Idempotent."""
+        """Remove a dataflow; idempotent."""
         with self.lock:
             if member in self._members:
                 self._members.remove(member)
@@ -60,22 +60,22 @@ class LocalRounds:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether an operator of any dataflow runs on this thread."""
+        """Whether an operator of any dataflow is running on this thread."""
         here = threading.get_ident()
         return any(member.stepping is not None and member._thread == here for member in self._members.copy())
 
     def run(self) -> bool:
-        """Run every dataflow one round; return False if there was nothing to do."""
+        """Run every dataflow one round; return False if there was no work."""
         with self.lock:
             have_run = [member._run_own_round() for member in self._members.copy()]
             self._answer()
         return any(have_run)
 
     def between(self, call: Callable[[], Answer], within_s: float) -> Answer | None:
-        """Return what a call returns between two rounds; None if the round under way takes longer than that.
+        """Return ``call()``, made between two rounds; None if the present round takes longer than ``within_s``.
 
-        For a thread that runs no rounds. A thread that runs them one after the other answers it: a lock alone would
-        hardly ever be free.
+        For a thread that runs no rounds; a thread that runs round after round answers it, since it would hardly ever
+        release a lock.
         """
         answer: Future[Answer] = Future()
         self._asked.append((call, answer))
@@ -100,9 +100,9 @@ class LocalRounds:
                     answer.set_exception(error)
 
     def sleep(self, deadline: float | None) -> bool:
-        """Wait until the clock or another thread schedules an operator, or the monotonic clock reaches a deadline.
+        """Wait until the clock or another thread schedules an operator, or until a monotonic deadline.
 
-        Returns False, at once, if neither will schedule one.
+        Return False at once if neither will.
         """
         awake: SimpleQueue[None] = SimpleQueue()  # Ctrl-C amid the wait for a threading.Event can be a RuntimeError
         self._sleepers.append(awake)
@@ -122,16 +122,16 @@ class LocalRounds:
         return True
 
     def wake(self) -> None:
-        """End the sleep of whoever sleeps, because there may be something to do, or to say; from any thread."""
+        """End the wait of a sleeping thread, from any thread."""
         for awake in self._sleepers.copy():
             awake.put(None)
 
 
 class LocalJob(Job):
-    """Runs the workers in turn, one step each, whenever the driver waits for something.
+    """Runs the workers in turn, one step each, whenever the driver waits.
 
-    Nothing runs between calls; `Job.wait`, `ProbeHandle.wait_until` and reading a subscription run it. Where it has
-    nothing left to do and the driver still waits, that is an error at once, not a hang.
+    Nothing runs between calls; `Job.wait`, `ProbeHandle.wait_until` and reading a subscription run it. If the driver
+    waits and no work is left, that is an error at once, not a hang.
     """
 
     engine = "local"
@@ -181,7 +181,7 @@ class LocalJob(Job):
         return [saved.beginning(self.plan, worker, self.workers) for worker in range(self.workers)]
 
     def start(self) -> None:
-        """Let the workers run. Idempotent."""
+        """Let the workers run; idempotent."""
         self._life.check_alive()
         self._life.has_started = True
         self._rounds.wake()
@@ -189,12 +189,10 @@ class LocalJob(Job):
     # ------------------------------------------------------------------ rounds
 
     def run_round(self) -> bool:
-        """Deliver what is in flight and run one step of each worker, of this dataflow and those that it runs beside.
-
-        Returns False if there was nothing to do.
+        """Deliver messages and run one step of each worker, of this dataflow and its companions; False without work.
 
         Raises:
-            JobError: an operator of this dataflow raised, now or before.
+            JobError: an operator of this dataflow has raised.
         """
         self._captures.note_wait()
         return self._run_round()
@@ -217,11 +215,9 @@ class LocalJob(Job):
             return has_run
 
     def _run_or_sleep(self) -> bool:
-        """Run a round or, where a timer or another thread will give it something to do, wait for that a while."""
         return self._run_round() or self._rounds.sleep(time.monotonic() + _QUIET_S)
 
     def _run_own_round(self) -> bool:
-        """Run one step of each worker of this dataflow; return whether there was anything to do."""
         if not self._has_work and (not self._life.has_started or self._life.has_ended or not self._let_sources_go_on()):
             return False
         self._thread = threading.get_ident()
@@ -260,7 +256,6 @@ class LocalJob(Job):
         return True
 
     def _write_parts(self, snapshots: JobSnapshots) -> None:
-        """Write the parts that are complete, and commit the snapshot if these were the last ones."""
         for core, writer in zip(self._cores, self._writers, strict=True):
             while core.memory.parts and writer is not None:
                 written = writer.write(core.memory.parts.popleft())
@@ -281,25 +276,21 @@ class LocalJob(Job):
 
     @property
     def _has_work(self) -> bool:
-        """Whether there is something to do now."""
         if not self._life.has_started or self._life.has_ended:
             return False
         return any(self._in_flight) or not all(core.is_idle for core in self._cores)
 
     @property
     def _is_expecting(self) -> bool:
-        """Whether another thread is going to activate an operator."""
         return self._life.has_started and any(core.agenda.expected for core in self._cores)
 
     @property
     def _is_at_rest(self) -> bool:
-        """Whether this dataflow has nothing to do, now or later, with what it has received."""
         with self._lock:
             busy = any(any(core.agenda.expected.values()) or not core.is_idle for core in self._cores)
             return not busy and all(core.agenda.left_s() is None for core in self._cores) and not any(self._in_flight)
 
     def _left_s(self) -> float | None:
-        """Return for how many seconds it has nothing to do; None if that depends on others."""
         left_s = [left for core in self._cores if (left := core.agenda.left_s()) is not None]
         return None if not self._life.has_started or not left_s else min(left_s)
 
@@ -310,13 +301,12 @@ class LocalJob(Job):
 
     @property
     def is_complete(self) -> bool:
-        """Whether every frontier is empty and nothing is in flight."""
+        """Whether every frontier is empty and no message is in flight."""
         with self._lock:
             return not any(self._in_flight) and self._has_processed_all
 
     @property
     def _has_processed_all(self) -> bool:
-        """Whether every frontier is empty, so that no later snapshot is needed."""
         return all(core.is_complete for core in self._cores)
 
     def _wait_for(

@@ -1,4 +1,4 @@
-"""The lines of the log that say how far a job has come."""
+"""The progress of a job, as lines of the log."""
 
 import logging
 import time
@@ -11,7 +11,7 @@ _EVERY_S = 60.0
 
 
 class LoggedProgress:
-    """Logs how far a job has come, if it has moved: often in its first minute, later once a minute.
+    """Logs the progress of a job if it has moved: often in its first minute, later once a minute.
 
     Args:
         job: the name of the job.
@@ -26,7 +26,7 @@ class LoggedProgress:
         self._told = ""
 
     def look(self) -> None:
-        """Log a line if it is time for one; to be called often, once the job has started."""
+        """Log a line if one is due; called often, once the job has started."""
         if _LOGGER.isEnabledFor(logging.INFO) and time.monotonic() >= self._next_s:
             before, self._told = self._told, self._describe()
             self._next_s = time.monotonic() + min(_EVERY_S, 1.0 + (time.monotonic() - self._since_s) / 4)

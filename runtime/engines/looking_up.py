@@ -1,4 +1,4 @@
-"""Look-ups: what a collection has for some keys at one epoch, asked of the workers that own them."""
+"""Look-ups of keys of a collection at one epoch, answered by the workers that own them."""
 
 import threading
 import time as clock
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LookedUp:
-    """The values that a collection has for some keys at one epoch.
+    """The values of some keys of a collection at one epoch.
 
     Attributes:
-        time: the epoch; None for the state that stays, once the collection has ended.
-        counts: for each key the count of each value that it has. None of the counts is 0.
+        time: the epoch; None for the final state, once the collection has ended.
+        counts: for each key the counts of its values, none of them 0.
     """
 
     time: int | None
@@ -32,19 +32,16 @@ class LookedUp:
 
     @property
     def values(self) -> list[Any]:
-        """The values of all keys, in no order; each as often as it is there."""
+        """The values of all keys, in no order, each as often as its count."""
         return [value for key in self.counts for value in self[key]]
 
     def __getitem__(self, key: Any) -> list[Any]:
-        """Return the values of a key that was looked up, in no order; each as often as it is there."""
+        """Return the values of one of the keys, in no order, each as often as its count."""
         return [value for value, count in self.counts[key].items() for _ in range(count)]
 
 
 class LookUps:
-    """The look-ups that the driver makes in one job: how often it has asked, and which epochs it has read.
-
-    Args:
-        job: the job.
+    """The look-ups of one job's driver: its numbered questions, and the epochs that it has read.
 
     Attributes:
         numbers: yields the numbers of questions.
@@ -57,7 +54,7 @@ class LookUps:
         self._read: dict[str, tuple[Feed, int]] = {}
 
     def look_up(self, name: str, key: Any, time: object, timeout_s: float | None) -> LookedUp:
-        """Return what a collection has for a key, or for a list of them; for errors see `Job.lookup`."""
+        """Return the values of a key, or of a list of them; for errors see `Job.lookup`."""
         job = self._job
         if time is not None and not (isinstance(time, int) and time >= 0):
             raise JobError(f"look-up {name!r} is as of an epoch, a whole number from 0 on, not as of {time!r}")
@@ -75,29 +72,27 @@ class LookUps:
         return LookUp(job, self, name, by_worker or {0: []}, time, timeout_s).run()
 
     def read_until(self, name: str, feed: Feed) -> int:
-        """Return the latest epoch as of which a collection was read by a feed; 0 if it was not."""
+        """Return the latest epoch of a collection that was read through a feed; 0 for none."""
         by, time = self._read.get(name, (feed, 0))
         return time if by is feed else 0
 
     def note_read(self, name: str, feed: Feed, time: int) -> None:
-        """Note as of which epoch a collection was read by a feed."""
+        """Note the epoch of a collection that was read through a feed."""
         with self._lock:
             self._read[name] = feed, max(time, self.read_until(name, feed))
 
 
 class _HasGoneBackError(Exception):
-    """The job goes back to a snapshot, so that its workers answer no more."""
+    """The job returns to a snapshot, so its workers no longer answer."""
 
 
 class LookUp:
-    """One look-up; see `tidewheel.runtime.messages.questions` for how several workers answer as of one time.
+    """One look-up; see `tidewheel.runtime.messages.questions` for how several workers answer for one time.
 
     Args:
-        job: the job.
-        all_of_job: its look-ups, of which this is one.
-        name: that of the look-ups of a collection.
-        keys: for each worker, which of the keys it owns.
-        time: as of which epoch; None for the newest that is complete.
+        all_of_job: the job's look-ups.
+        keys: the keys that each worker owns.
+        time: the epoch; None for the newest complete one.
         timeout_s: in seconds.
     """
 
@@ -121,7 +116,7 @@ class LookUp:
         self._gone: Feed | None = None
 
     def run(self) -> LookedUp:
-        """Ask, and ask again where the job goes back to a snapshot meanwhile. For errors see `Job.lookup`."""
+        """Ask, and ask again if the job returns to a snapshot; for errors see `Job.lookup`."""
         while True:
             self._wait_for(self._is_there)
             try:
@@ -140,7 +135,6 @@ class LookUp:
             return LookedUp(None if time == ENDED else time, counts)
 
     def _answers(self) -> dict[int, Answer]:
-        """Return the answer of each worker, all as of one time."""
         is_exact = self._time is not None
         least = self._all.read_until(self._name, self._feed) if self._time is None else self._time
         asked: list[tuple[int, Question]] = []
@@ -155,7 +149,6 @@ class LookUp:
                 self._feed.questions.withdraw(worker, question)
 
     def _ask(self, workers: Iterable[int], asked: list[tuple[int, Question]], **how: Any) -> dict[int, Answer]:
-        """Ask workers, note that in ``asked``, and return their answers."""
         operator = self._job.plan.lookups[self._name]
         numbers: dict[int, int] = {}
         for worker in workers:
@@ -190,7 +183,6 @@ class LookUp:
             )
 
     def _is_there(self) -> bool:
-        """Take the feed of the job, and tell whether its workers are there; each time it goes back it has others."""
         self._feed = self._job._feed
         return not self._job._life.goes_back and self._feed is not self._gone
 

@@ -1,4 +1,4 @@
-"""A job in a notebook: a live view by the job's telemetry or, without the library for that, a picture with figures."""
+"""A job in a notebook: a live view by its telemetry or, without the library for that, a picture."""
 
 import logging
 import threading
@@ -30,12 +30,12 @@ Figures: TypeAlias = Mapping[str, OperatorStatistics]
 
 
 def show_view(telemetry: Telemetry | None, job: str, chosen: tuple[str, str] = ("none", "")) -> bool:
-    """Show a live view of a job in the cell that runs now; return False if that cannot be.
+    """Show a live view of a job in the running cell; return False if that is impossible.
 
     Args:
-        telemetry: of its dataflow.
+        telemetry: the dataflow's telemetry.
         job: its name.
-        chosen: what is chosen in it, such as ``("probe", "done")``; then the view is brief.
+        chosen: what to show, such as ``("probe", "done")``, which makes the view brief.
     """
     view = None if telemetry is None else telemetry.view(job, chosen)
     if view is None:
@@ -45,14 +45,11 @@ def show_view(telemetry: Telemetry | None, job: str, chosen: tuple[str, str] = (
 
 
 class JobPicture:
-    """The picture of a job with what each operator has done so far.
+    """The picture of a job with each operator's figures.
 
     Args:
-        name: of the job.
-        outline: its dataflow.
-        look: a method of the job, which this object does not keep alive. It returns the state and the figures; without
-            figures, the last ones stay.
-        telemetry: of the dataflow, which makes live views.
+        look: a method of the job, weakly referenced, that returns the state and the figures; without figures, the last
+            ones stay.
     """
 
     def __init__(
@@ -70,7 +67,7 @@ class JobPicture:
         self._figures: Figures = {}
 
     def html(self) -> str:
-        """Return the state and the picture as HTML, as they are now."""
+        """Return the present state and picture as HTML."""
         look = self._look()
         self._state, figures = ("stopped", {}) if look is None else look()
         self._figures = figures or self._figures
@@ -83,7 +80,7 @@ class JobPicture:
         return replace(explanation, show_live=view)
 
     def show_live(self) -> None:
-        """Show the job in the cell that runs now until it has ended: as a view or, each second, as a picture."""
+        """Show the job in the running cell until it has ended: as a live view or, each second, as a picture."""
         drawn = self.html()
         if self._state in _FINAL:
             NotebookCell().show({"text/html": drawn})

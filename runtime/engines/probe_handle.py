@@ -1,4 +1,4 @@
-"""The driver's handle of a probe: it shows the progress of a dataflow."""
+"""The driver's handle of a probe."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -15,8 +15,8 @@ class ProbeHandle:
     """The driver's view of the frontier at one stream.
 
     Attributes:
-        name: of the probe.
-        job: the job of the probe.
+        name: the name of the probe.
+        job: its job.
     """
 
     def __init__(self, job: "Job", name: str) -> None:
@@ -26,7 +26,7 @@ class ProbeHandle:
 
     @property
     def frontier(self) -> Antichain:
-        """The lower bound on the times that can still occur; empty once the stream has ended."""
+        """The lower bound on times that can still occur; empty once the stream has ended."""
         self.job._life.check_alive()
         self.job._captures.note_wait()
         return self.job._feed.frontier(self.name, self._domain)
@@ -36,11 +36,11 @@ class ProbeHandle:
         return not self.frontier.less_than(self._checked(time))
 
     def has_completed(self, time: Time) -> bool:
-        """Tell whether ``time`` itself is complete."""
+        """Tell whether ``time`` is complete."""
         return not self.frontier.less_equal(self._checked(time))
 
     def wait_until(self, time: Time, timeout_s: float | None = None) -> None:
-        """Wait until every time before ``time`` is complete: inputs have passed it, and all its records are processed.
+        """Wait until every time before ``time`` is complete: passed by all inputs, with all records processed.
 
         Args:
             time: a time of the probed stream.
@@ -48,8 +48,8 @@ class ProbeHandle:
 
         Raises:
             TimeoutError: the time was not reached in ``timeout_s`` seconds.
-            JobError: the job failed, was stopped, or (on the local engine) has nothing left to do; or ``time`` is no
-                time of the stream.
+            JobError: the job failed, was stopped, or (on the local engine) has no work left; or ``time`` is no time of
+                the stream.
         """
         self._checked(time)
         self.job._wait_for(
@@ -57,9 +57,9 @@ class ProbeHandle:
         )
 
     def advances(self, timeout_s: float | None = None) -> Iterator[Antichain]:
-        """Yield the frontier as it is, and again whenever it has moved, until it is empty: the stream has ended.
+        """Yield the frontier now and after each move, until it is empty: the stream has ended.
 
-        It may pass over several times at once.
+        It may pass several times at once.
 
         Args:
             timeout_s: in seconds, for each move; None waits as long as the job lives.

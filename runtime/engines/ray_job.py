@@ -1,4 +1,4 @@
-"""The Ray engine: a dataflow on worker actors, its own or those of the job to which it is added."""
+"""The Ray engine: a dataflow on its own worker actors, or on those of another job."""
 
 import atexit
 import logging
@@ -50,10 +50,10 @@ class RayJob(Job):
 
     Args:
         plan, workers, config: as for `run`.
-        shared: the workers of another job, on which to run; None makes some.
+        shared: the workers of another job to run on; None makes new ones.
 
     Attributes:
-        pids: the numbers of the workers' processes, by worker.
+        pids: the process ids of the workers.
     """
 
     engine = "ray"
@@ -98,7 +98,6 @@ class RayJob(Job):
         self._take_snapshots()
 
     def _deploy_workers(self) -> None:
-        """Build the workers' shares of the operators, and connect the workers with each other and the driver."""
         self.pids, nodes = self._workers.pids, self._workers.nodes
         if self._snapshots is not None:
             nodes = [""] * self.workers  # sources read what is near, and another run may have its workers elsewhere
@@ -139,13 +138,11 @@ class RayJob(Job):
         self._workers.host(self)
 
     def _reading(self) -> tuple[str, float]:
-        """Return in words what the workers have to read, and for how many seconds they may do so."""
         size = 0 if self._snapshots is None else self._snapshots.for_workers.size
         reads = f"a snapshot of {size_text(size)}" if size else ""
         return reads, self.config.deploy_timeout_s + size / _LEAST_READ_PER_S
 
     def _have_read(self, saved: WorkerSnapshots) -> None:
-        """Have the workers read what they begin with; raise SnapshotDamaged if one finds a damaged file."""
         reads, limit_s = self._reading()
         arguments = [(self.name, self._packed, saved)] * self.workers
         for damaged in self._workers.call(self.name, "read", arguments, time.monotonic() + limit_s, reads=reads):
@@ -161,7 +158,7 @@ class RayJob(Job):
         super()._fail(error)
 
     def _go_back(self, snapshots: JobSnapshots, have_come_up: Callable[[], None]) -> None:
-        """Go on from the last snapshot with a new worker in place of each that has died; say when all are there.
+        """Return to the last snapshot with a new worker in place of each dead one.
 
         Raises:
             JobError: the workers did not come up.
@@ -188,7 +185,6 @@ class RayJob(Job):
         self._telemetry.tell()
 
     def _give_up_going_back(self) -> None:
-        """End the wait for workers that another one has left meanwhile, as it has died."""
         if self._life.goes_back and self._link is not None:
             self._link.give_up()
 
@@ -201,14 +197,13 @@ class RayJob(Job):
         return self._taker.take(timeout_s)
 
     def _listen(self, by: float) -> SocketPeers:
-        """Have the workers listen; return where they do."""
         keys = SocketKeys.make()
         shared = keys if set(self._workers.nodes) != {node_id()} else None
         addresses = self._workers.call(self.name, "listen", [(self.name, shared)] * self.workers, by)
         return SocketPeers(addresses, keys)
 
     def start(self) -> None:
-        """Let the workers run. Idempotent."""
+        """Let the workers run; idempotent."""
         self._life.check_alive()
         with self._lock:
             if self._life.has_started:
@@ -237,7 +232,7 @@ class RayJob(Job):
 
     @property
     def is_complete(self) -> bool:
-        """Whether every worker has seen every frontier empty, and no attachment makes the job go back any more."""
+        """Whether every worker has seen every frontier empty, and no attachment needs a return to a snapshot."""
         is_idle = self._link is not None and all(status.phase is Phase.COMPLETE for status in self._link.statuses)
         return is_idle and self._attachments.have_ended
 
@@ -298,7 +293,6 @@ class RayJob(Job):
 
 
 def _pack(plan: Plan) -> Any:
-    """Put the plan in the object store; raise GraphError naming the operator whose function cannot be pickled."""
     import ray
 
     CLASSES.pickle_anew()

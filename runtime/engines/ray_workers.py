@@ -1,4 +1,4 @@
-"""The workers of a job in Ray actors, and of all dataflows that run there: made, watched and ended by the driver."""
+"""The workers of a Ray job, and of dataflows added to it: created, watched and ended by the driver."""
 
 import logging
 import threading
@@ -28,22 +28,16 @@ _OTHERS_TIMEOUT_S = 1.0
 
 
 class RayWorkers:
-    """Actors, one for each worker, on the nodes that `Placement` chooses, and a thread that watches them.
+    """Actors, one for each worker, on nodes that `Placement` chooses, and a thread that watches them.
 
-    They belong to this process: they end when they are released, and when this process dies. Unless the configuration
-    says otherwise they reserve nothing, so a job always finds room beside what else runs on the cluster.
-
-    Args:
-        job: the name of the job that they are made for.
-        operators: how many operators its dataflow has.
-        count: how many.
-        config: where, and how long to wait for them.
+    They end when they are released, and when this process dies. By default they reserve nothing, so a job always finds
+    room on the cluster.
 
     Attributes:
         actors: their handles, by number.
         nodes: the ids of their nodes.
-        pids: the numbers of their processes, once they have come up.
-        is_ending: whether they are about to be released, so that there is no need to drop anything.
+        pids: their process ids, once they have come up.
+        is_ending: whether they are about to be released, so that nothing needs to be dropped.
 
     Raises:
         JobError: there is no place for them.
@@ -72,7 +66,6 @@ class RayWorkers:
         self.pids: list[int] = []
 
     def _made(self, worker: int) -> Any:
-        """Make the actor of a worker, on its node."""
         logs = LogSettings(logging.getLogger("tidewheel").getEffectiveLevel(), self._config.log_format)
         options = self._placement.actor_options(self._nodes[worker])
         return (
@@ -89,10 +82,10 @@ class RayWorkers:
         )
 
     def come_up(self) -> None:
-        """Wait until the workers' processes are there, and watch them from then on; raise JobError if they are not.
+        """Wait until the workers' processes run, and watch them from then on; raise JobError if they do not.
 
-        A process that takes the place of another on its node waits until that has ended. Ray calls an actor dead before
-        its process has ended, which could connect to a publisher as late as that, and publish.
+        A process that replaces another on its node waits until that has ended. Ray calls an actor dead before its
+        process has ended, which could still connect to a publisher and publish.
         """
         found: list[Process] = self.call(self._job, "process", [(before,) for before in self._replaced])
         self._processes, self.pids = [*found], [process.pid for process in found]
@@ -105,11 +98,11 @@ class RayWorkers:
         self._monitor.start()
 
     def come_up_again(self, job: str, *, stay: bool = False) -> None:
-        """Have the workers leave a dataflow, and replace those that cannot, as they have died or do not let go of it.
+        """Remove a dataflow from the workers, and replace those that have died or cannot remove it.
 
         Args:
             job: the name of its job.
-            stay: whether a worker has to be on the node where it was, if that is there.
+            stay: whether a worker must stay on its node, if that exists.
 
         Raises:
             JobError: there is no place for them, or they do not come up.
@@ -148,14 +141,14 @@ class RayWorkers:
     def call(
         self, job: str, method: str, arguments: Sequence[tuple[Any, ...]], by: float | None = None, *, reads: str = ""
     ) -> list[Any]:
-        """Call a method of every worker; return what they return, or raise the first failure at once.
+        """Call a method of every worker; return the results, or raise the first failure at once.
 
         Args:
-            job: for which job, for errors.
+            job: the job, for errors.
             method: its name.
-            arguments: those for each worker.
-            by: until when to wait, by the monotonic clock; if None, as long as the configuration says.
-            reads: what the workers have to read meanwhile, in words, for errors.
+            arguments: the arguments for each worker.
+            by: a monotonic deadline; None for the configured one.
+            reads: what the workers have to read meanwhile, for errors.
 
         Raises:
             JobError, GraphError: a worker has raised it, did not answer in time, or has died.
@@ -189,7 +182,7 @@ class RayWorkers:
         return list(ray.get(calls))
 
     def host(self, job: Job) -> None:
-        """Tell a dataflow, from now on, what goes wrong with the workers."""
+        """Report errors of the workers to a dataflow from now on."""
         with self._lock:
             if self._error is None:
                 self._hosted[job.name] = job
@@ -198,11 +191,11 @@ class RayWorkers:
 
     @property
     def are_in_contact(self) -> bool:
-        """Whether this process is still connected to the cluster on which they were made."""
+        """Whether this process is still connected to the workers' cluster."""
         return not left(self._joined)
 
     def drop(self, job: str) -> None:
-        """End a dataflow; do not wait long for an operator that does not return. Idempotent."""
+        """End a dataflow, without waiting long for an operator; idempotent."""
         import ray
 
         with self._lock:
@@ -230,7 +223,7 @@ class RayWorkers:
                 )
 
     def release(self) -> None:
-        """End the workers, whatever they are doing. Idempotent."""
+        """End the workers, whatever they are doing; idempotent."""
         import ray
 
         with self._lock:
@@ -244,7 +237,6 @@ class RayWorkers:
     # ------------------------------------------------------------------ watching, on a thread of its own
 
     def _watch_all(self, watch: WorkerWatch) -> None:
-        """Watch the workers until they are released; whatever goes wrong with one of them meanwhile fails all jobs."""
         try:
             self._watch_on(watch)
         except JobError as error:
@@ -254,7 +246,6 @@ class RayWorkers:
             self._fail_all(self._out_of_contact(error))
 
     def _watch_on(self, watch: WorkerWatch) -> None:
-        """Hear at once of a worker that has died, and look now and then for what else has, or hangs."""
         next_check = 0.0
         while not self._released and self._watch is watch:
             if membership() != self._joined:
@@ -269,7 +260,6 @@ class RayWorkers:
                     self._check_attachments(job)
 
     def _show_telemetry(self, watch: WorkerWatch, jobs: Sequence[Job]) -> None:
-        """Have those jobs publish their telemetry for other processes that these have asked for."""
         wanted, watch.wanted = watch.wanted, set()
         for job in jobs:
             if job.name in wanted:
@@ -287,7 +277,7 @@ class RayWorkers:
                 job._life.changed.notify_all()
 
     def fail(self, job: Job, error: Exception) -> None:
-        """Fail one job; fail all if the death of a worker is behind the error. From any thread."""
+        """Fail one job, or all if the death of a worker is the cause; thread-safe."""
         cause = error if isinstance(error, TidewheelError) else JobError(f"job {job.name!r} failed: {error!r}")
         try:
             death = self._watch.death_behind(cause)
@@ -313,7 +303,6 @@ class RayWorkers:
 
 
 def _has_left(call: Any) -> bool:
-    """Tell whether a worker has left a dataflow, without waiting."""
     import ray
 
     try:
@@ -323,7 +312,6 @@ def _has_left(call: Any) -> bool:
 
 
 def _failure_of(deployment: Any, worker: int) -> Exception | None:
-    """Return why a call of a worker that comes up has failed, None if it has not."""
     import ray
 
     try:

@@ -1,4 +1,4 @@
-"""The recovery of a job on Ray: when a worker has died, the job goes back to its last snapshot, with a new worker."""
+"""The recovery of a Ray job: after a worker's death it returns to its last snapshot with a new worker."""
 
 import logging
 import threading
@@ -23,13 +23,12 @@ _END_TIMEOUT_S = 30.0
 
 
 class Recovery:
-    """Replaces workers of one job that have died, and takes all workers back to the last snapshot.
+    """Replaces dead workers of a job, and returns all workers to the last snapshot.
 
-    It goes back as well where a feeder in another process has died, as a part of what that has sent may be missing. The
-    driver has the feeder's handles then. The same holds for a publisher, which Ray starts again.
+    The death of a feeder in another process causes the same, since some of its records may be missing; the driver then
+    has its handles.  So does the death of a publisher, which Ray starts again.
 
-    The first attempt begins at once, each further one after a pause that is twice as long as the one before. After ten
-    minutes without a failure they count from the beginning.
+    The first attempt begins at once, each later one after a doubled pause. Ten minutes without failure reset the count.
 
     Args:
         job: the job.
@@ -49,14 +48,14 @@ class Recovery:
 
     @property
     def may_begin(self) -> bool:
-        """Whether the job may go back at all."""
+        """Whether the job may return to a snapshot at all."""
         return self._snapshots.restarts > 0
 
     def takes_on(self, error: TidewheelError) -> bool:
         """Begin to recover from an error, on a thread; return False if the job has to fail.
 
-        It has to if an operator has failed, as it would fail again, or if there were as many attempts as there may be.
-        It has to as well while it has added dataflows, which keep no snapshots.
+        It has to fail if an operator has failed, after too many attempts, or while it has added dataflows, which have
+        no snapshots.
         """
         if not _is_death(error):
             return False
@@ -88,15 +87,14 @@ class Recovery:
             return True
 
     def _have_come_up(self) -> None:
-        """Note that all workers are there: what has gone wrong before does not matter any more."""
         with self._lock:
             self._meanwhile = None
 
     def bring_up(self, deploy: Callable[[], None]) -> None:
-        """Deploy the job on this thread. Where a worker dies meanwhile, the job goes back, as often as it may.
+        """Deploy the job on this thread; after a worker's death meanwhile, recover as often as allowed.
 
         Raises:
-            TidewheelError: the job could not be deployed, or has failed meanwhile.
+            TidewheelError: deployment failed, or the job has failed meanwhile.
         """
         self._is_under_way = True
         cause = self._outcome(deploy)
@@ -107,7 +105,7 @@ class Recovery:
         self._job._life.check_alive()
 
     def close(self) -> None:
-        """End a recovery that is under way, as the job ends. Idempotent."""
+        """End a recovery in progress, as the job ends; idempotent."""
         with self._lock:  # `takes_on` may be about to start the thread, which nobody can join before
             self._closed.set()
             thread = self._thread
@@ -120,7 +118,6 @@ class Recovery:
             self._job._fail_for_good(cause)
 
     def _go_back_again_and_again(self, error: TidewheelError) -> TidewheelError | None:
-        """Go back until the job goes on; return why it has to fail, None if it goes on or has ended."""
         cause: TidewheelError | None = error
         while cause is not None and not self._closed.is_set():
             if self._attempts >= self._snapshots.restarts or isinstance(cause, CannotGoBack):
@@ -154,7 +151,6 @@ class Recovery:
             raise JobError(f"job {self._job.name!r} could not go back to its last snapshot: {error!r}") from error
 
     def _outcome(self, attempt: Callable[[], None]) -> TidewheelError | None:
-        """Deploy the job once; return what has gone wrong, None if the job goes on."""
         failure: TidewheelError | None = None
         try:
             attempt()
@@ -167,7 +163,6 @@ class Recovery:
 
 
 def _is_death(error: TidewheelError) -> bool:
-    """Tell whether a process has died, and no operator has failed, as that would fail again."""
     is_death = isinstance(error, FeederGone | AttachmentGone)
     is_death = is_death or (isinstance(error, JobError) and error.worker is not None)
     return is_death and getattr(error, "operator", None) is None

@@ -28,23 +28,25 @@ def run(
 
     Args:
         flow: the dataflow; it may be run several times.
-        workers: how many workers share the records, at most 1,024; each runs every operator.
+        workers: the number of workers that share the records, at most 1,024; each runs every operator.
         engine: ``"ray"`` hosts each worker in a Ray actor. The cluster is the one that this process is connected to,
-            else the one that RAY_ADDRESS names, else that of ``ray start`` on this machine. Otherwise the job has a new
-            cluster, which ends with this process. The log says which cluster it is. ``"local"`` runs all workers in
-            this process, the same way every time, whenever the driver waits for something.
-        paused: deploy only, so that subscribers can connect before the first record; `Job.start` lets it run.
+            else that of RAY_ADDRESS, else that of ``ray start`` on this machine, else a new one that ends with this
+            process; the log names it. ``"local"`` runs all workers in this process, the same way every time, whenever
+            the driver waits.
+        paused: whether to deploy only, so that subscribers can connect before the first record; `Job.start` lets it
+            run.
         config: limits, deadlines and ways to communicate; by default those of the environment.
-        snapshots: where the job keeps snapshots of all that it has. It goes on from the last one, if there is one.
-        page: serve a live page of this process's jobs, with the extra ``gateway``; its address goes to standard error.
+        snapshots: where the job keeps snapshots; it continues from the last one, if any.
+        page: whether to serve a live page of this process's jobs, with the extra ``gateway``; its address goes to
+            standard error.
 
     Raises:
         GraphError: the dataflow is wrong: a feedback without connection, a cycle that does not advance time, an
             operator that cannot be pickled.
         ConfigError: a setting, here or in the environment, is wrong.
-        JobError: it could not be deployed, or no cluster answers at the address, which the message names.
-        SnapshotError: another job uses the folder of the snapshots, it cannot be read, or its last snapshot does not
-            fit the dataflow.
+        JobError: deployment failed, or no cluster answers at the address, which the message names.
+        SnapshotError: another job uses the folder of snapshots, it cannot be read, or its last snapshot does not fit
+            the dataflow.
         GatewayError: the libraries of the page are not installed.
     """
     description = description_of(flow, "run()")

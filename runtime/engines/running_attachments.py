@@ -1,4 +1,4 @@
-"""The attachments of one job while it runs, such as the publications of its topics."""
+"""The attachments of a running job, such as the publications of its topics."""
 
 import logging
 import threading
@@ -17,11 +17,8 @@ _FINISH_TIMEOUT_S = 10.0
 class RunningAttachments:
     """All attachments of a job, started and ended together.
 
-    Args:
-        job: the job's name.
-
     Attributes:
-        by_name: those that run.
+        by_name: the running ones.
     """
 
     def __init__(self, job: str) -> None:
@@ -35,9 +32,9 @@ class RunningAttachments:
             self.by_name[name] = attachment.start(host)
 
     def finish(self, reason: str | None, *, on_purpose: bool = False) -> None:
-        """End all: as complete if ``reason`` is None, otherwise as failed for that reason, or stopped ``on_purpose``.
+        """End all: as complete if ``reason`` is None, otherwise as failed, or stopped ``on_purpose``.
 
-        If another thread does that already, wait until it is done. Idempotent.
+        It waits for another thread that does so already; idempotent.
         """
         with self._finishing:
             for name, running in self.by_name.items():
@@ -48,7 +45,7 @@ class RunningAttachments:
                     _LOGGER.exception(said, self._job, name, extra=about(self._job))
 
     def go_back(self, nodes: Sequence[str]) -> None:
-        """Prepare all for workers, on these nodes, that go back to a snapshot; raise CannotGoBack if one cannot."""
+        """Prepare all for workers on these nodes that return to a snapshot; raise CannotGoBack if one cannot."""
         for name, running in self.by_name.items():
             try:
                 running.go_back(nodes)
@@ -59,7 +56,7 @@ class RunningAttachments:
 
     @property
     def pending(self) -> list[Any]:
-        """The calls of Ray whose answers `check` receives."""
+        """The Ray calls whose answers `check` receives."""
         return [call for running in self.by_name.values() for call in running.pending]
 
     @property
@@ -76,10 +73,10 @@ class RunningAttachments:
                 raise AttachmentGone(f"job {self._job!r} has lost {name!r}: {error}") from error
 
     def handles_for(self, worker: int) -> dict[str, Any]:
-        """Return the handles that a worker gets, by name."""
+        """Return the handles for a worker, by name."""
         return {name: running.handles[worker] for name, running in self.by_name.items()}
 
     def problems(self) -> list[str]:
-        """Say for each topic that is not published at present what prevents it."""
+        """Return, for each topic that is not being published, what prevents it."""
         found = {name: running.problem for name, running in self.by_name.items()}
         return [f"topic {name!r}: {problem}" for name, problem in found.items() if problem is not None]

@@ -1,4 +1,4 @@
-"""The jobs of a Ray cluster, as another process sees them. It finds their workers, which are actors with names."""
+"""The jobs of a Ray cluster, as another process finds them by the names of their actors."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ _EXPLAIN_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class RunningJob:
-    """One dataflow that runs on a cluster.
+    """One running dataflow on a cluster.
 
     Attributes:
         name: the name of its job.
-        host: the job whose workers it runs on, which is itself unless it was added to another one.
-        workers: how many there are.
+        host: the job whose workers it runs on; itself unless it was added to another.
+        workers: the number of workers.
         state: ``paused``, ``running``, ``complete`` or ``failed``; ``silent`` if worker 0 does not answer.
-        probes: how far each probe has come, in words.
+        probes: the progress of each probe, in words.
     """
 
     name: str
@@ -33,11 +33,7 @@ class RunningJob:
 
 
 def running_jobs() -> list[RunningJob]:
-    """Return the jobs that run on the cluster, by name; those of all Ray namespaces.
-
-    Raises:
-        JobError: there is no cluster.
-    """
+    """Return the running jobs of all Ray namespaces, by name; raise JobError without a cluster."""
     connect_to_running(JobError)
     import ray
 
@@ -57,10 +53,10 @@ def running_jobs() -> list[RunningJob]:
 
 
 def explain_job(job: str, name: str) -> str:
-    """Return what holds a probe, topic or capture of a running job back, in words.
+    """Return in words what holds back a probe, topic or capture of a running job.
 
     Args:
-        job: its name, or that of its dataflow if one job only runs it.
+        job: its name, or that of its dataflow if only one job runs it.
         name: the probe, topic or capture.
 
     Raises:
@@ -79,7 +75,7 @@ def explain_job(job: str, name: str) -> str:
 
 
 def find_job(jobs: Sequence[RunningJob], name: str) -> RunningJob:
-    """Return the job of a name, or the only one of a dataflow of that name; raise JobError if there is none."""
+    """Return the job of a name, or the only one of a dataflow of that name; raise JobError for none."""
     matching = [one for one in jobs if name == one.name] or [one for one in jobs if name == one.name.rpartition("-")[0]]
     if len(matching) != 1:
         names = ", ".join(one.name for one in matching or jobs) or "none"

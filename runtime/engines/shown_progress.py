@@ -1,4 +1,4 @@
-"""The progress of a job that is waited for: one line of a terminal or notebook, or lines of a log."""
+"""The displayed progress of a job: one line of a terminal or notebook, or lines of a log."""
 
 import logging
 import os
@@ -23,17 +23,17 @@ _SLOWEST_S = 60.0
 
 
 class Surface(Protocol):
-    """Where progress is shown."""
+    """A place for displayed progress."""
 
     def show(self, text: str) -> None:
         """Show a line in place of the one before."""
 
     def close(self) -> None:
-        """Leave no trace that is in the way."""
+        """Clean up."""
 
 
 class TerminalLine:
-    """The last line of a terminal, written anew in place; what the program prints meanwhile stands above it."""
+    """The last line of a terminal, rewritten in place below the program's output."""
 
     def __init__(self, terminal: TextIO) -> None:
         self._terminal = terminal
@@ -58,14 +58,14 @@ class TerminalLine:
         self._live.update(Group(line, Control(ControlType.CARRIAGE_RETURN)), refresh=True)
 
     def close(self) -> None:
-        """Erase the line, and write nothing more."""
+        """Erase the line, and write no more."""
         if self._live is not None:
             with suppress(OSError, ValueError):  # the terminal is gone, or closed
                 self._live.stop()
 
 
 class Lines:
-    """Lines one below the other, where there is no terminal: often in the first minute, later once a minute."""
+    """Lines one below the other, without a terminal: often in the first minute, later once a minute."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -73,7 +73,7 @@ class Lines:
         self._next_s = 0.0
 
     def show(self, text: str) -> None:
-        """Write a line if it is time for one."""
+        """Write a line if one is due."""
         now = time.monotonic()
         if now >= self._next_s:
             self._next_s = now + min(_SLOWEST_S, _EVERY_S + (now - self._since_s) / 4)
@@ -99,11 +99,10 @@ class NotebookLine:
 
 
 def surface_for(wanted: bool | None) -> Surface | None:
-    """Return where progress is shown in this process, None if it is not.
+    """Return the place for progress in this process, None for none.
 
     Args:
-        wanted: whether the program asks for it; None has it shown to a person only: in a notebook or a terminal, and
-            not in tests.
+        wanted: whether the program asks for it; None shows it to a person only, in a notebook or a terminal.
     """
     is_aside = "PYTEST_CURRENT_TEST" in os.environ or threading.current_thread() is not threading.main_thread()
     if wanted is False or (wanted is None and is_aside):
@@ -122,13 +121,13 @@ def _is_terminal(stream: TextIO | None) -> bool:
 
 
 class ShownProgress:
-    """Shows how far a job has come while it is waited for.
+    """Displays the progress of a job while a program waits for it.
 
     Args:
-        name: of the job.
-        stand: returns how far the job has come, given how far it had come before.
-        runs_elsewhere: whether the job runs without this thread. If so, a thread looks at it. If not, the one that
-            waits and runs the job has to call `look`.
+        name: the name of the job.
+        stand: returns the progress, given the previous one.
+        runs_elsewhere: whether the job runs without this thread. Then a thread displays it; otherwise the waiting
+            thread must call `look`.
     """
 
     def __init__(self, name: str, stand: Callable[[Standing | None], Standing], *, runs_elsewhere: bool) -> None:
@@ -143,10 +142,10 @@ class ShownProgress:
 
     @contextmanager
     def shown(self, wanted: bool | None) -> Iterator[None]:
-        """Show progress in the block; see `surface_for`. One block at a time does, of those of several threads.
+        """Display progress in the block, in one block of all threads at a time; see `surface_for`.
 
         Args:
-            wanted: whether the program asks for it; None shows it from the fifth second on, and only to a person.
+            wanted: whether the program asks for it; None starts after five seconds, and only for a person.
         """
         surface = surface_for(wanted)
         if surface is None or self._surface is not None:
@@ -168,10 +167,10 @@ class ShownProgress:
             surface.close()
 
     def look(self, until_s: float | None) -> float | None:
-        """Show how far the job has come, if it is time for that.
+        """Display the progress, if that is due.
 
         Args:
-            until_s: until when the caller wants to sleep at most, by the monotonic clock.
+            until_s: the caller's monotonic deadline for sleep.
 
         Returns:
             Until when it may sleep.

@@ -1,4 +1,4 @@
-"""The thread that takes the snapshots of a job on Ray, in its driver."""
+"""The thread in the driver of a Ray job that takes its snapshots."""
 
 import logging
 import threading
@@ -35,7 +35,7 @@ class SnapshotTaker:
         self._thread.start()
 
     def take(self, timeout_s: float) -> int:
-        """Take one, and return its number once it is committed; see `Job.snapshot`."""
+        """Take a snapshot; return its number once it is committed; see `Job.snapshot`."""
         with self._changed:
             self._is_asked = True
             number = self._snapshots.number + 1  # the next one begins in `_next`, which nobody enters now
@@ -51,14 +51,14 @@ class SnapshotTaker:
         return number
 
     def add(self, part: WrittenPart) -> None:
-        """Receive the report of a worker."""
+        """Receive a worker's report."""
         if self._snapshots.add(part):
             with self._changed:
                 self._is_complete = True
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """Take no more. Idempotent."""
+        """Take no more snapshots; idempotent."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
@@ -100,7 +100,6 @@ class SnapshotTaker:
             self._feed.begin_snapshot(number)
 
     def _next(self) -> int | None:
-        """Begin a snapshot if one is due or asked for; return its number. Nobody can ask for one in between."""
         with self._changed:
             snapshots = self._snapshots
             if snapshots.is_under_way or not self._job._life.has_started:

@@ -1,4 +1,4 @@
-"""The watch of a job's workers on Ray, which notices that one has died or hangs."""
+"""The watch of a Ray job's workers, which notices that one has died or hangs."""
 
 import time
 from collections.abc import Sequence
@@ -14,17 +14,17 @@ _LONGEST_LOOK_S = 2.5
 
 
 class WorkerWatch:
-    """Keeps one pending call to each worker: it returns soon, and raises when the worker dies.
+    """Keeps one pending call to each worker, which returns soon, and raises when the worker dies.
 
     Args:
-        job: the name of the job that the workers belong to.
+        job: the name of the workers' job.
         actors: the workers' handles, by number.
         processes: how to name the process of each.
-        hang_timeout_s: for how long a worker may not answer, in seconds. Time in which this process stood still itself,
-            such as that of a machine that sleeps, does not count.
+        hang_timeout_s: how long a worker may not answer, in seconds, apart from time in which this process stood still
+            itself.
 
     Attributes:
-        wanted: the jobs for whose telemetry other processes have asked.
+        wanted: the jobs whose telemetry other processes have asked for.
     """
 
     def __init__(self, job: str, actors: Sequence[Any], processes: Sequence[str], hang_timeout_s: float) -> None:
@@ -48,7 +48,7 @@ class WorkerWatch:
         self._unanswered_s[worker] = 0.0
 
     def wait(self, timeout_s: float, others: Sequence[Any] = ()) -> bool:
-        """Wait for signs of life, ``timeout_s`` seconds at most; return whether one of the ``others`` has an answer.
+        """Wait up to ``timeout_s`` seconds for signs of life; return whether one of ``others`` has an answer.
 
         Raises:
             JobError: a worker died.
@@ -69,7 +69,7 @@ class WorkerWatch:
         return is_other
 
     def check(self) -> None:
-        """Raise JobError if the process of a worker has not answered for too long; to be called often."""
+        """Raise JobError if a worker has not answered for too long; called often."""
         before, self._checked_at = self._checked_at, time.monotonic()
         for worker in range(len(self._actors)):
             since = max(before, self._asked_at[worker])
@@ -85,10 +85,9 @@ class WorkerWatch:
                 )
 
     def death_behind(self, error: TidewheelError) -> JobError | None:
-        """Return the death of the worker that is behind an error, None if all that may be behind it live.
+        """Return the death of a worker that caused an error; None if all suspects live.
 
-        A peer that has lost its connection to a worker may tell so before Ray tells that the worker has died; so may a
-        publisher that was on the same node.
+        A peer or a publisher on the same node may report a lost connection before Ray reports the death.
         """
         import ray
 

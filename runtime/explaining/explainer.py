@@ -29,9 +29,9 @@ _HELD_UNTIL_MARKED = "their key is used again, and waits until the marker of wha
 
 @dataclass(frozen=True, slots=True)
 class _Account:
-    """What is said of a pointstamp: who it is, what can be done, and the inputs for which its operator may wait.
+    """The description of a pointstamp: who holds it, the advice, and the inputs that its operator may wait for.
 
-    It is ``told_last``, after what holds those inputs back, if it may well be right to wait.
+    It is ``told_last``, after the causes at those inputs, if waiting may be right.
     """
 
     what: str
@@ -42,19 +42,18 @@ class _Account:
 
 
 def explicable(plan: Plan) -> dict[str, Location]:
-    """Return the places that can be explained, by name; probes go before topics, captures and look-ups."""
+    """Return the places that can be explained, by name: probes first, then topics, captures and look-ups."""
     ends = {**plan.lookups, **plan.captures, **plan.topics}
     return {**{name: Target(operator, 0) for name, operator in ends.items()}, **plan.probes}
 
 
 class Explainer:
-    """Finds what holds frontiers of one job back.
+    """Finds the causes that hold back the frontiers of one job.
 
     Args:
-        view: the job at one moment.
-        feed: the driver's end of its inputs; None in a process that does not know what the driver has sent.
-        notes: what else may keep the job from going on.
-        next_snapshot: the snapshot that comes next, in words; empty where this is not known.
+        feed: the driver's end of its inputs; None in another process.
+        notes: further possible causes.
+        next_snapshot: the next snapshot in words; empty if unknown.
     """
 
     def __init__(self, view: JobView, feed: Feed | None, notes: tuple[str, ...] = (), next_snapshot: str = "") -> None:
@@ -68,9 +67,9 @@ class Explainer:
         self._input_names = {operator: name for name, operator in view.plan.inputs.items()}
 
     def explain(self, name: str) -> Explanation:
-        """Return what holds the frontier back at a probe, topic or capture.
+        """Return what holds back the frontier at a probe, topic or capture.
 
-        Complexity: the size of the graph before the location, and of what is returned.
+        Complexity: the size of the graph before the location, and of the result.
         """
         end = self._ends[name]
         found = list(self._view.holding(end))
@@ -90,7 +89,6 @@ class Explainer:
     def _describe_cause(
         self, cause: Reach, listed: set[tuple[int, Time]], walked: set[tuple[int, Time]]
     ) -> list[Holder]:
-        """Describe who waits for no other, and what holds back the inputs for which an operator may wait meanwhile."""
         holders: list[Holder] = []
         told_last = self._account(cause).told_last
         waiting: deque[tuple[Reach, str]] = deque([(cause, "")])
@@ -108,7 +106,7 @@ class Explainer:
     # ------------------------------------------------------------------ a job with nothing left to do
 
     def stuck(self, probe: str | None) -> str:
-        """Say why nothing is left to do: what holds ``probe`` back or, if it is None, keeps the job from ending."""
+        """Return why no work is left: what holds back ``probe`` or, if it is None, the end of the job."""
         assert self._feed is not None, "only a driver asks"
         is_fed = bool(self._feed.inputs.left_open)
         if probe is not None:
@@ -137,7 +135,6 @@ class Explainer:
         return any(holder.advice and holder.operator not in inputs for holder in explanation.holders)
 
     def _held(self) -> str:
-        """Name the tokens and messages that are left, for a job without probe or topic to explain."""
         texts = []
         for (location, time), count in islice(self._view.live.items(), _MOST_REASONS):
             where = self._plan.describe(self._compiled.locations[location])
@@ -164,7 +161,6 @@ class Explainer:
         )
 
     def _account(self, reach: Reach, *, waits: bool = False) -> _Account:
-        """Say who a pointstamp is and, unless it ``waits`` for another, what can be done."""
         at = self._compiled.locations[reach.location]
         if isinstance(at, Target):
             said = self._of_messages(at, reach)
@@ -222,30 +218,25 @@ class Explainer:
         return self._of_idle(at, reach, held, workers)
 
     def _is_expecting(self, number: int, workers: tuple[int, ...]) -> bool:
-        """Tell whether an operator waits, on all of ``workers``, for a thread to activate it."""
         expecting = {report.worker for report in self._view.reports if number in report.expected}
         return bool(workers) and expecting.issuperset(workers)
 
     def _waits_for(self, number: int, workers: tuple[int, ...]) -> str:
-        """Return the event for which an operator of the library keeps tokens on some workers; empty if for none."""
         said = [report.waits_for.get(number, "") for report in self._view.reports if report.worker in workers]
         return next(filter(None, said), "")
 
     def _by_design(self, operator: str, waits_for: str, held: str, workers: tuple[int, ...]) -> _Account:
-        """Say what an operator of the library waits for."""
         if waits_for != NEXT_SNAPSHOT:
             return _Account(f"{held}, and waits for {waits_for}", f"{operator!r} goes on once that has come", workers)
         advice = f"{operator!r} goes on once that snapshot is durable; job.snapshot() takes one now"
         return _Account(f"{held}, and waits for {self._next_snapshot or waits_for}", advice, workers)
 
     def _when_it_runs(self, number: int, operator: str, workers: tuple[int, ...]) -> str:
-        """Say what an operator that will be scheduled again waits for."""
         if self._is_expecting(number, workers):
             return f"{operator!r} expects a thread to call context.activate()"
         return f"{operator!r} is about to run"
 
     def _of_idle(self, at: Source, reach: Reach, held: str, workers: tuple[int, ...]) -> _Account:
-        """Say what can be done about the token of an operator that runs again only for something new."""
         plan, operator = self._plan.operators[at.operator], self._plan.name_at(at)
         on_purpose = self._is_awaited(reach, workers)
         remedy = "discard() it once it is not needed"
@@ -283,30 +274,25 @@ class Explainer:
         return _Account(held, advice, workers, ports)
 
     def _is_awaited(self, reach: Reach, workers: tuple[int, ...]) -> bool:
-        """Tell whether it is notificators that keep all tokens of a pointstamp on some workers."""
         stamp = (reach.location, reach.time)
         held, awaited = self._view.tokens[stamp], self._view.awaited.get(stamp, {})
         return all(awaited.get(worker, 0) >= held[worker] for worker in workers)
 
     def _will_run(self, operator: int, plan: OperatorPlan, worker: int, stamp: tuple[int, Time]) -> bool:
-        """Tell whether an operator will be scheduled on a worker for what is there already, which may end a token."""
         if (*stamp, worker) in self._view.kept:
             return False
         ports = [Target(operator, port) for port in range(len(plan.shape.inputs) if plan.notify else 0)]
         return self._runs_next(operator, (worker,)) or any(not self._view.has_heard(worker, port) for port in ports)
 
     def _runs_next(self, operator: int, workers: tuple[int, ...]) -> bool:
-        """Tell whether an operator will be scheduled on all of ``workers``, though nothing new arrives."""
         running = {report.worker for report in self._view.reports if operator in report.scheduled}
         return bool(workers) and running.issuperset(workers)
 
     def _open_ports(self, operator: int, plan: OperatorPlan) -> tuple[Target, ...]:
-        """Return the inputs at which something can still come."""
         ports = (Target(operator, port) for port in range(len(plan.shape.inputs)))
         return tuple(port for port in ports if len(self._view.frontier(port)))
 
     def _has_passed(self, port: Target, at: Location, time: Time) -> bool:
-        """Tell whether an input has passed a time of its operator's that none of its messages can bring about."""
         nestings = self._compiled.graph.nesting
         if nestings(port) == nestings(at):
             return not self._view.frontier(port).less_equal(time)
@@ -314,7 +300,6 @@ class Explainer:
         return isinstance(at, Source) and (port.port, at.port) in shape.summaries
 
     def _something_new(self, ports: tuple[Target, ...], plan: OperatorPlan) -> str:
-        """Say what would have an operator scheduled again."""
         if not plan.notify:
             return " or ".join(f"a message comes to its input {port.port}" for port in ports)
         return " or ".join(

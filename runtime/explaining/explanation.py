@@ -1,4 +1,4 @@
-"""The reason why a frontier is where it is: the tokens and messages that hold it back."""
+"""Explanations of a frontier: the tokens and messages that hold it back."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,18 +15,18 @@ _ADVICE = "   -> "
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Tokens or messages that hold a frontier back, by one of the paths by which they do.
+    """Tokens or messages that hold back a frontier, by one of their paths.
 
     Attributes:
-        what: who they are, in words: ``operator 'sort' holds 2 tokens for time 3 on worker 1``.
-        operator: the operator that holds the tokens, or that the messages are for.
+        what: a description: ``operator 'sort' holds 2 tokens for time 3 on worker 1``.
+        operator: the operator that holds the tokens, or that will receive the messages.
         time: their time.
-        workers: the workers on which they are; empty for messages that are on their way.
-        path: the path summary by which they reach the frontier, and by ``route`` the operators on the way.
+        workers: their workers; empty for messages in flight.
+        path: the path summary to the frontier; ``route`` names the operators on the way.
         arrives: the time at which they can arrive there.
-        advice: what can be done, in words; empty if they only wait for holders listed before.
-        port: empty if it is the probe or topic that they reach. Otherwise they hold back only this input, such as
-            ``input 1 of 'sort'``, of an operator that is listed too and would run again if they did not.
+        advice: what you can do; empty if they only wait for earlier holders.
+        port: empty if they reach the probe or topic. Otherwise the input, such as ``input 1 of 'sort'``, that they hold
+            back, of a listed operator that would run again without them.
     """
 
     what: str
@@ -50,16 +50,16 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What holds the frontier at a probe or topic back; print it to read it.
+    """What holds back the frontier at a probe or topic; print it to read it.
 
     Attributes:
         name: the probe or topic.
         frontier: the earliest times that can still arrive there; empty once it has ended.
-        holders: what holds it back; those that wait for others come after them. Next to an operator that may do right
-            to wait for its input is what holds that input back.
-        busy: workers that did not answer because an operator of theirs was running.
-        notes: what else may matter.
-        show_live: shows in a notebook what holds the frontier back from now on; returns False if that cannot be.
+        holders: the causes; those that wait for others come after them. A cause at the input of an operator that may be
+            right to wait follows that operator.
+        busy: workers that did not answer because an operator was running.
+        notes: further hints.
+        show_live: shows the holders live in a notebook; returns False if that is impossible.
     """
 
     name: str
@@ -83,12 +83,10 @@ class Explanation:
     __repr__ = __str__
 
     def _ipython_display_(self) -> None:
-        """Show a live view in a notebook; elsewhere, and without the library for that, have the text shown."""
         if not is_notebook() or self.show_live is None or not self.show_live():
             raise NotImplementedError("it is shown as HTML or text")
 
     def _repr_html_(self) -> str:
-        """Return the text with all advice in bold, for a notebook that ends a cell with it."""
         lines = str(self).splitlines()
         shown = [f"<b>{escape(line)}</b>" if line.startswith(_ADVICE) else escape(line) for line in lines]
         return "<pre>" + "\n".join(shown) + "</pre>"

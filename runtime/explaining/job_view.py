@@ -1,7 +1,7 @@
-"""The state of a running job, put together from the reports of its workers.
+"""The state of a running job, combined from its workers' reports.
 
-The view of a single worker is not enough: it lacks the changes that other workers hold back. The sum of the knowledge
-of one worker and of all changes that the others have not sent, or that are on their way, is complete.
+One worker's view lacks the changes that other workers hold back; with all unsent changes and those in flight it is
+complete.
 """
 
 from collections import Counter
@@ -28,7 +28,7 @@ from tidewheel.runtime.messages.worker_report import BusyWorker, OpenSubstreams,
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """A pointstamp that is there, and one way by which it can arrive somewhere.
+    """A present pointstamp, and one way by which it can arrive at a location.
 
     Attributes:
         location, time: the pointstamp.
@@ -56,18 +56,15 @@ class JobView:
     """The pointstamps of a whole job at one moment, and the frontier at every location.
 
     Args:
-        plan: the dataflow.
-        compiled: its compiled graph.
-        answers: what each worker said; one that was busy in an operator is known by what the others heard of it.
+        answers: the workers' reports; a busy worker is known by what the others have received from it.
 
     Attributes:
-        live: how many tokens and messages there are, by (location number, time).
-        tokens: for each pointstamp of a token, how many each worker holds.
-        awaited: for each of these, how many each worker's notificators hold.
-        queued: for each pointstamp of a message, how many wait on each worker.
-        busy: the workers that did not answer.
-        kept: tokens that operators kept in a call that could have ended them, by location, time and worker. It takes
-            several looks to know them.
+        live: the number of tokens and messages, by (location number, time).
+        tokens: for each pointstamp, the tokens of each worker.
+        awaited: those held by notificators.
+        queued: for each pointstamp, the waiting messages of each worker.
+        kept: tokens that operators kept in a call that could have ended them, by location, time and worker; known after
+            several reports.
     """
 
     def __init__(self, plan: Plan, compiled: CompiledGraph, answers: Sequence[WorkerReport | BusyWorker]) -> None:
@@ -87,12 +84,12 @@ class JobView:
         self._views: dict[int, Tracker] = {}
 
     def substreams_of(self, operator: int) -> list[OpenSubstreams]:
-        """Return what workers say of the substreams that an operator declares."""
+        """Return the workers' reports on the substreams that an operator declares."""
         names = [name for name, declared in self.plan.declarations.items() if declared.operator == operator]
         return [one for report in self.reports for one in report.open_substreams if one.name in names]
 
     def open_substreams(self) -> list[str]:
-        """Say which substreams have not ended, for people."""
+        """Describe the open substreams in words."""
         notes = []
         for name in dict.fromkeys(one.name for report in self.reports for one in report.open_substreams):
             found = [one for report in self.reports for one in report.open_substreams if one.name == name]
@@ -111,7 +108,6 @@ class JobView:
         return notes
 
     def _live(self) -> dict[tuple[int, Time], int]:
-        """Add to what one worker knows what the others have done that it has not heard of."""
         if not self.reports:
             return {}
         first, *others = self.reports
@@ -125,24 +121,21 @@ class JobView:
         return live
 
     def is_source(self, location: int) -> bool:
-        """Tell whether a location is an output, where tokens live."""
+        """Tell whether a location is an output, the place of tokens."""
         return isinstance(self.compiled.locations[location], Source)
 
     def frontier(self, location: Location) -> Antichain:
-        """Return the earliest times that can still occur at a location."""
+        """Tell whether a worker knows the frontier at an input; if not, it will schedule the operator."""
         return self._everywhere.frontier(location)
 
     def has_heard(self, worker: int, port: Target) -> bool:
-        """Tell whether a worker that answered knows the frontier at an input of an operator that notifies.
-
-        If not, it schedules the operator when it hears of it.
-        """
+        """Tell whether a worker knows the frontier at an input; if not, it will schedule the operator."""
         return self.heard(worker, port) == self.frontier(port)
 
     def heard(self, worker: int, port: Target) -> Antichain:
-        """Return the frontier at an input of an operator that notifies, as a worker that answered knows it.
+        """Return the frontier at an input as a worker that answered knows it.
 
-        What the worker has not told is left out, which makes no difference at rest: it could move no frontier.
+        Its unsent changes are left out; at rest they could move no frontier.
         """
         view = self._views.get(worker)
         if view is None:
@@ -178,10 +171,6 @@ class JobView:
             yield Reach(trail[place].location, time, trail[place].path, routes[place], arrives)
 
     def _ways_to(self, end: int) -> list[_Way]:
-        """Return the ways to ``end`` from everywhere, those of fewer steps first, each after the rest of it.
-
-        A way is left out if one of no more steps has a summary at or below its own.
-        """
         trail = [_Way(end, PathSummary.identity(self.compiled.graph.nesting(self.compiled.locations[end])), -1)]
         known: dict[int, list[PathSummary]] = {end: [trail[0].path]}
         for place, way in enumerate(trail):  # which grows meanwhile
@@ -194,10 +183,10 @@ class JobView:
         return trail
 
     def is_first(self, location: int, time: Time) -> bool:
-        """Tell whether no other pointstamp can bring this one about.
+        """Tell whether no other pointstamp can cause this one.
 
-        None can if what is before it in the graph leads here only later; and since cycles advance times, this one
-        itself does not count there.
+        None can if earlier locations lead here only later; since cycles advance times, this one does not count there
+        itself.
         """
         less_equal = self.compiled.domains[location].less_equal
         here = self.frontier(self.compiled.locations[location])
@@ -206,10 +195,10 @@ class JobView:
         return not any(less_equal(arrives, time) for _, _, _, arrives in self._arriving(location))
 
     def first_holding(self, end: Target, seen: set[tuple[int, Time]]) -> Iterator[Reach]:
-        """Yield pointstamps that no other brings about and that hold the frontier at an input back, one way each.
+        """Yield the first causes that hold back the frontier at an input, one way each.
 
-        Walks back from time to time, not by summaries: all calls with the same ``seen``, together, pass each location
-        at each element of its frontier once.
+        It walks back from time to time; calls with the same ``seen`` pass each location at each element of its frontier
+        once.
         """
         number = self.compiled.index[end]
         unchanged = PathSummary.identity(self.compiled.graph.nesting(end))
@@ -230,7 +219,7 @@ class JobView:
                     yield Reach(location, time, way.path, self._route(trail, place, {}), target)
 
     def is_alone_before(self, location: int, time: Time, ports: Iterable[Target]) -> bool:
-        """Tell whether nothing is left from which some inputs can be reached but one pointstamp behind them, in a loop.
+        """Tell whether one pointstamp behind some inputs, in a loop, is all that can reach them.
 
         Complexity: the size of the graph before the inputs and the pointstamps, if it is in a loop.
         """
@@ -245,7 +234,6 @@ class JobView:
         return all(stamp == (location, time) for stamp in self.live if stamp[0] in known)
 
     def _arriving(self, location: int) -> Iterator[tuple[int, PathSummary, Time, Time]]:
-        """Yield what leads to a location in one step: from where, how, from which time, and to which."""
         for start, step in self.compiled.incoming[location]:
             for time in self.frontier(self.compiled.locations[start]):
                 arrives = step.results_in(time)
@@ -254,13 +242,11 @@ class JobView:
 
     @cached_property
     def _in_loops(self) -> frozenset[int]:
-        """The locations that lie on a cycle of the graph."""
         component = strong_components(range(len(self.compiled.locations)), self.compiled.successors)
         size = Counter(component.values())
         return frozenset(number for number, of in component.items() if size[of] > 1)
 
     def _route(self, trail: list[_Way], place: int, known: dict[int, tuple[str, ...]]) -> tuple[str, ...]:
-        """Return the operators on a way, stage by stage; ``known`` has the rest of each way that was asked for."""
         passed: list[tuple[str, ...]] = []
         start = place
         while place >= 0 and place not in known:
@@ -274,7 +260,6 @@ class JobView:
         )
 
     def _passed(self, way: _Way) -> tuple[str, ...]:
-        """Return the operators that a way enters at its first location."""
         at = self.compiled.locations[way.location]
         if isinstance(at, Source):
             return ()
@@ -284,7 +269,7 @@ class JobView:
     # ------------------------------------------------------------------ what was done
 
     def statistics(self) -> JobStatistics:
-        """Return what the workers have done, with the frontier of each operator."""
+        """Return the workers' statistics, with the frontier of each operator."""
         frontiers: dict[str, tuple[Time, ...]] = {}
         for number, operator in enumerate(self.plan.operators):
             frontier = self.operator_frontier(number, operator)
@@ -314,7 +299,7 @@ class JobView:
 
 
 def by_worker(counts: Mapping[int, Mapping[tuple[int, Time], int]]) -> dict[tuple[int, Time], dict[int, int]]:
-    """Return counts that are known by worker by pointstamp: for each, how many each worker has."""
+    """Return counts by pointstamp, then by worker."""
     found: dict[tuple[int, Time], dict[int, int]] = {}
     for worker, counted in counts.items():
         for pointstamp, count in counted.items():

@@ -1,4 +1,4 @@
-"""The progress of a job as one line for people. It has no I/O."""
+"""The progress of a job as one line of text; no I/O."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ _BAR = 20
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How far a job has come at one moment.
+    """The progress of a job at one moment.
 
     Attributes:
         at_s: the moment, by the monotonic clock.
-        records: how many records its inputs and sources have sent.
-        frontiers: of each probe, topic and capture, by name.
-        newest: the newest epoch that is known to come: that of the inputs; None if sources send epochs, too.
-        waits_for: what holds back the place that is furthest behind, in words; empty unless nothing has moved.
+        records: the number of records that its inputs and sources have sent.
+        frontiers: the frontier of each probe, topic and capture, by name.
+        newest: the newest epoch of the inputs; None if sources send epochs, too.
+        waits_for: what holds back the slowest place, in words; empty if anything has moved.
     """
 
     at_s: float
@@ -33,13 +33,13 @@ class Standing:
 
     @property
     def epoch(self) -> int | None:
-        """The earliest epoch that is not complete everywhere; None if all are, or times are no whole numbers."""
+        """The earliest incomplete epoch; None if there is none, or times are not whole numbers."""
         epochs = [epoch_of(repr(time)) for frontier in (self.frontiers or {}).values() for time in frontier]
         return min((epoch for epoch in epochs if epoch is not None), default=None)
 
 
 def standing_of(view: JobView, feed: Feed, explainer: Explainer, before: Standing | None, at_s: float) -> Standing:
-    """Return how far a job has come.
+    """Return the progress of a job; ``explainer`` is asked only if nothing has moved since ``before``.
 
     Args:
         view: the job now.
@@ -66,21 +66,19 @@ def standing_of(view: JobView, feed: Feed, explainer: Explainer, before: Standin
 
 
 def _newest(feed: Feed) -> int | None:
-    """Return the newest epoch that inputs of this process have reached."""
     positions = [position for fed in feed.inputs.values() for position in fed.positions.values()]
     epochs = [epoch_of(repr(position.time)) for position in positions]
     return max((epoch for epoch in epochs if epoch is not None), default=None)
 
 
 def _cause(explanation: Explanation) -> str:
-    """Return the first cause of an explanation."""
     if explanation.busy:
         return busy_text(explanation.busy[0])
     return explanation.holders[0].what if explanation.holders else ""
 
 
 def line_of(name: str, first: Standing, before: Standing | None, now: Standing) -> str:
-    """Return one line: a bar where the end is known, the epoch, records and their rate, and what is waited for.
+    """Return one line: a bar if the end is known, the epoch, records and their rate, and the awaited cause.
 
     Args:
         name: of the job.

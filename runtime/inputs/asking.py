@@ -1,4 +1,4 @@
-"""The questions of a process that feeds a dataflow to its workers, and their answers as they come."""
+"""The questions of a feeding process to its workers, and their answers."""
 
 from collections.abc import Collection, Sequence
 from contextlib import suppress
@@ -16,7 +16,7 @@ _REPORT_TIMEOUT_S = 2.0
 def ask_workers(
     actors: Sequence[Any], job: str, within_s: float = _REPORT_TIMEOUT_S
 ) -> list[WorkerReport | BusyWorker]:
-    """Return the report of each worker of a job, within two times so many seconds."""
+    """Return the report of each worker of a job, within twice ``within_s`` seconds."""
     import ray
 
     calls = [actor.report.remote(job, within_s) for actor in actors]
@@ -45,11 +45,11 @@ class Carrier(Protocol):
         """Return the next envelope for a worker."""
 
     def receive_answers(self) -> None:
-        """Have `Asking.hear` called with the answers that have come, where no thread does that."""
+        """Pass the answers that have come to `Asking.hear`, if no thread does."""
 
 
 class Asking:
-    """The questions that one process has asked the workers, and their answers as they come.
+    """The questions of one process to the workers, and the answers so far.
 
     Args:
         carrier: carries the questions.
@@ -64,7 +64,7 @@ class Asking:
 
         Raises:
             JobError: the job has failed or was stopped.
-            JobRolledBack: the job goes back to a snapshot.
+            JobRolledBack: the job returns to a snapshot.
             TypeError, AttributeError, PicklingError: a key cannot be pickled.
         """
         with self._carrier.lock:
@@ -73,7 +73,7 @@ class Asking:
             self._carrier.send(worker, self._carrier.envelope(worker, question=question))
 
     def withdraw(self, worker: int, question: Question) -> None:
-        """Expect no answer any more. Have the worker forget the question, too, if it may still know of it."""
+        """Expect no answer any more, and let the worker forget a question that it may still have."""
         with self._carrier.lock, suppress(TidewheelError):
             if not self._answers.pop(question.number, None) or question.stays:
                 self._carrier.check_alive()
@@ -81,10 +81,10 @@ class Asking:
                 self._carrier.send(worker, self._carrier.envelope(worker, question=forgotten))
 
     def hear(self, answer: Answer) -> None:
-        """Receive an answer; one that nobody waits for any more changes nothing."""
+        """Receive an answer; an unexpected one is ignored."""
         self._answers.get(answer.number, []).append(answer)
 
     def answers(self, numbers: Collection[int]) -> list[Answer]:
-        """Return the answers to some questions that have come."""
+        """Return the answers so far to some questions."""
         self._carrier.receive_answers()
         return [answer for number in numbers for answer in self._answers.get(number, ())]

@@ -1,4 +1,4 @@
-"""The handles of a job's inputs that its driver has, and their return to a snapshot."""
+"""The driver's handles of a job's inputs, and their return to a snapshot."""
 
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
@@ -15,13 +15,10 @@ Positions: TypeAlias = Mapping[int, InputPosition]
 
 
 class DriverHandles:
-    """The first handle of each input of a job, and what becomes of all handles when the job goes back to a snapshot.
+    """The first handle of each input of a job, and the return of all handles to a snapshot.
 
     Args:
         job: the name of the job.
-
-    Attributes:
-        by_input: the first handle of each input.
     """
 
     def __init__(self, job: str) -> None:
@@ -29,7 +26,7 @@ class DriverHandles:
         self.by_input: dict[str, InputHandle] = {}
 
     def open(self, fed: FedInput, saved: Positions | None) -> None:
-        """Open the handles of an input that a snapshot has, or the first one; a snapshot may not know the input."""
+        """Open the handles that a snapshot has of an input, or the first one if it has none."""
         name = fed.name
         if saved is None:
             self.by_input[name] = InputHandle(fed, fed.domain.minimum())
@@ -46,7 +43,7 @@ class DriverHandles:
                 self.by_input[name] = made
 
     def go_back(self, feed: Feed, saved: Mapping[str, Positions]) -> None:
-        """Have all handles go on from where a snapshot has them, by the feed that is there now.
+        """Return all handles to a snapshot, with the present feed.
 
         An input that the snapshot does not know begins anew.
         """
@@ -56,9 +53,9 @@ class DriverHandles:
             self._rewind(fed, self.by_input[name], saved.get(name, beginning))
 
     def _rewind(self, fed: FedInput, first: InputHandle, saved: Positions) -> None:
-        """Have the driver hold all handles that a snapshot has, in the objects that the program knows.
+        """Let the driver hold all handles of a snapshot, in the objects that the program has.
 
-        One that was handed over is that object again, whatever its number has become.
+        A handle that was passed to another process is its old object again, under whatever number.
         """
         known = {**fed.ended, **fed.open}
         others = {id(handle): handle for handle in (first, *known.values())}
@@ -77,11 +74,11 @@ class DriverHandles:
             handle._go_back(fed.feed, handle.number, None)
 
     def missed(self, feed: Feed) -> list[InputHandle]:
-        """Return the handles by which this thread has to send something again before it can wait for more."""
+        """Return the handles by which this thread must send something again before it can wait."""
         return [handle for fed in feed.inputs.values() for handle in list(fed.open.values()) if handle._is_missed]
 
     def tell_of(self, missed: Sequence[InputHandle]) -> None:
-        """Raise JobRolledBack if this thread waits for what some handles have to send again."""
+        """Raise JobRolledBack if this thread waits for records that some handles must send again."""
         if missed:
             for handle in missed:
                 handle._untold.tell_this()

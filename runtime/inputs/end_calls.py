@@ -1,4 +1,4 @@
-"""The calls by which the end of a job is told in a process that feeds it."""
+"""The callbacks at the end of a job, in a process that feeds it."""
 
 import logging
 from collections.abc import Callable
@@ -12,7 +12,7 @@ EndCall: TypeAlias = Callable[[Exception | None], None]
 
 
 class EndCalls:
-    """Calls each that wants to know, once, when the job has failed or was stopped. May be used from several threads."""
+    """Calls each registered callback once when the job has failed or was stopped; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -21,7 +21,7 @@ class EndCalls:
         self._calls: list[EndCall] = []
 
     def add(self, call: EndCall) -> None:
-        """Have ``call(failure)`` called once the job has failed, or with None if it was stopped; at once if it is over.
+        """Register ``call(failure)`` for a failed job, with None for a stopped one; an ended job calls it at once.
 
         It must not wait.
         """
@@ -32,13 +32,13 @@ class EndCalls:
         _tell(call, self._failure)
 
     def remove(self, call: EndCall) -> None:
-        """Call ``call`` no more when the job is over. Idempotent."""
+        """Remove a callback; idempotent."""
         with self._lock:
             if call in self._calls:
                 self._calls.remove(call)
 
     def tell(self, failure: Exception | None) -> None:
-        """Say, from any thread, that the job has failed or, if that is None, was stopped. Idempotent."""
+        """Tell that the job has failed or, with None, was stopped; thread-safe, idempotent."""
         with self._lock:
             if self._is_over:
                 return
@@ -48,7 +48,7 @@ class EndCalls:
             _tell(call, failure)
 
     def take_over(self, before: "EndCalls") -> None:
-        """Make the calls of a feed whose workers have died, in its place."""
+        """Take over the callbacks of a feed whose workers have died."""
         with before._lock:
             calls, before._calls = before._calls, []
         for call in calls:
@@ -56,7 +56,6 @@ class EndCalls:
 
 
 def _tell(call: EndCall, failure: Exception | None) -> None:
-    """Tell a program that asked that the job is over; what goes wrong there is logged, and the job ends as usual."""
     try:
         call(failure)
     except Exception:

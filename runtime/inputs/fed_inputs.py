@@ -1,4 +1,4 @@
-"""The inputs of a dataflow as one process feeds them: what it sent to each, and which handles it has open."""
+"""The inputs that one process feeds: what it has sent, and its open handles."""
 
 from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
@@ -21,21 +21,16 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class FedInput:
-    """An input as one process feeds it: what it sent there in all, and the handles that it has open.
+    """An input that one process feeds: its sent records, and its open handles.
 
     Attributes:
-        name: the input's name.
-        domain: its times.
-        feed: what carries commands to the workers.
-        open: the handles, by number; where it does not keep them, one that is dropped is noticed.
-        batches, records, bytes: what was sent.
-        waited_s: for how long that waited.
-        handed_over: how many handles other processes have.
-        sizes: of the records that were sent.
-        check: raises TypeError for a batch that is not of the input's type, given how many came before it; None takes
-            all.
-        closed_at: where its first handle was when that was closed.
-        ended: the handles that were closed or handed over, by each number that they had, also in other processes.
+        feed: carries commands to the workers.
+        open: the handles, by number; weak references in a process that notices dropped ones.
+        waited_s: how long sending has waited.
+        handed_over: the number of handles in other processes.
+        check: raises TypeError for a batch of another type, given the number of earlier batches; None accepts all.
+        closed_at: the position of its first handle when that was closed.
+        ended: the handles that were closed or passed on, by all their numbers, also in other processes.
     """
 
     name: str
@@ -54,13 +49,13 @@ class FedInput:
 
     @property
     def positions(self) -> Mapping[int, InputPosition]:
-        """Where the handles are that are open, and the first one."""
+        """The positions of the open handles and the first one."""
         closed = {} if self.closed_at is None else {FIRST_HANDLE: self.closed_at}
         return closed | {handle.number: handle.position for handle in list(self.open.values())}
 
     @property
     def times(self) -> tuple[Time, ...]:
-        """The times of the handles that are open."""
+        """The times of the open handles."""
         return tuple(handle.time for handle in list(self.open.values()))
 
     def is_at(self, time: Time) -> bool:
@@ -69,14 +64,14 @@ class FedInput:
         return first is not None and first.time == time
 
     def check_worker(self, worker: object) -> None:
-        """Raise TokenError unless this is the number of a worker, or None."""
+        """Raise TokenError unless ``worker`` is None or the number of a worker."""
         is_number = isinstance(worker, Integral) and not isinstance(worker, bool)
         if worker is not None and not (is_number and worker in range(self.feed.workers)):
             raise TokenError(f"input {self.name!r} has no worker {worker!r}: there are {self.feed.workers}, from 0 on")
 
     @property
     def statistics(self) -> InputStatistics:
-        """What was sent, and how long it waited for the dataflow."""
+        """What was sent, and how long it waited."""
         return InputStatistics(self.batches, self.records, self.bytes, self.waited_s)
 
 
@@ -90,7 +85,7 @@ class FedInputs(dict[str, FedInput]):
 
     @property
     def to_close(self) -> str:
-        """The names of the inputs that this process has open, for people, and where the clones are."""
+        """The open inputs of this process in words, with the places of clones."""
         clones = [name for name, fed in self.items() if set(fed.open) - {FIRST_HANDLE}]
         names = ", ".join(map(repr, self.left_open))
         return names + "".join(
@@ -98,7 +93,7 @@ class FedInputs(dict[str, FedInput]):
         )
 
     def describe(self, among: Collection[str] | None = None) -> str:
-        """Say for people which inputs are open; ``among`` has the names of those that matter, None if all do."""
+        """Describe the open inputs, among those of the names in ``among``."""
         handles = [
             handle for name, fed in self.items() if among is None or name in among for handle in list(fed.open.values())
         ]
@@ -110,7 +105,7 @@ class FedInputs(dict[str, FedInput]):
         return here + elsewhere
 
     def statistics(self, reports: Sequence[WorkerReport] = ()) -> dict[str, InputStatistics]:
-        """Return what was sent to each input: by this process and, as workers report it, by others."""
+        """Return what this process and, by the workers' reports, others have sent to each input."""
         inputs = {name: fed.statistics for name, fed in list(self.items())}
         for report in reports:
             inputs.update({name: inputs[name] + one for name, one in report.fed.items()})

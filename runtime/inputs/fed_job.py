@@ -1,7 +1,7 @@
-"""The job behind a handle, as a bridge from another system sees it.
+"""The job behind a handle, for bridges to other systems.
 
-A bridge has to end the other system with the job, and to fail the job with the other system. It has to know what a
-snapshot has, too. A program that feeds an input needs none of that, so the methods are not those of its handle.
+A bridge ends the other system with the job, fails the job with the other system, and has to know the snapshots. Other
+programs need none of that, so these methods are not the handle's.
 """
 
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class FedJob:
-    """The job that a handle feeds.
+    """The job that a handle feeds; it may return to a snapshot.
 
     Args:
         handle: the handle; its job may go back to a snapshot.
@@ -24,7 +24,7 @@ class FedJob:
         self._handle = handle
 
     def fail(self, reason: str, cause: BaseException | None = None) -> None:
-        """Fail the job: what was to be sent by the handle is missing. From any thread; of a closed handle, nothing.
+        """Fail the job: records of the handle are missing; from any thread; without effect once it is closed.
 
         >>> from tidewheel import Dataflow, run
         >>> flow = Dataflow("orders")
@@ -42,23 +42,22 @@ class FedJob:
         self._handle._feed.fail(error)
 
     def when_over(self, call: EndCall) -> None:
-        """Have ``call(failure)`` called once the job has failed, or ``call(None)`` once it was stopped; on any thread.
+        """Call ``call(failure)`` once the job has failed, or ``call(None)`` once it was stopped; on any thread.
 
-        If the job is over it is called at once. It must not wait: for what takes long it starts a thread. What it
-        raises is logged.
+        After the end it is called at once. It must not wait, but may start a thread. Its exceptions are logged.
 
-        That is so in the driver's process. In another process the call may be a second late, and a job that was stopped
-        counts as lost, so ``failure`` is a JobError. Once all handles there are closed, nothing is called.
+        Outside the driver's process the call may be a second late, and a stopped job counts as lost, so ``failure`` is
+        a JobError.  Once all handles there are closed, nothing is called.
         """
         self._handle._feed.end_calls.add(call)
 
     def forget(self, call: EndCall) -> None:
-        """Take back `when_over`. Idempotent."""
+        """Cancel `when_over`; idempotent."""
         self._handle._feed.end_calls.remove(call)
 
     @property
     def goes_on(self) -> bool:
-        """Whether the handle goes on from a snapshot of the job."""
+        """Whether the handle continues from a snapshot of the job."""
         return not self._handle._is_new
 
     @property
@@ -67,5 +66,5 @@ class FedJob:
         return self._handle._feed.keeps_snapshots
 
     def check_saves(self) -> None:
-        """Raise JobError if the job keeps snapshots, and this process, as it is not the driver, knows none of them."""
+        """Raise JobError if the job keeps snapshots and this process is not its driver."""
         self._handle._feed.check_saves()

@@ -1,7 +1,7 @@
-"""What one process that feeds a dataflow sends to its workers, and what holds its handles back.
+"""The commands of one process that feeds a dataflow, and the limits on its handles.
 
-Each process that feeds a dataflow has one `Feed`. It numbers what it sends to each worker without a gap, so that the
-workers restore the order.
+Each such process has one `Feed`, which numbers its envelopes to each worker without gaps, so that workers restore their
+order.
 """
 
 from abc import ABC, abstractmethod
@@ -31,7 +31,7 @@ Domains: TypeAlias = Mapping[str, TimeDomain]
 
 
 class Admission(Enum):
-    """How waiting for room ended."""
+    """How a wait for room ended."""
 
     ROOM = "there is room"
     LET_IN = "there is none, but the dataflow has nothing left to do and may be waiting for more"
@@ -39,24 +39,24 @@ class Admission(Enum):
 
 
 class Feed(ABC):
-    """Carries what the handles of one process say to the workers, in order, and says when they have to wait.
+    """Carries the commands of one process's handles to the workers, in order, and makes handles wait.
 
     Args:
-        number: by which envelopes name this process.
-        workers: how many workers there are.
-        lock: what to hold while an input, or the sender, is used.
+        number: the number of this process in envelopes.
+        workers: the number of workers.
+        lock: held while an input, or the sender, is used.
         config: the limits.
         probes: the domains of the dataflow's outermost probes, by name.
 
     Attributes:
         inputs: the inputs that this process feeds, or has fed, by name.
-        questions: what this process has asked the workers.
-        end_calls: those that are to be told when the job has ended.
-        sequences: how many envelopes were sent to each worker.
-        told: how many of them each worker has to hear before it has all but questions.
+        questions: the questions of this process to the workers.
+        end_calls: the callbacks at the end of the job.
+        sequences: the number of envelopes sent to each worker.
+        told: how many of them each worker needs, apart from questions.
         is_carrying: whether a command is being pickled and sent.
-        incarnation: that of the workers, for envelopes.
-        snapshot: the number of the snapshot that this process is in; see `Cut`.
+        incarnation: the workers' incarnation, for envelopes.
+        snapshot: the number of this process's snapshot; see `Cut`.
     """
 
     def __init__(self, number: int, workers: int, lock: RLock, config: RuntimeConfig, probes: Domains) -> None:
@@ -99,7 +99,7 @@ class Feed(ABC):
         self._submitted[worker] += command.size + uncounted_bytes(envelope, sent)
 
     def begin_snapshot(self, number: int) -> None:
-        """Tell all workers that a snapshot begins; what was sent before belongs to it, and what is sent later does not.
+        """Tell all workers that a snapshot begins: it has everything sent before, and nothing sent later.
 
         Raises:
             JobError: the job has failed or was stopped.
@@ -112,7 +112,7 @@ class Feed(ABC):
                 self.send(worker, self.envelope(worker, marker=() if worker else positions))
 
     def tell_saved(self, number: int) -> None:
-        """Tell the workers that a snapshot is durable. Raises JobError if the job has failed or was stopped."""
+        """Tell the workers that a snapshot is durable; raise JobError if the job has ended."""
         with self.lock:
             self.check_alive()
             for worker in range(self.workers):
@@ -124,7 +124,7 @@ class Feed(ABC):
 
     @abstractmethod
     def send(self, worker: int, envelope: Envelope) -> int:
-        """Send a worker an envelope and return its size; the number of one that cannot be pickled is still free."""
+        """Send a worker an envelope and return its size; after a pickling error its number is free."""
 
     def note_sent(self, worker: int, envelope: Envelope) -> None:
         """Note that an envelope was sent."""
@@ -137,10 +137,10 @@ class Feed(ABC):
         """Raise JobError if the job has failed or was stopped, as far as is known."""
 
     def receive_answers(self) -> None:  # noqa: B027 - only a local job has to
-        """Have the answers to questions heard that have come, where no thread does that."""
+        """Pass the answers that have come to `Asking.hear`, if no thread does."""
 
     def has_room(self, worker: int, size: int) -> bool:
-        """Tell whether so many bytes may be sent to a worker now."""
+        """Tell whether ``size`` bytes may be sent to a worker now."""
         on_their_way = self._submitted[worker] - self._taken(worker)
         # Workers need not say at once that they have taken a little; and a batch larger than the limit goes alone.
         return on_their_way + size <= self._limit or on_their_way <= self._limit // UNTOLD_PARTS
@@ -155,31 +155,31 @@ class Feed(ABC):
 
     @abstractmethod
     def wait(self, condition: Callable[[], bool], timeout_s: float | None) -> Admission:
-        """Wait until ``condition()`` holds, for so many seconds at most; None waits as long as the job lives."""
+        """Wait until ``condition()`` holds, at most ``timeout_s`` seconds; None waits as long as the job lives."""
 
     @abstractmethod
     def ticket(self, name: str, handle: int, position: InputPosition) -> tuple[Any, ...]:
-        """Return what a handle is pickled as, once it was handed over: a function and its arguments.
+        """Return the pickled form of a passed handle: a function and its arguments.
 
         Raises:
             TokenError: the job runs in this process alone.
         """
 
     def abandon(self, name: str, reason: str) -> None:  # noqa: B027 - the driver notices itself
-        """Say that a handle of an input was given up before it was closed, where nobody else would notice."""
+        """Report that a handle was given up before it was closed, if nothing else would notice."""
 
     @abstractmethod
     def fail(self, error: JobError) -> None:
-        """Fail the job with an error, since an input cannot be fed any more; from any thread."""
+        """Fail the job, since an input cannot be fed any more; thread-safe."""
 
     def wait_until_usable(self) -> None:  # noqa: B027 - only the driver on Ray has to
-        """Wait while the job goes back to a snapshot; not with the lock."""
+        """Wait while the job returns to a snapshot; without the lock."""
 
     def save(self, timeout_s: float) -> None:
-        """Wait until a snapshot has all that was sent before this call; if the job keeps none, do nothing.
+        """Wait until a snapshot has everything sent before this call; a job without snapshots does nothing.
 
         Raises:
-            JobError: the job has failed or was stopped, or this is not its driver; see `check_saves`.
+            JobError: the job has failed or was stopped, or this is not its driver.
             SnapshotError: the snapshot was not taken.
             TimeoutError: it is not complete within ``timeout_s`` seconds.
         """
@@ -188,14 +188,14 @@ class Feed(ABC):
 
     @property
     def keeps_snapshots(self) -> bool:
-        """Whether the job keeps snapshots, which this process can take."""
+        """Whether the job keeps snapshots that this process can take."""
         return self._take_snapshot is not None
 
     def check_saves(self) -> None:  # noqa: B027 - only another process has to
-        """Raise JobError if the job keeps snapshots, and this process does not know when one is complete."""
+        """Raise JobError if the job keeps snapshots that this process does not know."""
 
     def flush(self) -> None:  # noqa: B027 - only another process has to
-        """Wait until the workers have what was submitted, if this process may end before they do."""
+        """Wait until the workers have all commands, if this process may end before they do."""
 
     @abstractmethod
     def _taken(self, worker: int) -> int:

@@ -1,6 +1,6 @@
-"""The link of one process that feeds a job on Ray to the workers of the job.
+"""The link of one feeding process to the workers of a Ray job.
 
-It is in the driver's process or in another one. Commands go to the workers, and the workers' statuses come on a thread.
+Commands go to the workers, and their statuses come on a thread.
 """
 
 import threading
@@ -32,17 +32,14 @@ _END_TIMEOUT_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class FeedAddress:
-    """Where a dataflow is fed.
+    """The address of a dataflow's inputs.
 
     Attributes:
-        job: the name of its job.
-        actors: the workers.
-        sockets: where they listen, None if they take nothing but calls.
-        inputs: their domains.
-        probes: the domains of its outermost probes.
-        config: the limits.
-        incarnation: that of the workers; it changes when the job goes back to a snapshot.
-        keeps_snapshots: whether it takes some, and ``goes_back``, whether it goes back to the last where a worker dies.
+        sockets: where the workers listen, None for calls only.
+        inputs: the domains of inputs.
+        probes: the domains of outermost probes.
+        incarnation: the workers' incarnation; it changes when the job returns to a snapshot.
+        keeps_snapshots: whether the job takes snapshots; ``goes_back``, whether it returns to one when a worker dies.
     """
 
     job: str
@@ -61,9 +58,7 @@ class LinkEnds:
     """The two ends of a link in this process.
 
     Attributes:
-        sender: sends to the workers.
-        receiver: receives from them.
-        listens_at: where it does; None if the workers answer calls.
+        listens_at: where the receiver listens; None for calls.
     """
 
     sender: Sender[Envelope]
@@ -72,7 +67,7 @@ class LinkEnds:
 
 
 def link_ends(address: FeedAddress, number: int) -> LinkEnds:
-    """Connect a feeder of this number to the workers."""
+    """Connect a numbered feeder to the workers."""
     node, job, sockets = node_id(), address.job, address.sockets
     if sockets is None or not sockets.reachable_from(node):
         receiver = FetchReceiver(address.actors, job, number, ENVELOPES)
@@ -87,49 +82,46 @@ def link_ends(address: FeedAddress, number: int) -> LinkEnds:
 
 
 class LinkedFeed(Protocol):
-    """A feed as its link sees it. All methods but the first two are called on the thread of the link."""
+    """The feed of a link; all methods but the first two run on the link's thread."""
 
     lock: threading.RLock
     told: Counter[int]
     questions: Asking
 
     def check_alive(self) -> None:
-        """Raise an error if the job has ended, or goes on by another feed."""
+        """Raise an error if the job has ended, or has another feed."""
 
     def tell(self, worker: int) -> None:
-        """Tell a worker the status of this feeder; it answers with its own."""
+        """Tell a worker the status of this feeder; it replies with its own."""
 
     def written(self, part: WrittenPart) -> None:
-        """Receive the report on a part of a snapshot; only the driver gets any."""
+        """Receive the report on one worker's part of a snapshot; only the driver receives any."""
 
     def snapshot_begun(self, number: int) -> None:
-        """Hear from a worker in which snapshot it is."""
+        """Receive a worker's snapshot number."""
 
     def look(self) -> None:
-        """Do what is to be done every second."""
+        """Act on the second."""
 
     def go_on(self) -> None:
-        """Do what may be to be done after a status has come, or after a wake-up."""
+        """Act after a status or a wake-up."""
 
     def lose(self, error: Exception) -> None:
-        """Take note that the job has failed, or that the link has broken; from any thread."""
+        """Note that the job has failed, or that the link has broken; thread-safe."""
 
     def disconnected(self) -> None:
-        """Do what is to be done at the end of the thread."""
+        """Act at the end of the thread."""
 
 
 class FeedLink:
-    """Sends envelopes to the workers, and receives their statuses on a thread of its own.
+    """Sends envelopes to the workers, and receives their statuses on a thread.
 
     Args:
-        feed: what is to be told of them.
-        address: of the dataflow.
-        ends: the two ends of the link.
-        changed: notified when a status has come.
+        changed: notified of each status.
 
     Attributes:
-        statuses: the last of each worker.
-        is_closed: whether nothing is sent or received any more.
+        statuses: the last status of each worker.
+        is_closed: whether the link is disconnected.
     """
 
     def __init__(self, feed: LinkedFeed, address: FeedAddress, ends: LinkEnds, changed: threading.Condition) -> None:
@@ -146,7 +138,7 @@ class FeedLink:
 
     @property
     def listens_at(self) -> SocketAddress | None:
-        """Where it receives; None if the workers answer calls."""
+        """The address of the receiver; None if the workers answer calls."""
         return self._ends.listens_at
 
     @property
@@ -155,13 +147,13 @@ class FeedLink:
         return self._thread.ident is not None
 
     def join(self, answers_by: float | None = None) -> None:
-        """Have the workers tell their statuses, and receive them from now on.
+        """Ask the workers for their statuses, and receive these from now on.
 
         Args:
-            answers_by: until when to wait until each has, on the monotonic clock; None does not wait.
+            answers_by: the monotonic deadline for the first of each; None does not wait.
 
         Raises:
-            JobError: a worker has not, or the job has failed meanwhile.
+            JobError: a worker did not answer, or the job has failed meanwhile.
         """
         for worker in self._workers:
             self._feed.tell(worker)
@@ -180,13 +172,13 @@ class FeedLink:
             )
 
     def give_up(self) -> None:
-        """Have `join` wait no longer; from any thread."""
+        """Stop the wait of `join`; thread-safe."""
         with self._changed:
             self.is_closed = True
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Disconnect, and receive nothing more; from any thread. Idempotent."""
+        """Disconnect; thread-safe, idempotent."""
         self.end()
         if not self.has_joined:
             self._disconnect()
@@ -194,27 +186,27 @@ class FeedLink:
             self._thread.join(_END_TIMEOUT_S)
 
     def end(self) -> None:
-        """Have the thread disconnect, soon; from any thread."""
+        """Let the thread disconnect soon; thread-safe."""
         self.is_closed = True
         self.wake()
 
     def wake(self) -> None:
-        """Have the thread call `LinkedFeed.go_on`, soon; from any thread."""
+        """Let the thread call `LinkedFeed.go_on` soon; thread-safe."""
         self._ends.receiver.wake()
 
     # ------------------------------------------------------------------ for the feed
 
     def send(self, worker: int, envelope: Envelope) -> int:
-        """Send a worker an envelope, and return its size; the caller has the lock of the feed."""
+        """Send a worker an envelope and return its size, under the feed's lock."""
         with lost_peers_fail_the_job():
             return self._ends.sender.send(worker, envelope)
 
     def frontier(self, probe: str, domain: TimeDomain) -> Antichain:
-        """Return the frontier at a probe, as worker 0 last told it."""
+        """Return the frontier at a probe, as worker 0 last reported it."""
         return Antichain.from_minimal(domain, self.statuses[0].probes.get(probe, [domain.minimum()]))
 
     def wait(self, condition: Callable[[], bool], timeout_s: float | None) -> Admission:
-        """Wait until ``condition()`` holds, or nothing is left for the workers to do."""
+        """Wait until ``condition()`` holds, or the workers have no work left."""
         deadline = None if timeout_s is None else clock.monotonic() + timeout_s
         before: list[int | None] = [None]
         while True:
@@ -231,7 +223,6 @@ class FeedLink:
                 self._feed.tell(worker)
 
     def _wait_for_news(self, condition: Callable[[], bool], seconds: float) -> bool:
-        """Wait until ``condition()`` holds, at most so long, and no longer than until the job has ended."""
         deadline = clock.monotonic() + min(seconds, _QUIET_S)
         while True:
             seen = sum(self._news)
@@ -260,7 +251,6 @@ class FeedLink:
             self._disconnect()
 
     def _receive(self, timeout_s: float) -> None:
-        """Receive statuses; one that is older than the last of its worker is late, and changes nothing."""
         for envelope in self._ends.receiver.receive(timeout_s):
             worker, number, status = envelope.sender, envelope.sequence, envelope.status
             if not isinstance(status, WorkerStatus):
@@ -281,7 +271,6 @@ class FeedLink:
                     self._changed.notify_all()
 
     def _look(self) -> None:
-        """Look for connections that have broken, every second."""
         try:
             with self._feed.lock:
                 if not self.is_closed:
@@ -301,7 +290,7 @@ class FeedLink:
         self._feed.disconnected()
 
     def why_ended(self, error: BaseException) -> JobError:
-        """Return what to say of a job whose workers cannot be reached."""
+        """Return the error for a job whose workers cannot be reached."""
         cause = getattr(error, "cause", None) or error
         reason = left(self._joined) or (cause if isinstance(cause, TidewheelError) else repr(cause))
         worker = getattr(cause, "worker", None)

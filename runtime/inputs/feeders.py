@@ -1,4 +1,4 @@
-"""The processes that feed a dataflow beside its driver, as a worker knows them, and what both tell each other."""
+"""The processes that feed a dataflow beside its driver, as a worker sees them."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -17,8 +17,8 @@ class Claim:
     """The answer to a feeder that claims a handle.
 
     Attributes:
-        owner: who has the handle, in words; None if the feeder has it now.
-        snapshot: the number of the snapshot in which the feeder begins, if it is new.
+        owner: who has the handle, in words; None for the feeder itself.
+        snapshot: the number of the snapshot in which a new feeder begins.
     """
 
     owner: str | None = None
@@ -33,7 +33,7 @@ class _Feeder:
     status: FeederStatus = field(default_factory=lambda: FeederStatus(None))
 
     def gone(self, reason: str) -> FeederGone:
-        """Return the error that it ended before it had closed its handles."""
+        """Return the error of a feeder that ended before it had closed its handles."""
         inputs = ", ".join(map(repr, sorted(self.status.inputs))) or "an input"
         return FeederGone(
             f"{self.name.process} fed {inputs} and has gone without closing its handle, so what it had to send is "
@@ -42,10 +42,10 @@ class _Feeder:
 
 
 def watch_actor(actor: Any) -> Callable[[], str | None]:
-    """Return a function that says how an actor has died, None while it lives; it does not wait.
+    """Return a function that says how an actor has died, None while it lives, without waiting.
 
-    A call is kept pending at the actor, behind what that does, and fails as soon as its process is gone, also if Ray
-    starts the actor again. Meanwhile the actor is kept alive by its handle here.
+    A pending call at the actor fails as soon as its process is gone, even if Ray starts it again. The handle here keeps
+    the actor alive.
     """
     import ray
 
@@ -67,11 +67,11 @@ def watch_actor(actor: Any) -> Callable[[], str | None]:
 
 @dataclass(eq=False)
 class Feeders:
-    """Keeps an eye on the feeders of one dataflow; may be used from several threads.
+    """Watches the feeders of one dataflow; thread-safe.
 
     Args:
-        silence_s: for how many seconds a feeder may say nothing. Time in which this process did not look, as it stood
-            still, counts for a few seconds only: others may have stood still as well, on a machine that slept.
+        silence_s: how many seconds a feeder may be silent. Time in which this process did not look, as it stood still,
+            counts for a few seconds only: others may have stood still as well, on a machine that slept.
         clock: returns seconds, from any start.
         watch: watches an actor, as `watch_actor` does.
         snapshot: the number of the snapshot in which the dataflow begins.
@@ -91,13 +91,13 @@ class Feeders:
         self._checked_at = self.clock()
 
     def begin_snapshot(self, number: int) -> tuple[int, ...]:
-        """Return the feeders that take part in a snapshot; those that come later begin in it."""
+        """Return the feeders of a snapshot; later ones begin in it."""
         with self._lock:
             self.snapshot = number
             return tuple(self._feeders)
 
     def claim(self, handle: int, feeder: FeederName) -> Claim:
-        """Give a handle that was handed over to the process that uses it first; say who has it if it is too late."""
+        """Assign a passed handle to the process that first uses it; a late one learns who has it."""
         with self._lock:
             owner = self._owners.setdefault(handle, feeder.number)
             if owner != feeder.number:
@@ -109,7 +109,7 @@ class Feeders:
             return Claim(snapshot=self.snapshot)
 
     def hear(self, number: int, status: FeederStatus) -> None:
-        """Receive the status of a feeder, which is a sign of life."""
+        """Receive the status of a feeder, a sign of life."""
         with self._lock:
             feeder = self._feeders.get(number)
             if feeder is None:
@@ -120,20 +120,16 @@ class Feeders:
                 _add(self._gone, status.inputs)
 
     def lose(self, number: int, reason: str) -> None:
-        """Take note that the connection to a feeder has broken.
-
-        Raises:
-            FeederGone: it has not left before.
-        """
+        """Note a broken connection to a feeder; raise FeederGone if it had not left."""
         with self._lock:
             if number in self._feeders:
                 raise self._feeders[number].gone(reason)
 
     def check(self) -> None:
-        """Look after all feeders; to be called often.
+        """Check all feeders; called often.
 
         Raises:
-            FeederGone: one has died, or fallen silent, before it closed its handles.
+            FeederGone: one has died or fallen silent with open handles.
             JobError: one has given up a handle.
         """
         with self._lock:
@@ -154,12 +150,12 @@ class Feeders:
                     raise feeder.gone(reason)
 
     def processes(self) -> tuple[str, ...]:
-        """Return who they are that have open handles, in words."""
+        """Return the processes with open handles, in words."""
         with self._lock:
             return tuple(feeder.name.process for feeder in self._feeders.values())
 
     def statistics(self) -> dict[str, InputStatistics]:
-        """Return what all feeders together have sent, by the input's name, as far as is known."""
+        """Return what all feeders together are known to have sent, by input."""
         with self._lock:
             found = dict(self._gone)
             for feeder in self._feeders.values():

@@ -1,4 +1,4 @@
-"""The handle of an input, by which a program feeds a dataflow from outside."""
+"""The handle of an input, by which a program feeds a dataflow."""
 
 import secrets
 import time as clock
@@ -30,10 +30,10 @@ _AFTER_SNAPSHOT = ". The job goes on from a snapshot: send what comes after the 
 
 
 def told_of_returns(use: Callable[Concatenate[H, P], R]) -> Callable[Concatenate[H, P], R]:
-    """Have a method wait while the job goes back to a snapshot; one that finds that out half-way tells it once, too.
+    """Let a method wait while the job returns to a snapshot; one that is interrupted raises JobRolledBack once.
 
-    The feed raises JobRolledBack before the handle is at its position in the snapshot. So it reaches the program only
-    then.
+    The feed raises JobRolledBack before the handle is at its position in the snapshot; the program receives it
+    afterwards.
     """
 
     @wraps(use)
@@ -51,23 +51,22 @@ def told_of_returns(use: Callable[Concatenate[H, P], R]) -> Callable[Concatenate
 
 
 class InputHandle:
-    """One end of an input: it holds a token, and sends at the time of that; the first one starts at the minimum time.
+    """A handle of an input: it holds a token, and sends at the token's time, at first the minimum.
 
-    Each batch that is sent goes whole to one worker, to each in turn; use ``exchange`` where records must meet. May be
-    used from several threads. An input that is faster than the dataflow waits for it: `RuntimeConfig` has the limits,
-    `Job.statistics` how long it waited.
+    Each batch goes whole to the next worker in turn; use ``exchange`` where records must meet. Handles are thread-safe.
+    A handle that is faster than the dataflow waits for it: `RuntimeConfig` has the limits, `Job.statistics` the time
+    waited.
 
-    An input may have any number of handles, and a time is complete once each of them has passed it or was closed. So
-    records may come in any order of times, from one feeder with a handle for each time, or from many feeders. A handle
-    that is pickled, as when it is an argument of a call of a Ray actor, is handed over: it is used there from now on,
-    and no more here.
+    An input may have any number of handles; a time is complete once each has passed it or was closed. So records may
+    come in any order of times, from one feeder with several handles or from many feeders. Pickling a handle, as an
+    argument of a Ray call for instance, passes it to the other process; it no longer works here.
 
     Attributes:
         name: the input's name.
         domain: the times of the input.
-        workers: how many workers take batches in turn.
-        number: tells the handles of an input apart.
-        is_reopened: whether the job has gone back to a snapshot in which it is open, and it is unused since.
+        workers: the number of workers that receive batches in turn.
+        number: the number of the handle among those of the input.
+        is_reopened: whether a return to a snapshot has opened it again, and it is unused since.
 
     >>> from tidewheel import Dataflow, run
     >>> flow = Dataflow("late")
@@ -126,12 +125,12 @@ class InputHandle:
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing can be sent any more: `close` was called, or another process has the handle."""
+        """Whether the handle was closed, or passed to another process."""
         return self._ended is not None
 
     @property
     def position(self) -> InputPosition:
-        """How far it has sent, in all. In a job that goes on from a snapshot, send what comes after that."""
+        """How much it has sent, in all; after a return to a snapshot, send what follows."""
         return InputPosition(
             self._time,
             self._batches,
@@ -144,7 +143,7 @@ class InputHandle:
 
     @property
     def statistics(self) -> InputStatistics:
-        """What this process has sent to the input, by all its handles, and how long it waited for the dataflow."""
+        """What this process has sent to the input, by all its handles, and how long it waited."""
         return self._fed.statistics
 
     @told_of_returns
@@ -153,16 +152,16 @@ class InputHandle:
 
         Args:
             batch: a list, Arrow table, record batch or NumPy array.
-            timeout_s: for how many seconds to wait, 0 for not at all; None waits as long as the job lives.
-            worker: which one gets it, by number; None is the next in turn. Whoever begins in the middle, when a job is
-                started again, says it, so that each batch goes where it went before.
+            timeout_s: how many seconds to wait, 0 for none; None waits as long as the job lives.
+            worker: the number of the worker that receives the batch; by default the next in turn. A program that
+                continues from a snapshot passes it, so that each batch goes where it went before.
 
         Raises:
-            WouldBlock: there was too much in flight all the time; nothing was sent.
-            TokenError: the handle is closed, or was handed to another process; or there is no such worker.
-            TypeError: ``batch`` is none of these; or, in the driver, a record is not of the input's type.
-            JobRolledBack: the job has gone back to a snapshot: send again what comes after `position`. Each method
-                raises it, once in each thread.
+            WouldBlock: too much stayed in flight; nothing was sent.
+            TokenError: the handle is closed or in another process, or there is no such worker.
+            TypeError: ``batch`` is of another type; or, in the driver, a record is.
+            JobRolledBack: the job has returned to a snapshot: send again what follows `position`. Each method raises
+                it, once in each thread.
             JobError: the job has failed or was stopped.
         """
         self._check_open("send to")
@@ -194,14 +193,13 @@ class InputHandle:
 
     @told_of_returns
     def advance_to(self, time: Time, *, timeout_s: float | None = None) -> None:
-        """Promise to send nothing before ``time`` any more, so that earlier times can complete.
+        """Promise to send nothing before ``time``, so that earlier times can complete.
 
-        Waits while the handle is too many times ahead of the job's probes; ``timeout_s`` is as for `send`.
+        It waits while the handle is too many times ahead of the job's probes; ``timeout_s`` is as for `send`.
 
         Raises:
-            WouldBlock: it was too far ahead all the time; it stays where it is.
-            TokenError: the handle is closed, or was handed to another process, or ``time`` is not a time, or not at or
-                after the current one.
+            WouldBlock: it stayed too far ahead, and did not advance.
+            TokenError: the handle is closed or in another process, or ``time`` is no time at or after the current one.
             JobError: the job has failed or was stopped.
         """
         if len(self._left) >= self._epochs_ahead and time != self._time:
@@ -218,17 +216,17 @@ class InputHandle:
 
     @told_of_returns
     def end_substream(self, *keys: Any) -> None:
-        """Promise that nothing more of the substreams with these keys is sent at this time, by any handle.
+        """Promise that no handle sends more records of these keys' substreams at this time.
 
-        It is for an input whose stream is divided, ``flow.input(...).substreams(name, key=...)``. A key may be used
-        again at a later time, for another substream. The end of a key that has none open is that of an empty substream.
-        Several keys in one call cost less than several calls.
+        The input's stream must be divided: ``flow.input(...).substreams(name, key=...)``. A key may be used again at a
+        later time, for another substream. Ending a key without open substream ends an empty one. One call with several
+        keys is cheaper than several calls.
 
         Raises:
-            TokenError: the handle is closed, or was handed to another process.
-            TypeError: a key cannot be one, as it cannot be hashed.
-            JobError: the job has failed or was stopped. It fails if the input has no substreams, or if one of this key
-                has ended at this time or a later one. It also fails if a record of the substream comes after its end.
+            TokenError: the handle is closed or in another process.
+            TypeError: a key cannot be hashed.
+            JobError: the job has failed or was stopped. It fails if the input has no substreams, if a substream of the
+                key has ended at this time or later, or if a record comes after the end.
         """
         for key in keys:
             try:
@@ -243,21 +241,20 @@ class InputHandle:
                 self._ends += 1
 
     def clone(self) -> Self:
-        """Return one more handle of the input, at the same time; both have to be closed in the end.
+        """Return one more handle of the input, at the same time; both must be closed.
 
         Raises:
-            TokenError: the handle is closed, or was handed to another process.
+            TokenError: the handle is closed or in another process.
             JobError: the job has failed or was stopped.
         """
         return self.delayed(self._time)
 
     @told_of_returns
     def delayed(self, time: Time) -> Self:
-        """Return one more handle of the input, at ``time``; this one stays where it is.
+        """Return one more handle of the input, at ``time``; this one stays at its time.
 
         Raises:
-            TokenError: the handle is closed, or was handed to another process, or ``time`` is not a time, or not at or
-                after the current one.
+            TokenError: the handle is closed or in another process, or ``time`` is no time at or after the current one.
             JobError: the job has failed or was stopped.
         """
         with self._feed.lock:
@@ -269,10 +266,10 @@ class InputHandle:
 
     @told_of_returns
     def close(self) -> None:
-        """Promise to send nothing any more. Closing twice does nothing.
+        """Promise to send nothing more; idempotent.
 
         Raises:
-            JobRolledBack: the job has gone back to a snapshot, so something is to be sent again before.
+            JobRolledBack: the job has returned to a snapshot, so something must be sent again first.
         """
         with self._feed.lock:
             if self._ended is not None:
@@ -282,13 +279,13 @@ class InputHandle:
         self._feed.flush()
 
     def wait_until_saved(self, timeout_s: float = 300.0) -> None:
-        """Wait until a snapshot has all that was sent before this call, so that its origin may forget it.
+        """Wait until a snapshot has everything sent before this call, so that its origin may forget it.
 
-        A snapshot is taken for this. If the job keeps none, nothing is waited for.
+        This takes a snapshot; in a job without snapshots it does nothing.
 
         Raises:
-            JobRolledBack: the job has gone back to a snapshot: send again what comes after `position`.
-            SnapshotError: the snapshot was not taken; call it again for the next one.
+            JobRolledBack: the job has returned to a snapshot: send again what follows `position`.
+            SnapshotError: the snapshot was not taken; call again for the next one.
             TimeoutError: it is not complete within ``timeout_s`` seconds.
             JobError: the job has failed or was stopped, or this is not its driver.
         """
@@ -299,7 +296,7 @@ class InputHandle:
 
     @told_of_returns
     def __reduce__(self) -> tuple[Any, ...]:
-        """Hand the token over to the process where this is unpickled."""
+        """Pass the token to the process that unpickles this."""
         with self._feed.lock:
             if self.is_reopened:
                 self._untold.tell_this()  # no thread sends by it, and its position goes with it
@@ -337,7 +334,6 @@ class InputHandle:
             self._feed.submit(worker, command)
 
     def _has_caught_up(self) -> bool:
-        """Tell whether fewer times than the limit are still to be completed."""
         with self._feed.lock:
             while self._left and self._feed.is_past(self._left[0]):
                 self._left.popleft()
@@ -357,10 +353,10 @@ class InputHandle:
         return admission
 
     def _go_back(self, feed: Feed, number: int, position: InputPosition | None) -> None:
-        """Have the handle go on from a snapshot, by another feed; it is closed if the snapshot does not have it.
+        """Continue from a snapshot, with another feed; a handle that the snapshot does not have is closed.
 
-        If it has sent something since, or was closed, the next call of each thread says so. One that was closed, or
-        that another process had, is open again: until it is used, `Job.wait` says so, too.
+        If it has sent something since, or was closed, the next call of each thread raises JobRolledBack, and so does
+        `Job.wait`.
         """
         before, self._feed = self.position, feed
         if position is None:
@@ -377,7 +373,6 @@ class InputHandle:
 
     @property
     def _is_missed(self) -> bool:
-        """Whether a wait of this thread is to end, as it is the one to send again what is missing, or there is none."""
         return (self.is_reopened or self._user is current_thread()) and self._untold.has_this
 
     def _raise_rewound(self) -> None:

@@ -1,4 +1,4 @@
-"""The end of a job's inputs in another process than its driver, to which handles were handed over."""
+"""The feed of a job's inputs in a process to which handles were passed."""
 
 import logging
 import os
@@ -41,7 +41,7 @@ _feeds_lock = threading.Lock()
 
 
 def take_over(address: FeedAddress, name: str, handle: int, position: InputPosition, snapshot: int) -> InputHandle:
-    """Return, in the process to which it was handed over, a handle of an input; it was handed over in a snapshot."""
+    """Return an input handle that was passed to this process, during a snapshot of this number."""
     with _feeds_lock:
         feed = _feeds.get((address.job, address.incarnation))
         if feed is None or feed.has_left:
@@ -50,18 +50,18 @@ def take_over(address: FeedAddress, name: str, handle: int, position: InputPosit
 
 
 def ticket(address: FeedAddress, name: str, handle: int, position: InputPosition, snapshot: int) -> tuple[Any, ...]:
-    """Return what a handle is pickled as, once it was handed over in a snapshot: a function and its arguments."""
+    """Return the pickled form of a handle that is passed during a snapshot: a function and its arguments."""
     return take_over, (address, name, handle, position, snapshot)
 
 
 class RemoteFeed(Feed):
-    """One process's end of the inputs of a dataflow whose driver is another process.
+    """Feeds a dataflow whose driver is another process.
 
-    It leaves once all handles are closed. Until then worker 0 hears from it every second: if its process ends without
-    closing its handles, or drops one, the dataflow fails, for what it had to send is missing.
+    It leaves once all handles are closed. Until then it reports to worker 0 every second: if its process ends or drops
+    a handle, records are missing and the dataflow fails.
 
-    It takes part in snapshots from when worker 0 knows it. A worker's status says that one has begun. When the job goes
-    back to a snapshot, all handles here are of no use any more, as the driver has them again.
+    It takes part in snapshots once worker 0 knows it; workers' statuses tell of a new one. When the job returns to a
+    snapshot, its handles are useless, as the driver has them again.
 
     Attributes:
         has_left: whether all handles were closed, or the job has ended.
@@ -86,7 +86,7 @@ class RemoteFeed(Feed):
         self.has_left = False
 
     def take_over(self, name: str, handle: int, position: InputPosition, snapshot: int) -> InputHandle:
-        """Return a handle that was handed over to this process; it is claimed soon, also if nobody uses it."""
+        """Return a handle that was passed to this process; it is claimed soon, even if it is not used."""
         self.snapshot_begun(snapshot)
         fed = self.inputs.get(name)
         if fed is None:
@@ -105,24 +105,24 @@ class RemoteFeed(Feed):
         return found
 
     def frontier(self, probe: str, domain: TimeDomain) -> Antichain:
-        """Return the frontier at a probe, as worker 0 last told it."""
+        """Return the frontier at a probe, as worker 0 last reported it."""
         return self._link.frontier(probe, domain)
 
     def wait(self, condition: Callable[[], bool], timeout_s: float | None) -> Admission:
-        """Wait until ``condition()`` holds, or nothing is left for the workers to do."""
+        """Wait until ``condition()`` holds, or the workers have no work left."""
         return self._link.wait(condition, timeout_s)
 
     def ticket(self, name: str, handle: int, position: InputPosition) -> tuple[Any, ...]:
-        """Return what a handle is pickled as."""
+        """Return the pickled form of a handle."""
         return ticket(self._address, name, handle, position, self.snapshot)
 
     def _taken(self, worker: int) -> int:
         return self._link.statuses[worker].taken
 
     def abandon(self, name: str, reason: str) -> None:
-        """Fail the dataflow: what was to be sent by this handle is missing.
+        """Fail the dataflow: records of this handle are missing.
 
-        The garbage collector calls it, too, so it takes no lock.
+        The garbage collector calls this too, so it takes no lock.
         """
         self._given_up = self._given_up or f"input {name!r}: {reason}"
 
@@ -131,12 +131,12 @@ class RemoteFeed(Feed):
         self._given_up = self._given_up or str(error)
 
     def flush(self) -> None:
-        """Wait until the workers have all that was sent, once no handle is open.
+        """Wait until the workers have all commands, once no handle is open.
 
-        An operator does not wait, since it may be its own worker that has to come to what was sent.
+        An operator does not wait, since its own worker may have to receive them.
 
         Raises:
-            JobError: for ``hang_timeout_s`` nothing has come from the workers, though none runs an operator.
+            JobError: for ``hang_timeout_s`` no worker has answered, though none runs an operator.
         """
         self._link.wake()
         if threading.current_thread().name.startswith(WORKER_THREAD):
@@ -156,7 +156,6 @@ class RemoteFeed(Feed):
             self.check_alive()
 
     def _is_flushed(self, patience_s: float) -> bool:
-        """Wait until a handle is open or the workers have all that was sent; return False if no news came so long."""
         with self._changed:
             while not (self._is_used or self._link.is_closed):
                 if not self._changed.wait(patience_s):
@@ -169,7 +168,7 @@ class RemoteFeed(Feed):
         return self._given_up is not None or any(fed.open for fed in list(self.inputs.values()))
 
     def submit(self, worker: int, command: InputCommand) -> None:
-        """Hand a command to one worker's share of an input; the first of a handle claims that."""
+        """Pass a command to one worker's share of an input; the first one of a handle claims that."""
         user = command.origin if command.action == "clone" else command.handle
         if user not in self._claimed:
             self._claim(user, command.input)
@@ -180,7 +179,7 @@ class RemoteFeed(Feed):
             self._claimed.discard(command.handle)
 
     def send(self, worker: int, envelope: Envelope) -> int:
-        """Send a worker an envelope; what cannot be sent may be the first that is heard of the job's end."""
+        """Send a worker an envelope; failing to do so may reveal the end of the job."""
         try:
             size = self._link.send(worker, envelope)
         except JobError as error:
@@ -191,10 +190,10 @@ class RemoteFeed(Feed):
         return size
 
     def _claim(self, handle: int, name: str) -> None:
-        """Make sure that no other process uses a handle, and that this one is known.
+        """Make sure that no other process uses a handle, and that worker 0 knows this one.
 
-        Ray repeats a call whose process has died, with the same handle. So a job that may go back is asked for a while
-        whether it does: then the handle is of no use, and nobody is to blame.
+        Ray repeats a call whose process has died, with the same handle; so a refusal first waits for a possible return
+        to a snapshot, which makes the handle useless without error.
         """
         import ray
 
@@ -240,7 +239,7 @@ class RemoteFeed(Feed):
             raise JobError(f"the feeder of job {self._address.job!r} in this process has closed all its handles")
 
     def begin_snapshot(self, number: int) -> None:
-        """Take part in a snapshot that has begun; one that leaves has no position."""
+        """Take part in a snapshot; a leaving feeder has no position."""
         with self.lock:
             if not self.has_left:
                 super().begin_snapshot(number)
@@ -258,7 +257,6 @@ class RemoteFeed(Feed):
             )
 
     def _decided_end(self, end: Exception) -> Exception:
-        """Return what to raise now that the link is lost; if the job may go on from a snapshot, wait for that."""
         with self._deciding:
             if not self._is_decided:
                 is_final = not self._address.goes_back or getattr(end, "operator", None) is not None
@@ -274,7 +272,7 @@ class RemoteFeed(Feed):
     # ------------------------------------------------------------------ for the link
 
     def tell(self, worker: int, *, is_leaving: bool = False) -> None:
-        """Tell a worker the status of this feeder, and nothing after its leave: the worker would not count that."""
+        """Tell a worker the status of this feeder, and nothing after its leave."""
         with self.lock:
             if worker in self._told_to_leave:
                 return
@@ -288,7 +286,7 @@ class RemoteFeed(Feed):
         """Do nothing: only the driver gets reports."""
 
     def snapshot_begun(self, number: int) -> None:
-        """Take part in a snapshot that a worker has begun, from when worker 0 knows this process."""
+        """Take part in a worker's snapshot, once worker 0 knows this process."""
         if number <= self.snapshot:
             return
         with self.lock:
@@ -299,11 +297,11 @@ class RemoteFeed(Feed):
                     self.snapshot = number
 
     def look(self) -> None:
-        """Give worker 0 a sign of life."""
+        """Report to worker 0."""
         self.tell(0)
 
     def go_on(self) -> None:
-        """Claim what was handed over; leave if nothing is open."""
+        """Claim passed handles; leave if none is open."""
         while self._unclaimed:
             handle, name = self._unclaimed.popleft()
             with self.lock:
@@ -319,7 +317,7 @@ class RemoteFeed(Feed):
             self._leave()
 
     def _leave(self) -> None:
-        """Take leave of worker 0 once the others have all that was sent: if this process died before, it would know."""
+        """Leave worker 0 last, when the others have all commands: until then it notices a death of this process."""
         for workers in (range(1, self.workers), range(1)):
             for worker in workers:
                 self.tell(worker, is_leaving=True)
@@ -328,21 +326,21 @@ class RemoteFeed(Feed):
         self._link.is_closed = True
 
     def lose(self, error: Exception) -> None:
-        """Take note that the job has failed, or that the link has broken."""
+        """Note that the job has failed, or that the link has broken."""
         self._end = self._end or error
         self.has_left = True
         self._link.end()
 
     def disconnected(self) -> None:
-        """Tell those who want to know that the job has ended, if it has."""
+        """Call the end callbacks if the job has ended."""
         if self._end is not None:
             self.end_calls.tell(self._decided_end(self._end))
 
 
 def has_gone_back(address: FeedAddress) -> bool:
-    """Tell whether a job goes on from a snapshot, with other workers; wait while it may be about to.
+    """Tell whether a job continues from a snapshot, with other workers; wait while it may be about to.
 
-    It is over if for a while none of its workers is there, not even one that has left it.
+    It has ended if for a while it has no workers, not even ones that have left it.
     """
     import ray
 

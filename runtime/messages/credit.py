@@ -1,4 +1,4 @@
-"""The report of one worker to another on bytes in flight, and how bytes are counted."""
+"""One worker's report to another on bytes in flight, and how bytes are counted."""
 
 from dataclasses import dataclass
 
@@ -16,11 +16,11 @@ UNTOLD_PARTS = 8
 
 @dataclass(frozen=True, slots=True)
 class Credit:
-    """What one worker tells another.
+    """One worker's report to another.
 
     Attributes:
-        taken: how many of the bytes that the other has sent it were taken by operators, since the beginning.
-        congested: whether it answers for more bytes than its limit.
+        taken: how many of the other's sent bytes operators here have received, since the beginning.
+        congested: whether it has more bytes in flight than its limit.
     """
 
     taken: int

@@ -1,11 +1,10 @@
-"""The envelope: all that travels at once between two workers, or between a feeder and a worker; its frames and order.
+"""The envelope: everything that one step sends to a worker, from a worker or a feeder; its frames and order.
 
-An outbox puts the messages and the progress of a step into one envelope for each peer. The frames are one pickle, and
-each large buffer in it as a frame of its own. A buffer of Arrow or of a NumPy array is sent from where it lies,
-and read where it arrives. Small buffers stay in the pickle.
+An outbox puts the messages and the progress of a step into one envelope for each peer. Its frames are one pickle, and
+each large buffer of Arrow or NumPy, which is not copied.
 
-An outbox numbers the envelopes for each peer, from 0, since a link may reorder and repeat them. An inbox puts those of
-each sender in order, drops what it had before, and refuses another incarnation: the sender has restarted.
+A link may reorder and repeat envelopes, so an outbox numbers those for each peer from 0. An inbox restores each
+sender's order, drops repeated ones, and refuses another incarnation, whose sender has restarted.
 """
 
 import pickle
@@ -38,8 +37,8 @@ InputAction: TypeAlias = Literal["send", "advance", "close", "clone", "end"]
 class Message(msgspec.Struct, frozen=True, array_like=True):
     """One batch at one time for one input port.
 
-    ``target`` is the port's location number. The batch counts for ``size`` bytes in flight at the worker ``sender``.
-    ``label`` says to which substreams the records belong; None for none.
+    ``target`` is the port's location number; ``size`` is the batch's bytes in flight at the worker ``sender``.
+    ``label`` names the substreams of the records; None for none.
     """
 
     target: int
@@ -50,17 +49,14 @@ class Message(msgspec.Struct, frozen=True, array_like=True):
     label: Labels | None = None
 
     def taken(self) -> Self:
-        """Return the message as one that no longer counts as in flight."""
+        """Return the message without bytes in flight."""
         return msgspec.structs.replace(self, size=0)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _message, (self.target, self.time, pack(self.batch), self.size, self.sender, self.label)
 
     def divided(self) -> "list[Message]":
-        """Return one message for each substream, in place of this one of several.
-
-        The last counts for the bytes of all.
-        """
+        """Return one message for each of the message's substreams; the last counts all bytes."""
         label = self.label
         assert isinstance(label, MixedLabel), "a message of one substream is not divided"
         made = [
@@ -75,11 +71,11 @@ def _message(target: int, time: Time, packed: Any, size: int, sender: int, label
 
 
 class InputCommand(msgspec.Struct, frozen=True, array_like=True):
-    """What a handle does to one worker's share of an input; ``size`` is what its batch counts for, in bytes.
+    """What a handle does at one worker's share of an input; ``size`` is the batch's bytes in flight.
 
-    ``handle`` is the handle's number. ``"clone"`` makes it, at ``time``, from the handle with the number ``origin``. If
-    that is handed over as the new one, its position is the ``batch``, as it is where that is closed in the end.
-    ``"end"`` ends the substreams whose keys are the batch.
+    ``handle`` is the handle's number. ``"clone"`` makes it, at ``time``, from the handle ``origin``. For a passed
+    handle ``batch`` is its position, as it is for one that is closed. ``"end"`` ends the substreams of the keys in the
+    batch.
     """
 
     input: str
@@ -95,16 +91,15 @@ class InputCommand(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Envelope(msgspec.Struct, frozen=True, array_like=True):
-    """All that one step of a sender has for one receiver: data and progress together, applied at once.
+    """Everything from one step of a sender for one receiver: data and progress, applied at once.
 
-    A worker tells each feeder its ``status`` in an envelope of its own; those are numbered for all feeders together.
-    Each feeder tells the workers its own; see `FeederStatus`.
+    Workers' ``status`` envelopes to feeders are numbered together; feeders send their own, see `FeederStatus`.
 
-    ``sequence`` counts from 0 for each sender and receiver; see `OrderedInbox`. ``substreams`` is what the sender tells
-    of substreams, and ``heard`` how much it had heard of them itself; see `SubstreamBooks`. ``snapshot`` is the number
-    of the snapshot that the sender is in; see `Cut`. Whoever begins one says something in a ``marker``: a feeder tells
-    worker 0 its positions, worker 0 tells the others which feeders it knows, and other markers are empty. ``saved`` is
-    the last snapshot that is durable, as the driver says; 0 for no news. A ``question`` is one of the driver.
+    ``sequence`` counts from 0 for each sender and receiver; see `OrderedInbox`. ``substreams`` is news of substreams,
+    and ``heard`` how much of it the sender had received; see `SubstreamBooks`. ``snapshot`` is the number of the
+    sender's snapshot; see `Cut`. A ``marker`` begins one: a feeder sends worker 0 its positions, worker 0 sends the
+    others its feeders, other markers are empty. ``saved`` is the last durable snapshot, as the driver says; 0 for no
+    news. A ``question`` is the driver's.
     """
 
     sender: int
@@ -133,18 +128,14 @@ def _command(
 
 
 def encode(envelope: Envelope) -> list[Any]:
-    """Return the frames of an envelope.
-
-    Raises:
-        TypeError, AttributeError, PicklingError: something in it cannot be pickled.
-    """
+    """Return the frames of an envelope; raise the error of a part that cannot be pickled."""
     # A tuple takes half the time of an object, and of a small envelope that is most of it.
     fields = msgspec.structs.astuple(envelope)
     return dump_frames(fields, _LARGE) if envelope.messages or envelope.commands else [dumps(fields)]
 
 
 def decode(head: bytes, buffers: Sequence[Any] = ()) -> Envelope:
-    """Return the envelope of which these are the frames; only for frames from a peer that has proved it belongs.
+    """Return the envelope of these frames, which must come from an authenticated peer.
 
     Raises:
         ProtocolError: it cannot be unpickled.
@@ -162,9 +153,9 @@ def decode(head: bytes, buffers: Sequence[Any] = ()) -> Envelope:
 
 
 def uncounted_bytes(envelope: Envelope, frame_bytes: int) -> int:
-    """Return how many bytes more the frames of an envelope have than its batches count for; 0 if the frames are small.
+    """Return how many bytes the frames of an envelope exceed its batches; 0 if they are small.
 
-    The sender counts these bytes as in flight, and the receiver as part of the last batch.
+    The sender counts these bytes as in flight, the receiver as part of the last batch.
     """
     parts = envelope.messages or envelope.commands
     if frame_bytes <= _LARGE or not parts:
@@ -173,7 +164,6 @@ def uncounted_bytes(envelope: Envelope, frame_bytes: int) -> int:
 
 
 def _count_frames(envelope: Envelope, frame_bytes: int) -> None:
-    """Have the last batch of a received envelope count for the bytes that its batches do not count for."""
     more = uncounted_bytes(envelope, frame_bytes)
     parts: list[Any] = envelope.messages or envelope.commands
     if more:

@@ -19,9 +19,9 @@ class FeederName:
     """Another process that feeds a dataflow.
 
     Attributes:
-        number: by which envelopes name it; below that of the driver.
-        process: who it is, in words.
-        actor: the handle of its actor, None if it is none.
+        number: its number in envelopes; below the driver's.
+        process: a description.
+        actor: the handle of its actor, if it is one.
     """
 
     number: int
@@ -31,16 +31,16 @@ class FeederName:
 
 @dataclass(frozen=True, slots=True)
 class FeederStatus:
-    """The state of a feeder, as it tells a worker, which answers with its own.
+    """The state of a feeder, which it sends to a worker; the worker replies with its own.
 
-    Each feeder, the driver included, tells all workers when it begins, when it has to wait long, and when it leaves.
-    The others tell worker 0 every second.
+    Each feeder, the driver included, sends it to all workers when it begins, waits long, or leaves. Others than the
+    driver also send it to worker 0 every second.
 
     Attributes:
-        address: where it listens; None if it fetches what is sent to it.
-        inputs: what it has sent so far, by the input's name.
-        given_up: why it has given up a handle that it had not closed, None if it has not.
-        is_leaving: whether all its handles are closed, and nothing comes after this.
+        address: where it listens; None if it fetches envelopes.
+        inputs: what it has sent so far, by input.
+        given_up: why it has dropped an open handle, None if it has not.
+        is_leaving: whether all its handles are closed and this is its last status.
     """
 
     address: "SocketAddress | None"
@@ -50,7 +50,7 @@ class FeederStatus:
 
 
 class Phase(Enum):
-    """Where a worker is in its life."""
+    """The phases of a worker's life."""
 
     RUNNING = "running"
     COMPLETE = "complete"
@@ -59,18 +59,17 @@ class Phase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatus:
-    """A worker's state at one moment, as it tells one feeder.
+    """A worker's state at one moment, for one feeder.
 
     Attributes:
-        phase: where it is in its life.
         probes: the elements of each probe's frontier.
         failure: the error that ended it.
-        taken: how many bytes of what the feeder has sent it, its inputs have taken.
-        heard: how many envelopes of the feeder have come, without a gap.
-        steps: how many steps it has taken, if nothing is left to do; None if something is, or the feeder has not asked.
-        written: its part of a snapshot, as it tells the driver once.
+        taken: how many of the feeder's bytes its inputs have received.
+        heard: how many of the feeder's envelopes have come, without a gap.
+        steps: the number of its steps, if it has no work left and the feeder has asked.
+        written: its part of a snapshot, sent once to the driver.
         answer: its answer to a question of the driver.
-        awaits: a snapshot behind this one is needed before anything else can happen; -1 for none.
+        awaits: it needs a later snapshot than this one to continue; -1 for none.
     """
 
     phase: Phase

@@ -1,4 +1,4 @@
-"""The place up to which a handle of an input has sent, as a snapshot has it."""
+"""The position of an input handle, as a snapshot has it."""
 
 from collections.abc import Mapping
 from typing import Any, TypeAlias
@@ -7,15 +7,15 @@ import msgspec
 
 
 class InputPosition(msgspec.Struct, frozen=True, array_like=True, repr_omit_defaults=True):
-    """How far a handle of an input has sent.
+    """How much an input handle has sent.
 
     Attributes:
-        time: the time at which it sends next.
-        batches, records: how many it has sent in all.
-        is_closed: whether it sends nothing any more.
-        batches_at_time: how many of the batches it has sent at that time.
-        is_first: whether it has the place of the first handle, which was passed to another process as this one.
-        ends: how many times it has called `InputHandle.end_substream`.
+        time: the time of its next batch.
+        batches, records: the numbers sent in all.
+        is_closed: whether it has finished.
+        batches_at_time: the number of batches at ``time``.
+        is_first: whether it replaces the first handle, which was passed to another process.
+        ends: the number of calls of `InputHandle.end_substream`.
     """
 
     time: Any

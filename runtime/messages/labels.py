@@ -1,7 +1,7 @@
-"""The label of a message: the substreams that its records belong to.
+"""The label of a message: the substreams of its records.
 
-A message of one substream has a label, as a token has: (number of the declaration, key). Records of several travel in
-one message, with the key of each beside it, so that small substreams do not cost a message each.
+A message of one substream has the label (number of the declaration, key), as its token has. Records of several
+substreams share a message, with the key of each, so that small substreams do not cost a message each.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ Label: TypeAlias = tuple[int, Key]
 
 
 class MixedLabel:
-    """The substreams of the records of a message, of one declaration.
+    """The substreams of a message's records: the key of each record, in order, and the distinct keys.
 
     Attributes:
         declaration: its number.
@@ -43,7 +43,7 @@ Labels: TypeAlias = Label | MixedLabel
 
 
 def labels_of(declaration: int, keys: list[Key]) -> Labels:
-    """Return the label of a message whose records, at least one, have these keys."""
+    """Return the label of a message whose records have these keys, at least one."""
     made = MixedLabel(declaration, keys)
     return (declaration, keys[0]) if len(made.distinct) == 1 else made
 
@@ -83,7 +83,7 @@ def divide_by_owner(
 
 @dataclass(frozen=True, slots=True)
 class EndOfSubstream:
-    """A mark among records on their way to where they are divided: those before it were the last with this key."""
+    """A mark among records before their division: the records before it were the last with this key."""
 
     key: Any
 

@@ -21,9 +21,9 @@ class Changes(msgspec.Struct, frozen=True, array_like=True):
     """What has happened to substreams of one declaration.
 
     - ``declaration``: its number.
-    - ``keys``: those of the substreams, in the order in which they were closed.
-    - ``which``: for each, the index in ``shapes`` of what has happened to it.
-    - ``shapes``: those.
+    - ``keys``: the substreams, in the order of closing.
+    - ``which``: for each, the index of its history in ``shapes``.
+    - ``shapes``: the histories.
     """
 
     declaration: int
@@ -32,7 +32,7 @@ class Changes(msgspec.Struct, frozen=True, array_like=True):
     shapes: list[Shape]
 
     def only(self, point: tuple[int, Time]) -> Self:
-        """Return only what has happened at a point, and to the keys to which something has happened there."""
+        """Return only the changes at a point, with their keys."""
         shapes = [tuple(change for change in shape if change[0] == point) for shape in self.shapes]
         places = [place for place, at in enumerate(self.which) if shapes[at]]
         keys, which = [self.keys[place] for place in places], [self.which[place] for place in places]
@@ -40,12 +40,12 @@ class Changes(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Ending(msgspec.Struct, frozen=True, array_like=True):
-    """No more comes to where a worker lets records in than what waits there for its key to be used again.
+    """A worker's declaration receives only the records that wait there for their keys.
 
     - ``declaration``: its number.
-    - ``is_first``: whether this worker had not said so before.
-    - ``waiting``: keys of which something waits, in addition to those told before.
-    - ``done``: keys told before of which nothing waits any more.
+    - ``is_first``: whether this worker had not reported it before.
+    - ``waiting``: keys with waiting records, in addition to those reported before.
+    - ``done``: reported keys without waiting records.
     """
 
     declaration: int
@@ -55,23 +55,23 @@ class Ending(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SubstreamNews(msgspec.Struct, frozen=True, array_like=True):
-    """What one worker has to tell another, all of which is applied at once.
+    """One worker's news for another, applied at once.
 
     To worker 0, which sees all:
 
-    - ``changes``: what has happened to substreams that are about to end.
-    - ``ending``: declarations at which no more comes to the sender than what waits there.
-    - ``finished``: the numbers of declarations at which the sender will let in nothing any more.
-    - ``is_first``: whether these are the first news of a worker that goes on from a snapshot: they tell of all it has.
+    - ``changes``: changes of substreams that are about to end.
+    - ``ending``: declarations that receive only records that wait at the sender.
+    - ``finished``: declarations, by number, at which the sender accepts no more records.
+    - ``is_first``: whether these are the first, complete news of a restored worker.
 
     From worker 0, to every other:
 
-    - ``closing``: substreams that are about to end, so that what happens to them is to be told.
-    - ``all_closing``: declarations of which that holds for every substream, as nobody lets in anything any more.
-    - ``turns``: substreams at which nobody sends any more, in order, where inputs on a cycle take them in by turns.
+    - ``closing``: substreams that are about to end, so that their changes must be sent.
+    - ``all_closing``: declarations whose substreams all are, as no worker accepts records any more.
+    - ``turns``: closed substreams, in order, for inputs on a cycle that receive them in turn.
     - ``ends``: by location, substreams that have ended there, in order.
-    - ``over``: substreams of which nothing is left that could get to those who are told of ends.
-    - ``all_over``: declarations of which no substream is left, or can come.
+    - ``over``: substreams with nothing left that could reach an operator told of ends.
+    - ``all_over``: declarations without remaining or coming substreams.
     """
 
     changes: list[Changes] = []

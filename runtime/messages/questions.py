@@ -1,16 +1,14 @@
-"""Questions of the driver about what operators keep, such as look-ups by key, and the answers of one worker.
+"""Questions of the driver about operators' state, such as look-ups by key, and one worker's answers.
 
-A worker answers as of a time that is complete by its own frontier. No worker can receive anything at such a time any
-more, so each has all that belongs to it. Messages to look-ups are not counted apart. Workers see frontiers at different
-moments. To read several at one time, the driver has each answer as of the newest time that it sees complete, and keep
-its history from there on. The greatest of these times is one that every worker still has, and soon sees complete. The
-driver asks again as of that time where the answer was of an earlier one. Then it says that the questions are to be
-forgotten.
+A worker answers for a time that is complete by its own frontier, so it has everything of that time. Workers see
+frontiers at different moments. To read several workers at one time, the driver has each answer for its newest complete
+time, and keep its history from there on. The greatest of these times is one that every worker keeps, and soon sees
+complete. The driver asks the others again for that time, and then lets all forget the questions.
 
 So an operator keeps its history from the least of these times on:
 
-- the newest time that is complete,
-- the times as of which it has answered a question that stays.
+- the newest complete time,
+- the times for which it has answered a question that stays.
 """
 
 from collections import deque
@@ -34,12 +32,11 @@ class Question:
     """One question to one operator on one worker.
 
     Attributes:
-        number: unlike that of any other question to this worker.
-        operator: the number of the operator.
-        keys: of what the question is; None has the worker forget the question with this number.
+        number: unique among the questions to this worker.
+        keys: the keys in question; None lets the worker forget the question with this number.
         time: the answer waits until this time is complete.
-        is_exact: whether it is as of that time, and else of the newest that is complete.
-        stays: whether the operator keeps its history from the time of the answer on, until it forgets the question.
+        is_exact: whether the answer is for that time, not for the newest complete one.
+        stays: whether the operator keeps its history from the answer's time on until it forgets the question.
     """
 
     number: int
@@ -55,9 +52,8 @@ class Answer:
     """The answer to a question.
 
     Attributes:
-        number: of the question.
-        time: as of which time it is; if ``found`` is None, the earliest as of which it could be.
-        found: what there is for each key; None if the history begins later.
+        time: the time of the answer; if ``found`` is None, the earliest possible one.
+        found: the values of each key; None if the history begins later.
         problem: why there is no answer.
     """
 
@@ -74,7 +70,7 @@ class Questions:
         activate: schedules an operator.
 
     Attributes:
-        answers: those that are to be sent to the driver.
+        answers: the answers for the driver.
     """
 
     def __init__(self, activate: Callable[[int], None]) -> None:
@@ -95,11 +91,11 @@ class Questions:
             self._asked.get(question.operator, partial(self._activate, question.operator))()
 
     def when_asked(self, operator: int, call: Callable[[], object]) -> None:
-        """Have an operator called, outside its schedule function, where a question comes; else it is scheduled."""
+        """Call ``call`` outside an operator's schedule function when a question comes, instead of scheduling it."""
         self._asked[operator] = call
 
     def answer(self, operator: int, newest: int, since: int, read: Read) -> None:
-        """Have an operator answer what it can.
+        """Answer an operator's questions, given its newest complete time (-1 for none) and the start of its history.
 
         Args:
             operator: its number.
@@ -125,7 +121,7 @@ class Questions:
                 self._kept[question.number] = operator, time
 
     def tell(self, send: Callable[[Answer], object]) -> None:
-        """Send the answers that there are; in place of one that cannot be pickled, why."""
+        """Send the answers; an error replaces one that cannot be pickled."""
         while self.answers:
             answer = self.answers.popleft()
             try:
@@ -135,5 +131,5 @@ class Questions:
                 send(replace(answer, found=None, problem=f"its values cannot be pickled: {reason}"))
 
     def since(self, operator: int, newest: int) -> int:
-        """Return the time from which on an operator has to keep its history."""
+        """Return the time from which an operator must keep its history."""
         return min([newest, *(time for asked, time in self._kept.values() if asked == operator)])

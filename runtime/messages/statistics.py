@@ -20,12 +20,12 @@ class OperatorStatistics:
 
     Attributes:
         schedules: how often it was scheduled.
-        seconds: how long its function ran, all together.
+        seconds: how long its function ran.
         messages_in, records_in: what it has received.
         messages_out, records_out: what it has sent; a message to several readers counts once.
-        records_dropped: how many of these left by an output that nothing reads, such as the late records of windows.
-        frontier: the earliest times that it can still receive, empty if its inputs have ended; at an operator without
-            inputs, those that it can still send.
+        records_dropped: records sent to unread outputs, such as the late records of windows.
+        frontier: the earliest times that it can still receive, empty if its inputs have ended; without inputs, those
+            that it can still send.
     """
 
     schedules: int = 0
@@ -40,9 +40,9 @@ class OperatorStatistics:
 
 @dataclass(frozen=True, slots=True)
 class EdgeStatistics:
-    """What went over one edge: ``source`` and ``target`` name operators and ports, such as ``output 0 of 'map'``.
+    """The traffic of one edge; ``source`` and ``target`` are such as ``output 0 of 'map'``.
 
-    ``bytes`` is the size in memory; for a list it is estimated from its first record.
+    ``bytes`` is the size in memory, for a list estimated from its first record.
     """
 
     source: str
@@ -54,7 +54,7 @@ class EdgeStatistics:
 
 @dataclass(frozen=True, slots=True)
 class InputStatistics:
-    """What feeders have sent to one input, in bytes as for edges, and how many seconds they waited to be let in."""
+    """What feeders have sent to one input, in bytes as for edges, and how many seconds they waited."""
 
     batches: int = 0
     records: int = 0
@@ -75,13 +75,13 @@ class WorkerStatistics:
 
     Attributes:
         worker: its number.
-        steps: how many scheduling steps it has taken.
-        progress_messages, progress_changes, progress_bytes: what it has told other workers of its pointstamps:
-            messages, net changes in them, and about their size when pickled.
+        steps: the number of its scheduling steps.
+        progress_messages, progress_changes, progress_bytes: its progress messages, their net changes, and about their
+            pickled size.
         leaks: tokens that operators dropped without discarding them.
-        bytes_in_flight: what it answers for: what waits at its inputs, and what is on its way to other workers.
+        bytes_in_flight: the bytes at its inputs and on their way to other workers.
         operators: its share of each operator, by name.
-        edges: what it has sent over each edge.
+        edges: its traffic over each edge.
     """
 
     worker: int
@@ -97,15 +97,14 @@ class WorkerStatistics:
 
 @dataclass(frozen=True, slots=True)
 class JobStatistics:
-    """What a job has done, as its workers said at one moment each; print it for a table.
+    """What a job has done, by its workers' reports; print it for a table.
 
-    ``workers`` has one entry for each worker that answered, ``silent`` the numbers of those busy in an operator;
-    ``inputs`` what was sent from outside, by the input's name; of other processes, as of a second ago. ``topics`` has
-    for each topic, and each of its partitions, what its publisher has sent, to how many ``subscribers``, how far the
-    slowest lags (``lag_bytes``, ``lag_messages``), and how many fell behind: ``overflows`` were cut off,
-    ``epochs_dropped`` left out, ``holders`` hold back the dataflow; nothing of a publisher that does not answer. With
-    exactly-once delivery nobody falls behind like that: there are ``messages``, ``subscriptions``, how many of them are
-    ``unread``, ``log_bytes`` and others instead.
+    ``workers`` has the workers that answered, ``silent`` the numbers of those busy in an operator; ``inputs`` what was
+    sent from outside, by input, from other processes as of a second ago. ``topics`` has for each topic and partition
+    what its publisher has sent, its ``subscribers``, the lag of the slowest (``lag_bytes``, ``lag_messages``), and how
+    many fell behind: ``overflows`` were cut off, ``epochs_dropped`` left out, ``holders`` hold back the dataflow; it is
+    empty for a publisher that does not answer. Exactly-once delivery has instead ``messages``, ``subscriptions``, how
+    many are ``unread``, ``log_bytes`` and others.
     """
 
     workers: tuple[WorkerStatistics, ...]
@@ -158,13 +157,11 @@ class JobStatistics:
 
 
 def _summed(parts: Sequence[_Counts]) -> _Counts:
-    """Return the statistics of the first part with all numbers summed over the parts."""
     numbers = [one.name for one in fields(parts[0]) if isinstance(getattr(parts[0], one.name), int | float)]
     return replace(parts[0], **{name: sum(getattr(part, name) for part in parts) for name in numbers})
 
 
 def _table(titles: str, rows: Sequence[_Row]) -> str:
-    """Lay rows out in columns, the first to the left and the others to the right; nothing if there is no row."""
     if not rows:
         return ""
     shown = [titles.split(", ")]

@@ -1,4 +1,4 @@
-"""The report of a worker on itself between two steps, for `Job.explain` and `Job.statistics`."""
+"""A worker's report between two steps, for `Job.explain` and `Job.statistics`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,12 +12,11 @@ from tidewheel.runtime.messages.statistics import InputStatistics, WorkerStatist
 
 @dataclass(frozen=True, slots=True)
 class OpenSubstreams:
-    """The substreams of one declaration that have not ended on a worker.
+    """The open substreams of one declaration on a worker.
 
     Attributes:
-        name: of the declaration.
-        count: how many.
-        keys: some of their keys, for people.
+        name: the declaration.
+        keys: some of their keys.
         waiting: how many keys wait to be used again.
     """
 
@@ -44,24 +43,24 @@ class WorkerReport:
     Locations have their numbers in `Plan.graph` for one worker.
 
     Attributes:
-        knowledge: what it knows of all pointstamps of the job, and what it has told of its own.
+        knowledge: its knowledge of all pointstamps of the job, and what it has sent.
         tokens: the tokens that its operators hold.
-        awaited: those of them that notificators hold, for times of which the operators asked to be told.
-        queued: the messages that have arrived here and wait at an input.
-        held: those that have arrived, and may not be received yet for what else is to come of their substream.
-        scheduled: the numbers of the operators that run in its next step.
-        expected: the numbers of the operators that wait for a thread to activate them, and for nothing else.
-        waits_for: the events for which operators keep tokens by design, by the number of the operator, in words.
-        asked: the numbers of the operators that have asked to be scheduled, now or later, whatever arrives.
-        statistics: what it has done; the operators' frontiers are left out.
-        open_substreams: those of which it lets more in.
-        fed, feeders: what other processes have sent to the inputs, and who they are, if it is this worker that knows.
-        queued_bytes: the bytes that wait at inputs, by the number of the location; none where nothing waits.
-        leaked: how many tokens operators have dropped, by name.
-        state_keys: how many keys or items the states of operators have, by name; none of those without.
-        state_bytes: about how many bytes these states take, as far as it is known.
-        process: what its process uses.
-        lines: the last warnings and errors that its process has logged.
+        awaited: the tokens of notificators, for times that operators asked for.
+        queued: the messages at inputs.
+        held: arrived messages that must wait for others of their substream.
+        scheduled: the operators of its next step, by number.
+        expected: the operators that wait only for a thread to activate them, by number.
+        waits_for: the events for which operators keep tokens by design, by number, in words.
+        asked: the operators that have asked to be scheduled, whatever arrives, by number.
+        statistics: its statistics, without frontiers.
+        open_substreams: the declarations that accept records here.
+        fed, feeders: what other processes have sent, and who they are, if this worker knows.
+        queued_bytes: the bytes waiting at inputs, by location number.
+        leaked: the number of tokens that operators have dropped, by name.
+        state_keys: the number of keys or items in operators' states, by name.
+        state_bytes: about how many bytes these take, as far as known.
+        process: the resources of its process.
+        lines: the last logged warnings and errors of its process.
     """
 
     worker: int
@@ -90,8 +89,8 @@ class WorkerReport:
 class BusyWorker:
     """A worker that did not answer in time, because it is inside an operator.
 
-    ``operator`` is None if it is not known which; ``seconds`` is how long the call has taken so far. One that
-    ``is_dead`` does not answer any more. ``lines`` are the last that its process has logged.
+    ``operator`` is None if it is unknown; ``seconds`` is how long the call has taken. One that ``is_dead`` answers no
+    more. ``lines`` are its process's last log lines.
     """
 
     worker: int

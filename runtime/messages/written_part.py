@@ -1,4 +1,4 @@
-"""The report on a part of a snapshot that a worker has written."""
+"""The report on one worker's part of a snapshot."""
 
 import msgspec
 
@@ -18,16 +18,14 @@ class Blob(msgspec.Struct, frozen=True):
 
 
 class WrittenPart(msgspec.Struct, frozen=True, array_like=True):
-    """A part that a worker has written, or why it could not.
+    """A written part, or the error.
 
     Attributes:
-        number: that of the snapshot.
-        worker: that of the worker.
-        blobs: the files that the part consists of, oldest first.
-        positions: how far feeders had sent, pickled; worker 0 knows.
-        failure: why it could not be written, None if it was.
-        with_state: the names of the operators that keep state.
-        with_records: the names of the operators for which records wait.
+        blobs: the files of the part, oldest first.
+        positions: the feeders' positions, pickled; from worker 0.
+        failure: why it could not be written.
+        with_state: the names of operators with state.
+        with_records: the names of operators with waiting records.
     """
 
     number: int

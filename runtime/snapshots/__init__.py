@@ -1,6 +1,6 @@
 """The storage of snapshots: a folder of this machine, S3, Google Cloud Storage or Azure.
 
-A folder holds `log/`, whose numbered entries say who owns the folder and which snapshots there are (`entries`, `log`);
-`parts/`, the blobs that snapshots consist of; and `heartbeats/`, by which an owner shows that its process lives.
-`SnapshotFolder` opens a folder, and `Ownership` commits to it.
+A folder has `log/`, whose numbered entries name its owners and snapshots (`entries`, `log`); `parts/`, the blobs of
+snapshots; and `heartbeats/`, the signs of life of an owner. `SnapshotFolder` opens a folder, and `Ownership` commits to
+it.
 """

@@ -1,6 +1,6 @@
 """The entries of a folder's log, as JSON: owners, snapshots, deletions, releases.
 
-Each entry is one small object, `log/0000000043.json`, which is put once and never changes. Its last member is the
+Each entry is one small object, `log/0000000043.json`, which is put once and never changes; its last member is the
 CRC-32C of the bytes before it.
 """
 
@@ -18,13 +18,13 @@ FORMAT_VERSION = 2
 
 
 class Process(msgspec.Struct, frozen=True):
-    """A process among all that there have ever been.
+    """A process, identified for all time.
 
     Args:
         host: the name of its machine.
-        boot: a random number that the machine's kernel has chosen at its start.
-        namespace: the processes that its number is unique among; containers of one machine differ in it.
-        pid: its number.
+        boot: the random number of the machine's present start.
+        namespace: the namespace of its process id, which differs between containers.
+        pid: its process id.
         started: when it started, in ticks since the start of the machine.
     """
 
@@ -39,12 +39,10 @@ class Owner(msgspec.Struct, frozen=True, tag="owner"):
     """A claim: from this entry on, its writer owns the folder.
 
     Args:
-        job: the name of the job.
-        process: the process that keeps the heartbeat.
+        process: the process with the heartbeat.
         claimed: when, as ISO 8601 in UTC.
-        incarnation: the number of claims of the folder until now, this one included.
+        incarnation: the number of claims of the folder, with this one.
         identity: random hexadecimal digits.
-        version: the version of the format.
     """
 
     job: str
@@ -59,14 +57,11 @@ class Manifest(msgspec.Struct, frozen=True, tag="snapshot"):
     """A committed snapshot.
 
     Args:
-        number: higher than those of all earlier snapshots in the folder.
-        incarnation: that of its owner.
+        number: higher than those of all earlier snapshots.
         created: when, as ISO 8601 in UTC.
-        blobs: all blobs that it needs, those of earlier snapshots included.
-        body: what the runtime says of it, as JSON values.
-        kept: the numbers of the log's entries whose snapshots remain beside this one.
-        identity: that of its owner.
-        version: the version of the format.
+        blobs: all blobs that it needs, also those of earlier snapshots.
+        body: the runtime's description, as JSON values.
+        kept: the numbers of the entries whose snapshots remain beside this one.
     """
 
     number: int
@@ -80,12 +75,10 @@ class Manifest(msgspec.Struct, frozen=True, tag="snapshot"):
 
 
 class Deletion(msgspec.Struct, frozen=True, tag="deletion"):
-    """The end of snapshots that a person has deleted.
+    """The deletion of snapshots by a person.
 
     Args:
-        kept: the numbers of the log's entries whose snapshots remain.
-        identity: that of the owner.
-        version: the version of the format.
+        kept: the numbers of the entries whose snapshots remain.
     """
 
     kept: tuple[int, ...]
@@ -94,22 +87,17 @@ class Deletion(msgspec.Struct, frozen=True, tag="deletion"):
 
 
 class Release(msgspec.Struct, frozen=True, tag="released"):
-    """The end of an ownership: the next job need not wait.
-
-    Args:
-        identity: that of the owner.
-        version: the version of the format.
-    """
+    """The end of an ownership: the next job need not wait."""
 
     identity: str
     version: int = FORMAT_VERSION
 
 
 class Unreadable(msgspec.Struct, frozen=True):
-    """An object of the log that is damaged. What it was is not known: a snapshot, a claim or another entry.
+    """A damaged object of the log, whose kind is unknown.
 
     Args:
-        problem: its name, and what is wrong with it.
+        problem: its name, and the damage.
     """
 
     problem: str
@@ -135,7 +123,7 @@ def encode(entry: Entry) -> bytes:
 
 
 def decode(name: str, data: bytes) -> FoundEntry:
-    """Return the entry in an object of this name; `Unreadable` if it has other bytes than `encode` has returned.
+    """Return the entry in an object of this name; `Unreadable` for bytes that `encode` has not made.
 
     >>> decode("log/0000000001.json", encode(Release("7f")))
     Release(identity='7f', version=2)

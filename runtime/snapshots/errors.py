@@ -1,4 +1,4 @@
-"""The errors of the storage of snapshots. Each message names the folder, the problem and the remedy."""
+"""The errors of the storage of snapshots, each with the folder, the problem and the remedy."""
 
 from tidewheel.runtime.errors import SnapshotError
 
@@ -6,23 +6,23 @@ __all__ = ["FencedError", "SnapshotDamaged", "SnapshotError", "SnapshotFolderGon
 
 
 class SnapshotFolderInUse(SnapshotError):  # noqa: N818  it names what is so
-    """Another job, whose process lives, owns the folder."""
+    """Another job, with a living process, owns the folder."""
 
 
 class FencedError(SnapshotError):
-    """Another job has claimed the folder since; the former owner can commit nothing any more."""
+    """Another job has claimed the folder; the former owner can commit nothing more."""
 
 
 class SnapshotFolderGone(FencedError):  # noqa: N818  it names what happened
-    """The folder was removed while a job had it; that can commit nothing until the folder is there again."""
+    """The folder of a job was removed; the job can commit nothing more."""
 
 
 class SnapshotDamaged(SnapshotError):  # noqa: N818  it names what happened
-    """A blob of a snapshot is missing, or its bytes differ from the written ones; or no snapshot can be read.
+    """A blob of a snapshot is missing or changed; or no snapshot can be read.
 
     Attributes:
-        blob: the name of the blob, empty if no snapshot can be read.
-        problem: what is wrong with it.
+        blob: the name of the blob; empty if no snapshot can be read.
+        problem: the damage.
     """
 
     def __init__(self, message: str, blob: str = "", problem: str = "") -> None:

@@ -1,4 +1,4 @@
-"""The heartbeat of an owner: an object that a thread of its process rewrites, so that other jobs see that it lives."""
+"""An owner's heartbeat: an object that its process keeps rewriting, a sign of life for other jobs."""
 
 import logging
 import threading
@@ -18,7 +18,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Heartbeat:
-    """A daemon thread that rewrites the heartbeat of an owner until `stop`."""
+    """A daemon thread that rewrites an owner's heartbeat until `stop`."""
 
     def __init__(self, folder: Folder, owner: Owner) -> None:
         self._folder = folder
@@ -29,12 +29,12 @@ class Heartbeat:
         self._thread.start()
 
     def stop(self, within_s: float = SILENCE_S) -> None:
-        """End the thread; wait at most so many seconds for it."""
+        """End the thread; wait at most ``within_s`` seconds for it."""
         self._stopped.set()
         self._thread.join(within_s)
 
     def remove(self) -> None:
-        """Remove the object of a stopped heartbeat; a later owner does it otherwise."""
+        """Remove the object of a stopped heartbeat; otherwise a later owner does."""
         with suppress(SnapshotError):
             self._folder.remove([self._name])
 
@@ -56,7 +56,7 @@ class Heartbeat:
 def beats(folder: Folder, owner: Owner) -> bool:
     """Return True as soon as an owner's heartbeat changes, False after `SILENCE_S` seconds without a change.
 
-    What counts is how often it was the same: this process may have been stopped itself meanwhile.
+    Unchanged readings are counted, since this process may have been suspended itself.
     """
     name = heartbeat_name(owner.incarnation)
     first = folder.read(name)

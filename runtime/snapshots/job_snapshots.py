@@ -1,4 +1,4 @@
-"""The snapshots of one job as its driver has them: it begins each, gathers the workers' reports, and commits it."""
+"""The snapshots of one job in its driver, which begins each, gathers the workers' reports, and commits it."""
 
 import base64
 import logging
@@ -50,20 +50,14 @@ Read = TypeVar("Read")
 
 
 class JobSnapshots:
-    """Owns the folder of a job's snapshots from when it is made until `release`.
-
-    Args:
-        settings: where and how often.
-        job: the name of the job.
-        plan: its dataflow.
-        workers: how many workers it has.
+    """Owns the folder of a job's snapshots until `release`.
 
     Attributes:
-        manifest: the snapshot from which the job goes on; None if it begins anew.
+        manifest: the snapshot from which the job continues; None for none.
         for_workers: what the workers have to know.
-        positions: how far the driver's handles had sent in that snapshot, by input and handle.
-        last: of the last one that was taken its ``number``, when it was ``taken`` in seconds since 1970, its ``bytes``,
-            those that were written for it (``written_bytes``), and its ``seconds``; empty before the first.
+        positions: the positions of the driver's handles in that snapshot, by input and handle.
+        last: of the last snapshot its ``number``, ``taken`` in seconds since 1970, ``bytes``, newly ``written_bytes``
+            and ``seconds``; empty before the first.
 
     Raises:
         SnapshotError: the folder cannot be used, another job uses it, or the dataflow does not fit the snapshot.
@@ -98,20 +92,20 @@ class JobSnapshots:
 
     @property
     def restarts(self) -> int:
-        """How often the job may go back."""
+        """How often the job may return to a snapshot."""
         return self._settings.restarts
 
     @property
     def every_s(self) -> float:
-        """How many seconds pass from one snapshot to the next."""
+        """The interval of snapshots, in seconds."""
         return self._settings.every_s
 
     def describe(self) -> str:
-        """Say where the job goes on from."""
+        """Describe where the job continues."""
         return f"snapshot {self._committed} in {self.url}" if self._committed else "its beginning"
 
     def go_back(self) -> None:
-        """Have the job go on from the last snapshot; one that is under way is given up.
+        """Continue from the last snapshot; a pending one is given up.
 
         Raises:
             SnapshotError: no snapshot is intact, or it does not fit the dataflow.
@@ -126,13 +120,13 @@ class JobSnapshots:
             self._blobs = frozenset(() if self.manifest is None else (blob.name for blob in self.manifest.blobs))
 
     def read(self, by: Callable[[WorkerSnapshots], Read]) -> Read:
-        """Have the workers read what they begin with; where a file is damaged, all read the snapshot before.
+        """Have all workers read their state by ``by``; after a damaged file, from the snapshot before.
 
         Args:
             by: reads for all workers.
 
         Raises:
-            SnapshotError: no snapshot is intact, or one does not fit the dataflow or cannot be read.
+            SnapshotError: no snapshot is intact, or one does not fit or cannot be read.
         """
         while True:
             try:
@@ -154,11 +148,6 @@ class JobSnapshots:
         return WorkerSnapshots(folder, *owner, self._run, self._number, files, classes_of_main(), names)
 
     def _operators_in(self, body: Mapping[str, Any]) -> Mapping[str, str]:
-        """Return the name of each operator that goes on, by that in the snapshot.
-
-        Raises:
-            SnapshotError: the snapshot does not fit the dataflow.
-        """
         where = f"snapshot {self._committed} in {self.url}"
         if body["dataflow"] != self._plan.name:
             raise SnapshotError(
@@ -196,7 +185,6 @@ class JobSnapshots:
         return found.names
 
     def _warn(self, found: Found, where: str) -> None:
-        """Say which operators go on though they are not quite those of the snapshot."""
         if found.changed:
             _LOGGER.warning(
                 "%s had other functions: %s. What they keep goes on with the new ones. If it is right for these, run "
@@ -219,17 +207,17 @@ class JobSnapshots:
 
     @property
     def number(self) -> int:
-        """The number of the snapshot that was begun last."""
+        """The number of the last begun snapshot."""
         return self._number
 
     @property
     def is_due(self) -> bool:
-        """Whether it is time to begin one, and none is under way."""
+        """Whether a snapshot is due, and none is pending."""
         return self._begun_at is None and not self._ended and time.monotonic() >= self._due_at
 
     @property
     def next(self) -> str:
-        """The snapshot that comes next, in words, and when it begins."""
+        """The next snapshot in words, and when it begins."""
         if self._ended:
             return f"a snapshot, but {self._ended}"
         if self.is_under_way:
@@ -238,16 +226,16 @@ class JobSnapshots:
 
     @property
     def committed(self) -> int:
-        """The number of the last one that is durable; 0 for none."""
+        """The number of the last durable snapshot; 0 for none."""
         return self._committed
 
     def is_awaited(self, behind: int) -> bool:
-        """Tell whether a later snapshot than the one with this number has to begin, and none is under way.
+        """Tell whether a later snapshot than ``behind`` must begin, and none is pending.
 
-        One that has failed begins again after a pause, which is at most as long as that between snapshots.
+        A failed one begins again after a pause of at most the interval of snapshots.
 
         Raises:
-            SnapshotError: there will be none, as the folder was removed; not for -1, where nothing waits.
+            SnapshotError: the folder was removed, so there will be none; not for -1, where nothing waits.
         """
         if self._ended and behind >= 0:
             raise SnapshotError(f"what waits for a snapshot can never be seen: {self._ended}")
@@ -260,15 +248,11 @@ class JobSnapshots:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether one was begun that is neither committed nor given up."""
+        """Whether one is neither committed nor given up."""
         return self._begun_at is not None
 
     def begin(self) -> int:
-        """Begin one; return its number, which the feed tells the workers.
-
-        Raises:
-            SnapshotError: the folder was removed.
-        """
+        """Begin one; return its number, for the workers; raise SnapshotError if the folder was removed."""
         with self._lock:
             if self._ended:
                 raise SnapshotError(self._ended)
@@ -279,7 +263,7 @@ class JobSnapshots:
             return self._number
 
     def add(self, part: WrittenPart) -> bool:
-        """Add the report of a worker; return whether all of the snapshot are there now, so that it can be committed."""
+        """Add a worker's report; return whether the snapshot has all of them and can be committed."""
         with self._lock:
             if part.number != self._number or self._begun_at is None:
                 return False
@@ -287,13 +271,13 @@ class JobSnapshots:
             return len(self._parts) == self._workers
 
     def give_up_late(self) -> None:
-        """Give up a snapshot for which a worker has taken too long, with a warning."""
+        """Give up a snapshot for which a worker takes too long, with a warning."""
         if self._begun_at is not None and time.monotonic() - self._begun_at > _GIVEN_UP_AFTER_S:
             late = [str(worker) for worker in range(self._workers) if worker not in self._parts]
             self._fail(f"worker {', '.join(late)} has not written its part within {_GIVEN_UP_AFTER_S:g} s")
 
     def commit(self) -> None:
-        """Commit the snapshot all of whose parts are there; a failure is logged, and `outcome_of` raises it.
+        """Commit the complete snapshot; a failure is logged, and `outcome_of` raises it.
 
         Raises:
             FencedError: another job has claimed the folder.
@@ -336,19 +320,16 @@ class JobSnapshots:
             _LOGGER.warning("old snapshots in %s stay for now: %s", self.url, error, extra=about(self._job))
 
     def _pause(self) -> None:
-        """Let the job go on for a while where the snapshot that ends took longer than the time between two of them."""
         now = time.monotonic()
         if now >= self._due_at:
             self._due_at = now + max(self.every_s, _LEAST_PAUSE_S)
 
     def _known_in(self, parts: Sequence[WrittenPart]) -> list[KnownOperator]:
-        """Return the operators of the dataflow, with what a snapshot of these parts has of them."""
         keeps: dict[str, Keeps] = dict.fromkeys(chain.from_iterable(part.with_records for part in parts), "records")
         keeps |= dict.fromkeys(chain.from_iterable(part.with_state for part in parts), "state")
         return [replace(one, keeps=keeps.get(one.kept_as, "")) for one in self._known]
 
     def _warn_of_names(self, known: Sequence[KnownOperator]) -> None:
-        """Say once which operators with state have names that another program may give to others."""
         unnamed, self._has_told_names = [] if self._has_told_names else without_own_names(known), True
         if unnamed:
             _LOGGER.warning(
@@ -361,7 +342,6 @@ class JobSnapshots:
             )
 
     def _note(self, blobs: Mapping[str, Blob]) -> None:
-        """Record what was taken."""
         written = sum(blob.size for name, blob in blobs.items() if name not in self._blobs)
         self._blobs = frozenset(blobs)
         self.last = {
@@ -382,11 +362,7 @@ class JobSnapshots:
         _LOGGER.warning(said, self._number, self.url, reason, extra=about(self._job))
 
     def outcome_of(self, number: int) -> bool:
-        """Tell whether a snapshot is committed.
-
-        Raises:
-            SnapshotError: it could not be taken.
-        """
+        """Tell whether a snapshot is committed; raise SnapshotError if it could not be taken."""
         if number in self._failed:
             raise SnapshotError(f"snapshot {number} in {self.url} could not be taken: {self._failed[number]}")
         if self._ended and self._committed < number:
@@ -394,7 +370,7 @@ class JobSnapshots:
         return self._committed >= number
 
     def release(self) -> None:
-        """Let another job have the folder. Idempotent; what goes wrong is logged."""
+        """Let another job have the folder; idempotent; errors are logged."""
         try:
             self._ownership.release()
         except SnapshotError as error:

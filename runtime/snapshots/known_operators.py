@@ -1,8 +1,8 @@
-"""The operators of a snapshot, as a later program finds them among its own.
+"""The operators of a snapshot, matched with those of a later program.
 
-A name that the program gives an operator, and no other one, decides by itself. Other names come from the order in which
-operators are added. So an operator without a name of its own is found by what it is: the method that has added it, the
-arguments, and the inputs and sources whose records reach it. Where that leaves a choice, the program has to give names.
+A name that the program gives an operator decides by itself; other names depend on the order of operators. So an unnamed
+operator is found by its method, arguments, and the inputs and sources whose records reach it. If that leaves a choice,
+the program has to give names.
 """
 
 from collections import Counter, defaultdict
@@ -20,15 +20,14 @@ Keeps: TypeAlias = Literal["state", "records", ""]
 
 @dataclass(frozen=True, slots=True)
 class KnownOperator:
-    """One operator of a program, or several that run as one, by the first of them.
+    """One operator of a program, or a fused chain by its first.
 
     Attributes:
         name: unique in the dataflow.
-        base_name: the name without a number that tells it from others of that name.
-        origin: the method that adds it.
+        base_name: the name without its distinguishing number.
         inputs: the names of the operators without inputs whose records can reach it.
         keeps: what a snapshot has of it.
-        part_name: the name under which the parts of a snapshot have that, if it is another one.
+        part_name: its name in the parts of a snapshot, if that differs.
     """
 
     name: str
@@ -40,12 +39,12 @@ class KnownOperator:
 
     @property
     def kept_as(self) -> str:
-        """The name under which the parts of a snapshot have what it keeps."""
+        """Its name in the parts of a snapshot."""
         return self.part_name or self.name
 
 
 class Changed(NamedTuple):
-    """An operator of which only functions are others than in the snapshot.
+    """An operator of which only functions, of the named arguments, differ from the snapshot.
 
     Attributes:
         name: that of the operator.
@@ -65,10 +64,10 @@ class Found:
     """The operators of a snapshot among those of a program.
 
     Attributes:
-        names: the name by which an operator goes on, by that in the parts of the snapshot.
-        gone_on: the names of the operators of the snapshot that go on.
-        changed: the operators whose functions have changed, and which the program does not accept.
-        moved: the names that are others in the program than in the snapshot, of operators with state.
+        names: an operator's name in the program, by its name in the parts of the snapshot.
+        gone_on: the snapshot's operators that continue.
+        changed: operators with changed functions that the program does not accept.
+        moved: names of operators with state that differ from the snapshot.
     """
 
     names: dict[str, str] = field(default_factory=dict)
@@ -104,7 +103,7 @@ def known_operators(plan: Plan) -> list[KnownOperator]:
 
 
 def without_own_names(operators: Sequence[KnownOperator]) -> list[str]:
-    """Return the names, made from their order, of the operators with state; without the parts of other operators."""
+    """Return the generated names of operators with state, without parts of other operators."""
     own = _own_names(operators)
     unnamed = [one for one in operators if one.keeps == "state" and one.name not in own]
     return [one.name for one in unnamed if not one.origin.part] or [one.name for one in unnamed]
@@ -118,18 +117,17 @@ def find_operators(
     accept: Collection[str] = (),
     compares_functions: bool = True,
 ) -> Found:
-    """Return which operator of a program goes on with what one in a snapshot has.
+    """Return which operator of a program continues with the state of each operator of a snapshot.
 
     Args:
         saved: the operators of the snapshot.
         program: those of the program.
         where: the snapshot, for errors.
-        accept: the names of operators whose functions and types may be others than in the snapshot.
-        compares_functions: whether digests of functions tell something; those of another Python do not.
+        accept: the operators whose functions and types may differ.
+        compares_functions: whether to compare digests of functions, which differ between versions of Python.
 
     Raises:
-        SnapshotError: an operator is of another kind than in the snapshot, or has other arguments or types. Or it is
-            not clear which operator goes on, as several have no names of their own.
+        SnapshotError: an operator differs in kind, arguments or types, or several unnamed ones leave a choice.
     """
     if not compares_functions:
         saved, program = _without_digests(saved), _without_digests(program)
@@ -146,7 +144,6 @@ def find_operators(
 
 
 def _pairs(saved: Sequence[KnownOperator], program: Sequence[KnownOperator], where: str) -> list[_Pair]:
-    """Return each operator of the snapshot that goes on, with the one that it is in the program."""
     had_own, own = _own_names(saved), _own_names(program)
     by_name = {one.base_name: one for one in saved if one.name in had_own} | {one.name: one for one in saved}
     pairs = [(by_name[one.base_name], one) for one in program if one.name in own and one.base_name in by_name]
@@ -162,13 +159,11 @@ def _pairs(saved: Sequence[KnownOperator], program: Sequence[KnownOperator], whe
 def _left(
     saved: Sequence[KnownOperator], program: Sequence[KnownOperator], pairs: Sequence[_Pair]
 ) -> tuple[list[KnownOperator], list[KnownOperator]]:
-    """Return the operators of both sides that are in no pair."""
     had, has = {one.name for one, _ in pairs}, {one.name for _, one in pairs}
     return [one for one in saved if one.name not in had], [one for one in program if one.name not in has]
 
 
 def _alike(had: Sequence[KnownOperator], has: Sequence[KnownOperator], where: str) -> list[_Pair]:
-    """Return the operators that are the same but for their names, in their order."""
     pairs: list[_Pair] = []
     now = _grouped(has)
     for content, ones in _grouped(had).items():
@@ -180,7 +175,6 @@ def _alike(had: Sequence[KnownOperator], has: Sequence[KnownOperator], where: st
 
 
 def _in_order(had: Sequence[KnownOperator], has: Sequence[KnownOperator], where: str) -> list[_Pair]:
-    """Return pairs of operators that have changed, and would have the same name."""
     pairs = list(zip(had, has, strict=False))
     inputs = [(set(before.inputs), set(now.inputs)) for before, now in pairs]
     if pairs and (len(had) != len(has) or not all(one <= other or other <= one for one, other in inputs)):
@@ -189,7 +183,6 @@ def _in_order(had: Sequence[KnownOperator], has: Sequence[KnownOperator], where:
 
 
 def _check_nothing_kept(had: Sequence[KnownOperator], has: Sequence[KnownOperator], where: str) -> None:
-    """Raise SnapshotError if it matters which operators go on with what others have kept."""
     kept = [one for one in had if one.keeps]
     if kept:
         names = ", ".join(f"name={one.name.rpartition('/')[2]!r}" for one in kept)
@@ -208,13 +201,11 @@ def _grouped(operators: Iterable[KnownOperator]) -> Mapping[object, list[KnownOp
 
 
 def _content(operator: KnownOperator) -> object:
-    """Return what tells an operator from others, whatever its name is."""
     origin = operator.origin
     return origin.method, origin.part, tuple(sorted(origin.parameters.items(), key=lambda it: it[0])), operator.inputs
 
 
 def _own_names(operators: Iterable[KnownOperator]) -> set[str]:
-    """Return the names that do not come from the order of operators."""
     operators = list(operators)
     bases = Counter(one.base_name for one in operators)
     return {one.name for one in operators if one.origin.is_named and bases[one.base_name] == 1}
@@ -228,11 +219,6 @@ def _without_digests(operators: Sequence[KnownOperator]) -> list[KnownOperator]:
 
 
 def _check_alike(had: KnownOperator, has: KnownOperator, where: str, *, is_accepted: bool) -> list[str]:
-    """Return the arguments of which only functions differ.
-
-    Raises:
-        SnapshotError: more differs.
-    """
     before, now = had.origin, has.origin
     anew = f"To begin anew, give it another name and drop what it had, Snapshots(..., without=[{had.name!r}])"
     if before.method and now.method and (before.method, before.part) != (now.method, now.part):

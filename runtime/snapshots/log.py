@@ -1,13 +1,13 @@
-"""The rules of a folder's log, without I/O: who owns the folder, which snapshots it has, which objects may go.
+"""The rules of a folder's log, without I/O: who owns the folder, which snapshots it has, which objects may be removed.
 
-- The owner is the last owner entry, without claims that came late. A claim takes the number at which the owner before
-  would put its next entry, so the former owner cannot commit any more.
+- The owner is the last owner entry, except late claims. A claim takes the number of the former owner's next entry, so
+  that owner cannot commit any more.
 - A snapshot lives until a later entry does not keep it. So it is gone for every reader before its objects are removed,
-  and an owner that was stopped in the middle of a removal harms nothing that a later owner builds on.
-- Entries go only when all living snapshots are behind them, and the last owner's entry stays. So a number that is put
-  again, by a former owner or late by a store, hides no snapshot and brings none back. `protocol.append` notices it.
-- A damaged entry keeps its number and nothing else. It may have been a claim, so it counts as an incarnation: no later
-  owner writes blobs under the names of that one. A snapshot that only such an entry would have ended lives, damaged.
+  and an owner that is stopped during a removal harms no later one.
+- Entries are removed only before all living snapshots, and the last owner's entry stays. So an entry that a former
+  owner or a slow store puts again hides no snapshot and restores none; `protocol.append` notices it.
+- A damaged entry keeps its number and nothing else. It may have been a claim, so it counts as an incarnation, whose
+  blob names no later owner uses. A snapshot that only such an entry would have ended lives, damaged.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -21,7 +21,7 @@ from tidewheel.runtime.snapshots.names import Writing, blob_writing, heartbeat_i
 
 @dataclass(frozen=True)
 class Log:
-    """The entries of a log as they were read, by their numbers.
+    """The entries of a log, by number.
 
     >>> Log({}).next_number
     1
@@ -40,7 +40,7 @@ class Log:
         return max((number for number in claims if not self._came_late(number)), default=0)
 
     def _came_late(self, number: int) -> bool:
-        """Whether a claim was put at a number that had become free, so that others own what follows it."""
+        """Whether a claim was put at a number that had become free, so that others own the later entries."""
         claim = self.entries[number]
         return isinstance(claim, Owner) and any(
             later > number and entry.incarnation <= claim.incarnation and entry.identity != claim.identity
@@ -50,20 +50,20 @@ class Log:
 
     @property
     def owner(self) -> Owner | None:
-        """The last owner; None if there has been none."""
+        """The last owner; None for none."""
         entry = self.entries.get(self._owner_number)
         return entry if isinstance(entry, Owner) else None
 
     @property
     def first_owner(self) -> Owner | None:
-        """The first owner whose entry is there; None if there has been none."""
+        """The first owner with an entry; None for none."""
         owners = [number for number, entry in self.entries.items() if isinstance(entry, Owner)]
         entry = self.entries.get(min(owners, default=0))
         return entry if isinstance(entry, Owner) else None
 
     @property
     def is_released(self) -> bool:
-        """Whether the last owner has released the folder, or there has been none."""
+        """Whether the last owner has released the folder, or there was none."""
         owner = self.owner
         return owner is None or any(
             isinstance(entry, Release) and entry.identity == owner.identity for entry in self.entries.values()
@@ -71,7 +71,7 @@ class Log:
 
     @property
     def incarnation(self) -> int:
-        """The highest incarnation that an owner may have had; 0 if there has been none."""
+        """The highest incarnation that an owner may have had; 0 for none."""
         known = (entry.incarnation for entry in self.entries.values() if isinstance(entry, Owner))
         return max(known, default=0) + len(self.unreadable)
 
@@ -87,7 +87,7 @@ class Log:
 
     @cached_property
     def snapshots(self) -> dict[int, Manifest]:
-        """The living snapshots by the numbers of their entries, oldest first."""
+        """The living snapshots by entry number, oldest first."""
         living: dict[int, Manifest] = {}
         for number, entry in sorted(self.entries.items()):
             match entry:
@@ -99,15 +99,15 @@ class Log:
 
     @property
     def next_snapshot(self) -> int:
-        """A number that is higher than that of every snapshot of the log."""
+        """A number above that of every snapshot of the log."""
         return 1 + max((entry.number for entry in self.entries.values() if isinstance(entry, Manifest)), default=0)
 
     def kept_beside_a_new_one(self, keep: int, damaged: Collection[int]) -> tuple[int, ...]:
-        """Return the entries whose snapshots remain when there is one more.
+        """Return the entries whose snapshots remain beside a new one.
 
         Args:
-            keep: how many snapshots remain, the new one included; damaged ones do not count.
-            damaged: the entries whose snapshots cannot be read.
+            keep: how many intact snapshots remain, with the new one.
+            damaged: the entries with damaged snapshots.
         """
         kept: list[int] = []
         intact = 1
@@ -119,7 +119,7 @@ class Log:
         return tuple(sorted(kept))
 
     def old_entries(self) -> list[int]:
-        """Return the entries before all living snapshots, but for the last owner's; none if no snapshot lives."""
+        """Return the entries before all living snapshots, except the last owner's; none without a snapshot."""
         oldest = min(self.snapshots, default=0)
         return [number for number in self.entries if number < oldest and number != self._owner_number]
 
@@ -128,12 +128,12 @@ class Log:
         return {blob.name: blob for manifest in self.snapshots.values() for blob in manifest.blobs}
 
     def unneeded_blobs(self, names: Iterable[str], owner: Owner) -> list[str]:
-        """Return the names of blobs that nothing needs any more, half-written files included.
+        """Return the names of unneeded blobs, half-written files included.
 
         Args:
-            names: what is there.
-            owner: whose blobs of snapshots behind its last one stay, because they are being written; so do those of
-                later owners.
+            names: the present names.
+            owner: the owner, whose blobs after its last snapshot are being written and stay, like those of later
+                owners.
         """
         manifests = [entry for entry in self.entries.values() if isinstance(entry, Manifest)]
         committed = [manifest.number for manifest in manifests if manifest.identity == owner.identity]

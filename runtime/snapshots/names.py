@@ -1,4 +1,4 @@
-"""The names of the objects in a folder of snapshots. Their order is that of their numbers."""
+"""The names of the objects in a folder of snapshots, ordered by their numbers."""
 
 import re
 from typing import NamedTuple
@@ -18,7 +18,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 class Writing(NamedTuple):
-    """The snapshot that a blob was written for: the incarnation of its owner, and its number."""
+    """The snapshot of a blob: its owner's incarnation, and its number."""
 
     incarnation: int
     snapshot: int
@@ -39,7 +39,7 @@ def blob_name(incarnation: int, snapshot: int, name: str) -> str:
 
 
 def blob_writing(name: str) -> Writing | None:
-    """Return the snapshot that a blob was written for, half-written files included; None for other names."""
+    """Return the snapshot of a blob, half-written files included; None for other names."""
     found = _BLOB.match(name)
     return Writing(int(found[1]), int(found[2])) if found else None
 
@@ -50,6 +50,6 @@ def heartbeat_name(incarnation: int) -> str:
 
 
 def heartbeat_incarnation(name: str) -> int | None:
-    """Return the incarnation of the owner of a heartbeat, half-written files included; None for other names."""
+    """Return the incarnation of a heartbeat's owner, half-written files included; None for other names."""
     found = _HEARTBEAT.match(name)
     return int(found[1]) if found else None

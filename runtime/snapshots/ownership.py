@@ -20,7 +20,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Ownership:
-    """The claim of one job on a folder, from `SnapshotFolder.claim` until `release`. Its methods may run in any thread.
+    """One job's claim on a folder, from `SnapshotFolder.claim` until `release`; thread-safe.
 
     After a `FencedError` another job owns the folder, and this one can only release it.
     """
@@ -41,40 +41,40 @@ class Ownership:
 
     @property
     def incarnation(self) -> int:
-        """The number of claims of the folder until now, this one included."""
+        """The number of claims of the folder, with this one."""
         return self._owner.incarnation
 
     @property
     def identity(self) -> str:
-        """Some digits that no other owner has, whatever its incarnation."""
+        """Digits that no other owner has, whatever its incarnation."""
         return self._owner.identity[:8]
 
     @property
     def first_identity(self) -> str:
-        """Digits that all owners of the folder have in common, from when it was empty until it has a snapshot."""
+        """Digits common to all owners of the folder, from when it was empty until it has a snapshot."""
         return self._log.first_owner.identity[:8] if self._log.first_owner is not None else self.identity
 
     @property
     def next_snapshot(self) -> int:
-        """A number for the first snapshot of this owner, higher than those of all earlier ones."""
+        """A number for this owner's first snapshot, above all earlier ones."""
         return self._log.next_snapshot
 
     def commit(self, number: int, blobs: Iterable[Blob], body: dict[str, Any]) -> Manifest:
         """Make a snapshot the newest one of the folder; older ones beyond ``keep`` are gone for every reader.
 
-        After an error the snapshot may have been committed, unless it is a `SnapshotDamaged`. The next commit finds
-        out. Committing the same number again returns the manifest that is there.
+        After another error than `SnapshotDamaged` the snapshot may be committed; the next commit finds out. Committing
+        a number again returns the existing manifest.
 
         Args:
-            number: higher than those of all earlier snapshots in the folder.
-            blobs: all that the snapshot needs, those of earlier living snapshots included. The blobs of an attempt of
-                this owner that was not committed may be among them, until the next commit.
-            body: JSON values, for whoever resumes from it.
+            number: above those of all earlier snapshots in the folder.
+            blobs: all that the snapshot needs, from this or earlier living snapshots, or from this owner's last failed
+                attempt.
+            body: JSON values for the restored job.
 
         Raises:
             FencedError: another job has claimed the folder.
-            SnapshotError: the folder cannot be written, the number is not higher, or a blob of an earlier snapshot is
-                not kept any more.
+            SnapshotError: the folder cannot be written, the number is too low, or a blob of an earlier snapshot is
+                gone.
         """
         needed, created = tuple(blobs), datetime.now(UTC).isoformat(timespec="milliseconds")
 
@@ -101,13 +101,12 @@ class Ownership:
         return list(reversed(self._log.snapshots.values()))
 
     def latest_intact(self) -> Manifest | None:
-        """Return the newest snapshot whose blobs are all there with their sizes; None if there is no snapshot.
+        """Return the newest snapshot with all blobs in their sizes; None if there is no snapshot.
 
-        Passes over damaged ones with a warning in the log. The reader of a blob verifies its checksum; see
-        `found_damaged`.
+        It skips damaged ones with a warning; the reader of a blob verifies its checksum, see `found_damaged`.
 
         Raises:
-            SnapshotDamaged: there are snapshots, or entries that may have been some, and none of them is intact.
+            SnapshotDamaged: there are snapshots, or entries that may have been some, and none is intact.
         """
         sizes, snapshots = self._objects.sizes(PARTS), self._log.snapshots
         reasons: list[str] = []
@@ -127,7 +126,6 @@ class Ownership:
         return None
 
     def _damage_at(self, number: int, sizes: Mapping[str, int]) -> str:
-        """Say why the entry of a snapshot cannot be used; empty if it can."""
         unreadable = self._log.unreadable.get(number)
         if unreadable is not None:
             return f"a newer one may be lost: {unreadable.problem}"
@@ -140,21 +138,21 @@ class Ownership:
         return f"snapshot {manifest.number} is damaged: {problem}"
 
     def found_damaged(self, damaged: SnapshotDamaged) -> None:
-        """Note what a reader has found: snapshots that need this blob are passed over from now on."""
+        """Note a damaged blob: snapshots that need it are skipped from now on."""
         self._problems[damaged.blob] = damaged.problem
 
     def prune(self) -> None:
-        """Remove the objects of snapshots that are gone, and those that crashed owners have left.
+        """Remove the objects of former snapshots and of crashed owners, at any time.
 
-        Objects of a snapshot that is being written stay. Nothing depends on when this runs.
+        Objects of a snapshot that is being written stay.
 
         Raises:
-            SnapshotError: the folder cannot be listed or changed; a later call goes on.
+            SnapshotError: the folder cannot be listed or changed; a later call continues.
         """
         run(protocol.remove_old(self._log, self._owner), self._objects)
 
     def delete(self, number: int) -> None:
-        """Delete a snapshot, and its blobs that no other snapshot needs. After the last one, `release` removes all.
+        """Delete a snapshot, and its blobs that no other needs; after the last one, `release` removes all.
 
         Raises:
             FencedError: another job has claimed the folder.
@@ -172,9 +170,9 @@ class Ownership:
         self._is_emptied = not self._log.snapshots and not self._log.unreadable
 
     def abandon(self) -> None:
-        """End the ownership of a folder that was removed, and remove what this owner has put there since.
+        """End the ownership of a removed folder, and remove what this owner has put there since.
 
-        So the folder is empty for the next job, and what that has put there stays.
+        The folder is then empty for the next job, except what that has put there.
         """
         self._is_abandoned = True
         self._heartbeat.stop()
@@ -188,7 +186,7 @@ class Ownership:
         self._heartbeat.remove()
 
     def release(self) -> None:
-        """End the ownership, so that the next job need not wait. Does nothing if another job has claimed the folder.
+        """End the ownership, so that the next job need not wait; without effect after another claim.
 
         Raises:
             SnapshotError: the folder cannot be written; then the next job waits for the heartbeat, which has ended.
@@ -222,12 +220,7 @@ class Ownership:
 
 
 def damage(manifest: Manifest, sizes: Mapping[str, int]) -> str:
-    """Return what is wrong with the blobs of a snapshot, empty if all are there with their sizes.
-
-    Args:
-        manifest: of the snapshot.
-        sizes: the sizes in bytes of the blobs that are there, by name.
-    """
+    """Return the damage of a snapshot, given the present blobs' sizes in bytes; empty if all are there."""
     for blob in manifest.blobs:
         if blob.name not in sizes:
             return f"{blob.name} is missing"

@@ -1,10 +1,10 @@
-"""The writer of one worker's parts: each a file, and together with earlier files all that the worker keeps.
+"""The writer of one worker's parts: each is a file that, with earlier files, has all the worker's state.
 
-What operators keep by key is written in pieces, so a part may need the files of earlier ones. Once a sweep of a keyed
-state has ended, the files before that sweep are needed no more; see `KeyedState`.
+Keyed state is written in pieces, so a part may need the files of earlier ones, back to the last complete sweep; see
+`KeyedState`.
 
-Frozen values that no file has yet are written to a file of their own. Parts name that file as long as they need at
-least half of it. What they need of a file with less is written again, so that old files go.
+Frozen values without a file go to a file of their own. Parts name that file while they need at least half of it; the
+rest is then written again, so that old files can go.
 """
 
 import time
@@ -27,10 +27,8 @@ class PartWriter:
     """Writes the parts of one worker, one after the other, to a folder.
 
     Args:
-        folder: where to.
-        incarnation: of the owner of the folder.
-        identity: of the owner, in the names of the files: another one may have the incarnation in a folder that was
-            removed meanwhile.
+        identity: the owner's digits, in the names of files: in a folder that was removed meanwhile, another owner may
+            have the same incarnation.
     """
 
     def __init__(self, folder: SnapshotFolder, incarnation: int, identity: str) -> None:
@@ -44,7 +42,7 @@ class PartWriter:
         self._is_torn = False
 
     def write(self, part: WorkerPart) -> WrittenPart:
-        """Write a part; what goes wrong is in what is returned.
+        """Write a part; its report has any error.
 
         After a failure only a part that `WorkerPart.is_whole` can be written.
         """
@@ -74,7 +72,6 @@ class PartWriter:
         return blob_name(self._incarnation, part.number, f"worker-{part.worker}{kind}-{self._identity}")
 
     def _write_frozen(self, part: WorkerPart) -> None:
-        """Write the frozen values of which no file has enough, and forget those that are not in the part."""
         names = dict.fromkeys(name for one in part.operators.values() for name in one.kept.frozen)
         used = Counter[Blob]()
         for name in names.keys() & self._frozen.keys():
@@ -101,7 +98,6 @@ class PartWriter:
 
 
 def _politely(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the pieces, and let another thread have the interpreter after each."""
     for piece in pieces:
         yield piece
         time.sleep(0)

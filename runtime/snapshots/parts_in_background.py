@@ -1,4 +1,4 @@
-"""The thread that writes the parts of one worker, while the worker goes on."""
+"""The thread that writes one worker's parts, while the worker goes on."""
 
 from collections import deque
 from collections.abc import Callable
@@ -10,14 +10,13 @@ from tidewheel.runtime.state.worker_part import WorkerPart
 
 
 class PartsInBackground:
-    """Writes parts one after the other on a thread of its own.
+    """Writes parts one after the other on a thread.
 
     Args:
-        writer: writes one.
-        wake: called, on that thread, when one was written.
+        wake: called on that thread after each part.
 
     Attributes:
-        written: the reports that the worker has not received.
+        written: the reports that the worker has not yet received.
     """
 
     def __init__(self, writer: PartWriter, wake: Callable[[], None]) -> None:
@@ -36,5 +35,5 @@ class PartsInBackground:
             self._wake()
 
     def close(self) -> None:
-        """Write no more; the part that is being written is not waited for. Idempotent."""
+        """Stop, without waiting for a part in progress; idempotent."""
         self._thread.shutdown(wait=False, cancel_futures=True)

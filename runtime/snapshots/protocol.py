@@ -1,7 +1,7 @@
-"""The calls by which an owner claims a folder, commits to it and removes what is old, without I/O.
+"""The calls by which an owner claims a folder, commits to it and removes old objects, without I/O.
 
-The log of a folder is a claimed log (`storage/numbered_log.py`). Each function is a generator of calls, so a test can
-stop an owner between any two calls, and let others go on.
+A folder has a claimed log (`storage/numbered_log.py`). Each function is a generator of calls, so a test can stop an
+owner between any two.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -19,7 +19,7 @@ _MOST_READS = 20
 
 
 def read_log(known: Mapping[int, FoundEntry] | None = None) -> Calls[Log]:
-    """Read the log; entries that are known already are not read again.
+    """Read the log, except known entries.
 
     Raises:
         SnapshotError: an entry is of a newer format, or the log kept changing.
@@ -34,7 +34,6 @@ def read_log(known: Mapping[int, FoundEntry] | None = None) -> Calls[Log]:
 
 
 def _entries(numbers: list[int], known: Mapping[int, FoundEntry]) -> Calls[dict[int, FoundEntry] | None]:
-    """Read entries; return None if another process has removed one of them meanwhile."""
     entries: dict[int, FoundEntry] = {}
     for number in numbers:
         if number in known:
@@ -49,7 +48,7 @@ def _entries(numbers: list[int], known: Mapping[int, FoundEntry]) -> Calls[dict[
 
 
 def claim(log: Log, owner: Owner) -> Calls[Log | None]:
-    """Put an owner's entry behind a log; return the new log, or None if another entry was put first."""
+    """Put an owner's entry at the end of a log; return the new log, or None if another entry came first."""
     yield from ENTRIES.put(log.next_number, encode(owner))
     # A store that answers too late puts the entry, too, and refuses it when the client asks again.
     log = yield from read_log(log.entries)
@@ -57,16 +56,15 @@ def claim(log: Log, owner: Owner) -> Calls[Log | None]:
 
 
 def append(log: Log, owner: Owner, entry: Callable[[Log], Entry | None]) -> Calls[Log]:
-    """Put an entry behind the log; return the new log.
+    """Put an entry at the end of the log; return the new log.
 
     Args:
         log: as the owner has last read or written it.
-        owner: the claim of the caller.
-        entry: makes the entry for a log, or returns None if the log has it: an earlier attempt, whose answer did not
-            arrive, may have put it.
+        owner: the caller's claim.
+        entry: makes the entry for a log; None if an earlier attempt, whose answer was lost, has put it.
 
     Raises:
-        FencedError: another owner has claimed the folder. A snapshot that was put right before the claim lives.
+        FencedError: another owner has claimed the folder; a snapshot right before the claim lives.
     """
     while (put := entry(log)) is not None:
         number = log.next_number
@@ -98,13 +96,13 @@ def check_owner(log: Log, owner: Owner) -> None:
 
 
 def describe(owner: Owner) -> str:
-    """Return the words for an owner: job, host, process and time."""
+    """Describe an owner: job, host, process and time."""
     process = owner.process
     return f"job {owner.job!r} (process {process.pid} on {process.host}, since {owner.claimed})"
 
 
 def remove_old(log: Log, owner: Owner) -> Calls[None]:
-    """Remove entries and blobs that nothing needs any more, and those that crashed owners have left."""
+    """Remove unneeded entries and blobs, also those of crashed owners."""
     names: Mapping[str, int] = yield Sizes(LOG)
     halves = (name for name in names if (number := ENTRIES.half_written(name)) and number < log.next_number)
     yield from _remove([*map(ENTRIES.name, log.old_entries()), *halves])
@@ -115,9 +113,9 @@ def remove_old(log: Log, owner: Owner) -> Calls[None]:
 
 
 def remove_all(owner: Owner) -> Calls[None]:
-    """Remove what is left in a folder without snapshots, behind `remove_old`. What a later owner puts meanwhile stays.
+    """Remove the rest of a folder without snapshots, after `remove_old`, except objects of a later owner.
 
-    Entries go in their order, so a snapshot goes before the entry that ends it.
+    Entries go in order, so a snapshot goes before the entry that ends it.
 
     Raises:
         FencedError: another owner has claimed the folder.
@@ -136,13 +134,13 @@ def _remove(names: Any) -> Calls[None]:
 
 
 def check_blobs(number: int, blobs: Iterable[Blob], before: Log, now: Log, owner: Owner) -> None:
-    """Check that no blob of a new snapshot may be removed at any time.
+    """Check that no blob of a new snapshot can be removed.
 
     Args:
-        number: of the snapshot.
+        number: the snapshot's number.
         blobs: all that it needs.
-        before: the log by which the owner has removed blobs until now.
-        now: the log that the snapshot comes behind; an earlier attempt may be in it.
+        before: the log by which the owner has removed blobs so far.
+        now: the log before the snapshot, perhaps with an earlier attempt of it.
         owner: of the snapshot.
 
     Raises:

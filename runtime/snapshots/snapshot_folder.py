@@ -32,23 +32,18 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class StoredSnapshot:
-    """A snapshot as it is found in a folder.
-
-    Args:
-        manifest: its entry in the log.
-        damage: what is wrong with its blobs, empty if all are there with their sizes.
-    """
+    """A snapshot of a folder, with the damage of its blobs, empty if all are there in their sizes."""
 
     manifest: Manifest
     damage: str
 
 
 class SnapshotFolder:
-    """A folder of this machine or of an object store that holds the snapshots of one job. It can be pickled.
+    """A folder of this machine or of an object store with the snapshots of one job; picklable.
 
     Args:
-        url: a path, ``file:///path``, ``s3://bucket/path``, ``gs://bucket/path`` or ``az://container/path``.
-            Credentials and endpoints come from the environment: ``AWS_ACCESS_KEY_ID``, ``AWS_ENDPOINT`` and so on.
+        url: a path, ``file:///path``, ``s3://bucket/path``, ``gs://bucket/path`` or ``az://container/path``. The
+            environment has credentials and endpoints: ``AWS_ACCESS_KEY_ID``, ``AWS_ENDPOINT`` and so on.
         timeout_s: how long an object store may not answer before a call fails.
 
     Raises:
@@ -64,14 +59,14 @@ class SnapshotFolder:
         return _remade, (self.url, self._timeout_s)
 
     def write(self, name: str, frames: Sequence["Buffer"]) -> Blob:
-        """Write a blob that consists of frames of bytes, one after the other; return what a manifest says of it.
+        """Write a blob of frames of bytes, one after the other; return its description.
 
         Args:
             name: from `names.blob_name`.
-            frames: contiguous buffers; large ones are not copied, and uploaded in pieces.
+            frames: contiguous buffers; large ones are uploaded in pieces, without copies.
 
         Raises:
-            SnapshotError: the folder cannot be written. Nothing of the blob can be read then.
+            SnapshotError: the folder cannot be written; the blob cannot be read then.
         """
         views = [view.cast("B") for frame in frames if (view := memoryview(frame)).nbytes]
         checksum = 0
@@ -81,7 +76,7 @@ class SnapshotFolder:
         return Blob(name, sum(view.nbytes for view in views), checksum)
 
     def read(self, blob: Blob) -> bytes:
-        """Return the bytes of a blob, which are those that were written.
+        """Return the verified bytes of a blob.
 
         Raises:
             SnapshotDamaged: the blob is missing, or has other bytes.
@@ -99,14 +94,14 @@ class SnapshotFolder:
         raise SnapshotDamaged(f"{self.url}/{blob.name} is damaged: {problem}", blob.name, problem)
 
     def claim(self, job: str, *, keep: int = 3) -> Ownership:
-        """Make a job the owner of the folder; wait for at most about 5 s to see whether a former owner lives.
+        """Make a job the owner of the folder; wait up to about 5 s to see whether a former owner lives.
 
         Args:
-            job: its name, for the errors of others.
+            job: its name, for others' errors.
             keep: how many snapshots remain; damaged ones do not count.
 
         Raises:
-            SnapshotFolderInUse: another job owns the folder, and lives.
+            SnapshotFolderInUse: another, living job owns the folder.
             SnapshotError: the folder cannot be used, or a newer tidewheel has written to it.
         """
         if keep < 1:
@@ -127,7 +122,7 @@ class SnapshotFolder:
         )
 
     def stored_snapshots(self) -> list[StoredSnapshot]:
-        """Return the snapshots in the folder, newest first, with a warning for each damaged entry; claims nothing.
+        """Return the snapshots, newest first, with a warning for each damaged entry, without a claim.
 
         Raises:
             SnapshotError: the folder cannot be read, or a newer tidewheel has written to it.

@@ -13,19 +13,18 @@ from tidewheel.storage.store_url import absolute, is_place
 class Snapshots:
     """Where a job keeps its snapshots, and how often it takes one.
 
-    A job goes on from the last complete snapshot in its folder, and begins without state if there is none. One job at a
-    time can use a folder.
+    A job continues from the last complete snapshot in its folder, or begins without state. Only one job at a time can
+    use a folder.
 
     Args:
-        folder: a path, ``file:///path``, ``s3://bucket/path``, ``gs://bucket/path`` or ``az://container/path``. For
-            several nodes it is one that all of them reach. Credentials come from the environment.
-        every_s: how many seconds pass from one snapshot to the next; after one that has taken longer, again so many.
+        folder: a path, ``file:///path``, ``s3://bucket/path``, ``gs://bucket/path`` or ``az://container/path``. Several
+            nodes need a folder that all of them reach. The environment has credentials.
+        every_s: how many seconds pass from one snapshot to the next, at least as many as the last one took.
         keep: how many snapshots remain in the folder.
-        restarts: how often a job on Ray goes back to the last snapshot when a process dies, before it fails. After ten
-            minutes without a failure the count begins again.
-        without: the names of operators that the snapshot may have and the dataflow has not; what they had is lost.
-        accept: the names of operators whose functions, or types of records, are others than in the snapshot, and whose
-            state is right all the same.
+        restarts: how often a Ray job returns to the last snapshot after the death of a process, before it fails. Ten
+            minutes without failure reset the count.
+        without: operators of the snapshot that the dataflow lacks; their state is dropped.
+        accept: operators whose functions or types of records have changed, and whose state still fits.
 
     Raises:
         ConfigError: a setting is out of its range.

@@ -21,15 +21,15 @@ def process_of(pid: int) -> Process:
 
 
 def is_gone(process: Process) -> bool:
-    """Return whether a process is known to have ended.
+    """Tell whether a process is known to have ended.
 
-    A process of another machine or container never is, and none of this machine from before its last start.
+    A process of another machine or container never is, nor one from before this machine's last start.
     """
     return _is_here(process) and _started(process.pid) != process.started
 
 
 def is_running(process: Process) -> bool:
-    """Return whether a process is known to run: one of this machine and container."""
+    """Tell whether a process of this machine and container is known to run."""
     return _is_here(process) and _started(process.pid) == process.started
 
 
@@ -52,7 +52,6 @@ def _namespace() -> str:
 
 
 def _started(pid: int) -> int | None:
-    """Return when a process started; None if there is none, or it has ended and its parent has not noticed."""
     try:
         state, *rest = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
     except OSError:

@@ -1,4 +1,4 @@
-"""The snapshots of a job as its workers know them: where they write their parts, and which ones they begin with."""
+"""The snapshots of a job for its workers: where they write their parts, and which ones they begin with."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,13 +17,12 @@ class WorkerSnapshots:
     """The same for each worker of a job.
 
     Attributes:
-        folder: where they write their parts.
-        incarnation: of the owner of the folder, and ``identity``, which is in the names of all that they write.
-        run: what all jobs have in common that go on from each other's snapshots, or begin again before the first one.
-        number: the snapshot that they begin with, 0 for none.
-        files: of each worker that took part in that, its files, oldest first.
+        incarnation: of the owner of the folder; ``identity`` is in the names of all written files.
+        run: common to all jobs that continue from each other's snapshots.
+        number: the initial snapshot, 0 for none.
+        files: the files of each worker in that snapshot, oldest first.
         classes: those of the main program, pickled.
-        names: the name of each operator that goes on, by that in the snapshot.
+        names: the present name of each operator, by its name in the snapshot.
     """
 
     folder: SnapshotFolder
@@ -36,19 +35,19 @@ class WorkerSnapshots:
     names: Mapping[str, str] = field(default_factory=dict)
 
     def writer(self) -> PartWriter:
-        """Return what writes the parts of one worker."""
+        """Return the writer of one worker's parts."""
         return PartWriter(self.folder, self.incarnation, self.identity)
 
     @property
     def size(self) -> int:
-        """How many bytes the files have."""
+        """The size of the files in bytes."""
         return sum(blob.size for files in self.files for blob in files)
 
     def beginning(self, plan: Plan, worker: int, workers: int) -> WorkerBeginning | None:
-        """Read what a worker begins with; None for nothing.
+        """Read a worker's initial state; None for none.
 
         Raises:
-            SnapshotDamaged: a file is missing, or has other bytes than were written.
+            SnapshotDamaged: a file is missing or changed.
             SnapshotError: a file cannot be read.
         """
         if not self.files:

@@ -1,16 +1,16 @@
-"""A mapping from key to value that knows which of its keys have changed.
+"""A mapping from key to value that knows its changed keys.
 
-What has changed since the last cut is what the next snapshot writes. A cut copies references and no more, where values
-cannot change: numbers, strings, bytes, and tuples of these. All other values are pickled in the cut, as the operator
-may change them in place right after. For the same reason such a value counts as changed when it is read.
+A snapshot writes the changes since the last cut. A cut copies references to immutable values: numbers, strings, bytes,
+and tuples of these. It pickles others at once, since the operator may then change them in place; they count as changed
+when they are read.
 
-Noting what changes takes time. Where much changes from cut to cut, nothing is noted, and each cut writes all. Then the
-class has no methods of its own for setting and reading, so these take no longer than in any dict. From time to time it
-is noted again what changes, ever less often.
+Noting changes costs time, so a state that changes much notes nothing, and each cut writes all of it. The class then has
+no methods for setting and reading, which are as fast as a dict's. From time to time, ever less often, it notes changes
+again.
 
-Old files are let go by sweeps. Each cut also writes some keys that have not changed, one key after another. Once all
-have been written, the files before the sweep are needed no more. So nothing is ever rewritten in one piece. The thread
-that writes the cut reads these keys, while the operator goes on; see `Sweep`.
+Sweeps free old files. Each cut also writes some unchanged keys, one after another; once all have been written, files
+from before the sweep are unneeded. So nothing is rewritten in one piece. The writing thread reads these keys while the
+operator goes on; see `Sweep`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ _set, _get = dict.__setitem__, dict.get  # faster than through super(), which ho
 
 
 class GoneKeys(NamedTuple):
-    """Keys that were no longer there."""
+    """Removed keys."""
 
     keys: list[Any]
 
@@ -46,7 +46,7 @@ KeyedChanges: TypeAlias = list[bytes | GoneKeys]
 
 
 def entries_of(changes: KeyedChanges, load: Callable[[bytes], Any]) -> dict[Any, Any]:
-    """Return the keys and values that are left in the end; ``load`` unpickles pairs."""
+    """Return the final keys and values; ``load`` unpickles pairs."""
     found: dict[Any, Any] = {}
     for change in changes:
         if isinstance(change, GoneKeys):
@@ -59,16 +59,16 @@ def entries_of(changes: KeyedChanges, load: Callable[[bytes], Any]) -> dict[Any,
 
 
 class KeyedCut(NamedTuple):
-    """What one cut of a keyed state has to write.
+    """The keys that one cut of a keyed state writes.
 
     Attributes:
-        begins: whether it writes all keys, or the first ones of a sweep: what is before it may be needed no more once
-            that sweep has ended.
-        ends: whether it and the cuts before it have written all keys since the sweep began.
-        unchanging: those whose values cannot change, in parts; to be read once, by any thread.
-        pickled: the others, pickled, with the tokens in them; None if there are none.
-        gone: the keys that are no longer there.
-        stamps: of all tokens in the state, those included that earlier cuts have written.
+        begins: whether it writes all keys, or the first ones of a sweep; earlier cuts are unneeded when that sweep has
+            ended.
+        ends: whether all keys have been written since the sweep began.
+        unchanging: pairs with immutable values, in parts, for one reading by any thread.
+        pickled: the others, pickled with their tokens; None for none.
+        gone: the removed keys.
+        stamps: of all tokens in the state, also those that earlier cuts have written.
     """
 
     begins: bool
@@ -80,16 +80,16 @@ class KeyedCut(NamedTuple):
 
 
 class KeyedState(dict[Key, Value]):
-    """A dict whose changed keys the runtime knows; see `OperatorContext.keyed_state`.
+    """A dict that tells the runtime its changed keys; see `OperatorContext.keyed_state`.
 
-    A value is changed in place only between reading it here and the end of that call of the operator. Nobody keeps a
-    bound method with underscores, such as ``__setitem__``, from one call to the next.
+    A value may be changed in place only between reading it and the end of that call of the operator. Never keep a bound
+    method such as ``__setitem__`` from one call to the next.
 
     This is the class while nothing is noted; see `_Noting`.
 
     Args:
-        entries: what it has to begin with.
-        make: returns the value of a key that is read and has none; without it, that is a KeyError.
+        entries: the initial entries.
+        make: makes the value of a missing key that is read; without it, that is a KeyError.
     """
 
     __slots__ = (
@@ -147,20 +147,20 @@ class KeyedState(dict[Key, Value]):
         return self[key]
 
     def pop(self, key: Key, default: Any = MISSING, /) -> Any:
-        """Take a key out, and return its value."""
+        """Remove a key, and return its value."""
         if self._changed is not None and key in self:
             self._changed[key] = MISSING
         return super().pop(key) if default is MISSING else super().pop(key, default)
 
     def popitem(self) -> tuple[Key, Value]:
-        """Take the key that was set last out, and return it with its value."""
+        """Remove the key that was set last, and return it with its value."""
         key, value = super().popitem()
         if self._changed is not None:
             self._changed[key] = MISSING
         return key, value
 
     def clear(self) -> None:
-        """Take all keys out."""
+        """Remove all keys."""
         super().clear()
         self._note(None)
 
@@ -179,12 +179,12 @@ class KeyedState(dict[Key, Value]):
         return self
 
     def values(self) -> Any:
-        """Return a view of the values; those that may be changed in place count as changed."""
+        """Return a view of the values; mutable ones count as changed."""
         self._note_all_changeable()
         return super().values()
 
     def items(self) -> Any:
-        """Return a view of the pairs; those with values that may be changed in place count as changed."""
+        """Return a view of the pairs; those with mutable values count as changed."""
         self._note_all_changeable()
         return super().items()
 
@@ -195,7 +195,6 @@ class KeyedState(dict[Key, Value]):
             self._changeable.update(found)
 
     def _note(self, changed: dict[Key, Any] | None) -> None:
-        """Note from now on what changes; nothing, if everything is to count as changed."""
         self._changed, self._changeable = changed, set()
         self._most_changed = max(_LEAST_SWEPT, len(self) // _MOST_CHANGED)
         self.__class__ = KeyedState if changed is None else _Noting
@@ -210,13 +209,13 @@ class KeyedState(dict[Key, Value]):
     # ------------------------------------------------------------------ what a snapshot writes
 
     def write_all_next(self) -> None:
-        """Have the next cut write all keys, as what earlier ones have returned was not written."""
+        """Have the next cut write all keys, as the last ones were not written."""
         self._note(None)
 
     def cut(self) -> KeyedCut:
-        """Return what has changed since the last cut, and the next part of the sweep.
+        """Return the changes since the last cut, and the next part of the sweep.
 
-        Complexity: linear in these keys, and not in all.
+        Linear in these keys.
 
         Raises:
             TypeError, AttributeError, PicklingError: a value cannot be pickled.
@@ -266,7 +265,6 @@ class KeyedState(dict[Key, Value]):
         return self._cut_of(True, True, (keys, values), is_fixed, [])
 
     def _cut_of(self, begins: bool, ends: bool, pairs: Pairs, is_fixed: list[bool], gone: list[Key]) -> KeyedCut:
-        """Return a cut; ``is_fixed`` says which values cannot change, and is empty if none can."""
         swept: Iterable[Pairs] = self._sweep or ()
         if not is_fixed and not self._stamps:
             return KeyedCut(begins, ends, chain(_parts(*pairs), swept), None, gone)
@@ -282,7 +280,6 @@ class KeyedState(dict[Key, Value]):
         return KeyedCut(begins, ends, chain(_parts(*fixed), swept), pickled, gone, stamps)
 
     def _find_stamps(self, pairs: Iterable[tuple[Any, Any]], without: Iterable[Any]) -> None:
-        """Note which keys have tokens: of those that are written now, as the others' have not changed."""
         for key in without:
             self._stamps.pop(key, None)
         for key, value in pairs:
@@ -334,6 +331,5 @@ class _Noting(KeyedState[Key, Value]):
 
 
 def _parts(keys: list[Any], values: list[Any]) -> Iterator[Pairs]:
-    """Yield the pairs, a few at a time."""
     for first in range(0, len(keys), AT_ONCE):
         yield keys[first : first + AT_ONCE], values[first : first + AT_ONCE]

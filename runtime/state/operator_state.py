@@ -1,6 +1,6 @@
-"""The state of one operator on one worker from one call to the next, where snapshots find it.
+"""The state of one operator on one worker, for snapshots.
 
-It is found by names: an operator that is built again, from a snapshot, asks for the same names and gets what it had.
+A rebuilt operator asks for the same names and gets its saved state.
 """
 
 import pickle
@@ -40,15 +40,15 @@ Migrate: TypeAlias = Sequence[Callable[[Any], Any]]
 
 @dataclass(slots=True)
 class SavedOperator:
-    """What one operator has to begin with on one worker, from the parts of one or several workers.
+    """The initial state of one operator on one worker, from the parts of one or several workers.
 
     Attributes:
-        worker, workers: the number of the worker, and how many there are.
-        is_rescaled: whether there were more workers, or fewer.
-        states: what each of these workers had by name, pickled.
-        keyed: what each of these workers had by name and key.
-        times: the tokens of each notificator, pickled, in the order in which the operator made them; from each worker.
-        formats: how many functions of ``migrate=`` each state has behind it, by name; none if it is not there.
+        worker, workers: the number of this worker, and of workers.
+        is_rescaled: whether the number of workers has changed.
+        states: each saved worker's state by name, pickled.
+        keyed: each saved worker's state by name and key.
+        times: each saved worker's tokens of each notificator, pickled, in the order of their creation.
+        formats: the number of applied ``migrate=`` functions of each state, by name; missing for none.
         frozen: the frozen values of the states by name, pickled.
     """
 
@@ -64,14 +64,13 @@ class SavedOperator:
 
 @dataclass(slots=True)
 class OperatorCut:
-    """What a snapshot has to write of one operator on one worker.
+    """The state of one operator on one worker that a snapshot writes.
 
     Attributes:
-        states: what it has by name, pickled.
-        keyed: what has changed of each keyed state.
+        states: by name, pickled.
+        keyed: the changes of each keyed state.
         times: the tokens of each notificator, pickled.
-        stamps: of the tokens in all these.
-        formats: as in `SavedOperator`.
+        stamps: of all these tokens.
         frozen: the frozen values that the states name.
     """
 
@@ -84,19 +83,17 @@ class OperatorCut:
 
 
 class OperatorState:
-    """Hands out what one operator keeps, and returns it for a snapshot.
+    """Provides an operator's state, and collects it for a snapshot.
 
     Args:
-        operator: the name of the operator.
-        saved: what it has to begin with; None if it begins anew.
-        is_tracked: whether snapshots are taken, so that keyed states have to know what changes.
-        make_token: makes the tokens that are found in what was saved.
+        saved: the saved state; None for a new operator.
+        is_tracked: whether there are snapshots, so that keyed states note changes.
+        make_token: makes the tokens of saved state.
 
     Attributes:
-        operator: the name of the operator.
-        states: what is kept in one piece, by name.
-        by_key: what is kept by key, by name.
-        notificators: in the order in which the operator has made them.
+        states: by name.
+        by_key: keyed states, by name.
+        notificators: in the order of their creation.
     """
 
     def __init__(self, operator: str, saved: SavedOperator | None, *, is_tracked: bool, make_token: MakeToken) -> None:
@@ -112,21 +109,21 @@ class OperatorState:
 
     @property
     def captured(self) -> list[Any]:
-        """What it has captured, in order of arrival; from any thread, also while it captures.
+        """The captured batches, in order of arrival; thread-safe, also during a capture.
 
-        Nothing of it is changed in place, so it is read in one go, and nothing is noted for snapshots.
+        Nothing of it changes in place, so one read suffices, and nothing is noted for snapshots.
         """
         return list(dict.values(self.by_key.get(CAPTURED, {})))
 
     @property
     def keys(self) -> int:
-        """How many keys, or items of dicts, lists and sets, it keeps."""
+        """The number of keys, or items of dicts, lists and sets, in the state."""
         in_one_piece = [one for one in self.states.values() if isinstance(one, dict | list | set | deque)]
         return sum(map(len, (*in_one_piece, *self.by_key.values())))
 
     @property
     def is_restored(self) -> bool:
-        """Whether it goes on from a snapshot."""
+        """Whether it continues from a snapshot."""
         return self._saved is not None
 
     @property
@@ -144,12 +141,11 @@ class OperatorState:
         merge: Merge | None = None,
         migrate: Migrate = (),
     ) -> State:
-        """Return what is kept under a name; ``make()`` if there is nothing yet.
+        """Return the state of a name; ``make()`` for a new one.
 
         Raises:
-            GraphError: the name cannot be one.
-            SnapshotError: what was saved cannot be read or migrated, or cannot be divided among another number of
-                workers.
+            GraphError: the name is invalid.
+            SnapshotError: saved state cannot be read, migrated or divided among another number of workers.
         """
         self._check_name(name)
         if name in self.by_key:
@@ -169,10 +165,10 @@ class OperatorState:
         owners: Owners = owners_of,
         migrate: Migrate = (),
     ) -> dict[Any, Any]:
-        """Return the mapping that is kept under a name; an empty one if there is none yet.
+        """Return the mapping of a name; an empty one if it is new.
 
         Raises:
-            GraphError: the name cannot be one.
+            GraphError: the name is invalid.
             SnapshotError: as `state`.
         """
         self._check_name(name)
@@ -190,7 +186,7 @@ class OperatorState:
         return self.by_key[name]
 
     def add(self, notificator: Notificator) -> Notificator:
-        """Keep a new notificator; it waits for the times for which that one waited that was made in its place."""
+        """Add a new notificator, which waits for the times of its saved predecessor."""
         place = len(self.notificators)
         self.notificators.append(notificator)
         if self._saved is not None and place < len(self._saved.times):
@@ -200,7 +196,7 @@ class OperatorState:
         return notificator
 
     def check_all_taken(self) -> None:
-        """Raise SnapshotError if the operator has not asked for all that it had, once it was built."""
+        """Raise SnapshotError unless the built operator has asked for all its saved state."""
         if self._saved is None:
             return
         self._saved.frozen = self._frozen = {}
@@ -215,10 +211,10 @@ class OperatorState:
     # ------------------------------------------------------------------ for a snapshot
 
     def cut(self) -> OperatorCut:
-        """Return what a snapshot has to write; the operator may go on right after.
+        """Return the state for a snapshot; the operator may go on at once.
 
         Raises:
-            SnapshotError: something cannot be pickled.
+            SnapshotError: a value cannot be pickled.
         """
         cut = OperatorCut(formats=self._formats)
         for name, value in self.states.items():
@@ -231,7 +227,7 @@ class OperatorState:
         return cut
 
     def write_all_next(self) -> None:
-        """Have the next cut write all keys, as what earlier ones have returned was not written."""
+        """Have the next cut write all keys, as the last ones were not written."""
         for keyed in self.by_key.values():
             if isinstance(keyed, KeyedState):
                 keyed.write_all_next()
@@ -260,7 +256,6 @@ class OperatorState:
             self._formats[name] = len(migrate)
 
     def _migrated(self, name: str, values: list[Any], migrate: Migrate) -> list[Any]:
-        """Return saved values in the form that the program has now."""
         had = 0 if self._saved is None else self._saved.formats.get(name, 0)
         if had > len(migrate):
             raise self._error(
@@ -326,7 +321,6 @@ class OperatorState:
 
     @staticmethod
     def _discard_others(tokens: list[TimestampToken], restored: Any) -> None:
-        """Discard the tokens that are not in what this worker has: they are others', or older than what it has."""
         kept = {id(token) for token in pickle_state(restored).tokens} if tokens else set()
         for token in tokens:
             if token.is_live and id(token) not in kept:

@@ -1,9 +1,9 @@
-"""The file of a worker's part: entries, and behind them an index of what each is.
+"""The file of a worker's part: entries, followed by their index.
 
-Keyed states are written in chunks of pairs, so that no other thread waits long for the interpreter. The other values
-that may change are pickled already; messages and batches never change, so they are pickled here.
+Keyed states are written in chunks of pairs, so that other threads wait little for the interpreter. Mutable values are
+pickled before; messages and batches never change, so they are pickled here.
 
-Frozen values are in files of their own, which have the same form: some may be needed for long, and others not.
+Frozen values have files of their own in the same form, since some are needed for long.
 """
 
 import pickle
@@ -28,9 +28,9 @@ _Kind: TypeAlias = Literal[
 
 
 class _Entry(msgspec.Struct, frozen=True, array_like=True):
-    """What a piece of the file is.
+    """The description of a piece of the file.
 
-    ``kind`` "all" has no content: it says that what was kept by key before is not valid any more.
+    The ``kind`` "all" has no content: it voids earlier keyed state.
     """
 
     operator: str
@@ -46,7 +46,7 @@ class _Index(msgspec.Struct, frozen=True, array_like=True):
 
 
 def write_part(part: WorkerPart) -> Iterator[bytes]:
-    """Yield the pieces of the file of a part, one after the other; the caller may let other threads run in between.
+    """Yield the pieces of a part's file; other threads may run in between.
 
     Raises:
         SnapshotError: a record or a key cannot be pickled.
@@ -55,7 +55,7 @@ def write_part(part: WorkerPart) -> Iterator[bytes]:
 
 
 def write_frozen(part: WorkerPart, names: Collection[str]) -> Iterator[bytes]:
-    """Yield the pieces of a file with the frozen values of these names, one piece for each and then the index.
+    """Yield the pieces of a file of these frozen values, one for each, then the index.
 
     Raises:
         SnapshotError: a value cannot be pickled.
@@ -125,12 +125,12 @@ def _pieces_by_key(cut: KeyedCut) -> Iterator[tuple[_Kind, bytes]]:
 
 
 def read_worker(files: Sequence[bytes]) -> SavedWorker:
-    """Return what one worker had, from the files that it has written, oldest first.
+    """Return one worker's state from its files, oldest first.
 
-    What it kept by key, and frozen values, are in all of them together, everything else in the newest.
+    Keyed state and frozen values are in all of them together, everything else in the newest.
 
     Raises:
-        SnapshotError: a file is not what `write_part` has written, or a record in it cannot be read.
+        SnapshotError: a file has another format, or a record in it cannot be read.
     """
     saved = SavedWorker(0)
     for data in files:

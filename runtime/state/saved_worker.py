@@ -1,9 +1,9 @@
-"""The saved state of workers, and the share in it with which each worker of a later job begins.
+"""The saved state of workers, and each worker's share of it in a later job.
 
-If there are as many workers as before, each begins with what it had. Otherwise each takes its share: what is kept by
-key goes by shards, messages by the pacts of their edges, and a state in one piece as the operator divides it. Messages
-that do not leave their worker, and shares of inputs, go to the worker whose number is theirs modulo the new number. Of
-a broadcast, each worker has what one of the workers before had.
+With the same number of workers, each has its own state. Otherwise state by key is divided by shards, messages by the
+pacts of their edges, and a state in one piece by its operator. Messages that stay on their worker, and shares of
+inputs, go to their worker's number modulo the new number of workers. Each worker has one former worker's copy of a
+broadcast.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,17 +26,17 @@ from tidewheel.runtime.substreams.substream_share import KeysInUse, SubstreamSha
 
 @dataclass(slots=True)
 class SavedOnWorker:
-    """What one operator had on one worker.
+    """The state of one operator on one worker.
 
     Attributes:
-        states: what it kept by name, pickled.
-        formats: how many functions of ``migrate=`` each state had behind it, by name; none if it is not there.
+        states: by name, pickled.
+        formats: the number of applied ``migrate=`` functions of each state, by name; missing for none.
         times: the tokens of its notificators, pickled.
-        keyed: what it kept by name and key.
-        frozen: the frozen values of its states by name, pickled; there may be others.
-        unread: the messages that waited at its inputs, by number.
-        mailbox: what it had of feeders, if it is an input.
-        substreams: what it knew of substreams, if it knew something.
+        keyed: by name and key.
+        frozen: the frozen values of its states by name, pickled, among others.
+        unread: the messages at its inputs, by number.
+        mailbox: the mailbox of an input.
+        substreams: its knowledge of substreams, if any.
     """
 
     states: dict[str, bytes] = field(default_factory=dict)
@@ -51,12 +51,7 @@ class SavedOnWorker:
 
 @dataclass(slots=True)
 class SavedWorker:
-    """What one worker had.
-
-    Attributes:
-        worker: its number.
-        operators: by name.
-    """
+    """The state of one worker: its number, and its operators by name."""
 
     worker: int
     operators: dict[str, SavedOnWorker] = field(default_factory=dict)
@@ -64,14 +59,14 @@ class SavedWorker:
 
 @dataclass(slots=True)
 class WorkerBeginning:
-    """What one worker begins with.
+    """The initial state of one worker.
 
     Attributes:
-        number: the snapshot from which it goes on; 0 if it begins anew.
-        operators: what each operator that was there has, by its name.
-        unread: the messages at each of its inputs.
-        mailboxes: what each input has.
-        substreams: what each operator knows of substreams, if it knows something.
+        number: the snapshot; 0 for none.
+        operators: the state of each saved operator, by name.
+        unread: the messages at each input.
+        mailboxes: of each input.
+        substreams: each operator's knowledge of substreams, if any.
     """
 
     number: int = 0
@@ -82,7 +77,7 @@ class WorkerBeginning:
 
 
 def beginning(number: int, plan: Plan, saved: Sequence[SavedWorker], worker: int, workers: int) -> WorkerBeginning:
-    """Return what one of ``workers`` workers begins with.
+    """Return the initial state of one of ``workers`` workers from that of the ``saved`` ones.
 
     Args:
         number: that of the snapshot.
@@ -92,7 +87,7 @@ def beginning(number: int, plan: Plan, saved: Sequence[SavedWorker], worker: int
         workers: how many there are now.
 
     Raises:
-        SnapshotError: an operator has fewer inputs than before, or cannot go on with another number of workers.
+        SnapshotError: an operator has fewer inputs than before, or does not allow another number of workers.
     """
     made = WorkerBeginning(number)
     if len(saved) == workers:
@@ -132,7 +127,6 @@ class _Share:
     is_rescaled: bool
 
     def kept(self) -> SavedOperator:
-        """Return what the operator keeps."""
         ones = [one for _, one in self.had]
         self._check_inputs(ones)
         self._check_keys_arrive(ones)
@@ -170,7 +164,6 @@ class _Share:
             )
 
     def unread(self) -> dict[int, list[Unread]]:
-        """Return the messages for each input at which some wait."""
         found: dict[int, list[Unread]] = {}
         for number, one in self.had:
             for port, messages in one.unread.items():
@@ -181,7 +174,6 @@ class _Share:
         return found
 
     def _own(self, number: int, pact: Pact | None, message: Unread) -> Iterable[Unread]:
-        """Return what this worker gets of a message that waited at worker ``number``."""
         if isinstance(pact, BroadcastPact):  # each had a copy
             return [message] if number == self.worker % len(self.had) else []
         if pact is None:
@@ -194,7 +186,6 @@ class _Share:
         return number % self.workers == self.worker
 
     def substreams(self) -> SubstreamPart | None:
-        """Return what the operator knows of substreams, if it knows something."""
         parts = [one.substreams for _, one in self.had if one.substreams is not None]
         if not self.is_rescaled or not parts:
             return parts[0] if parts else None
@@ -203,7 +194,6 @@ class _Share:
         return share.part(lambda number, port, it: self._own(number, pacts[port], it), is_shared=self.is_shared)
 
     def mailbox(self) -> SavedMailbox | None:
-        """Return what the input has, if it is one."""
         found = [(number, outcome_of(one.mailbox)) for number, one in self.had if one.mailbox is not None]
         if not found:
             return None
@@ -223,5 +213,4 @@ def _names(mappings: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _transposed(rows: Sequence[Sequence[Any]]) -> Iterable[list[Any]]:
-    """Return what stands at each place, from the rows that are long enough."""
     return ([row[place] for row in rows if place < len(row)] for place in range(max(map(len, rows), default=0)))

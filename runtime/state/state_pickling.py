@@ -1,15 +1,15 @@
-"""The pickled form of what operators keep, in which timestamp tokens may occur.
+"""The pickled form of operators' state, which may have timestamp tokens.
 
-A token is pickled as its place: the output of its operator, the time and the substream. Whoever unpickles it makes a
-new token there. Everything else is pickled as `tidewheel.transport.frames` does it: the fast way, or by value where
-other processes cannot import a class. Slices of Arrow take no more rows along than they have.
+A token is pickled as its place: the output of its operator, the time and the substream; unpickling makes a new token
+there. Everything else is pickled as by `tidewheel.transport.frames`: fast, or by value for classes that other processes
+cannot import. Slices of Arrow carry only their own rows.
 
-The program that goes on from a snapshot defines its classes anew, and what was saved has to be of those classes: else
-keys would not equal those of new records. `tidewheel.host.program_classes` sees to that. Here a class that a
-function of the main program has made is pickled by its name as well, as it has another id in each run.
+A restored program defines its classes anew, and saved values must be of these, or their keys would not equal those of
+new records; `tidewheel.host.program_classes` does that. A class made by a function of the main program is pickled by
+name as well, since its id differs in each run.
 
-A frozen value never changes, such as a batch of an arrangement. In the states that a cut pickles there are only the
-names of such values. The first snapshot that needs one writes it to a file, which later snapshots name again.
+A frozen value never changes, such as a batch of an arrangement. Pickled states have only its name; the first snapshot
+that needs it writes it to a file, which later ones name again.
 """
 
 import copyreg
@@ -37,10 +37,8 @@ class TokenPlace(NamedTuple):
     """Where a token lets its holder send.
 
     Attributes:
-        output: the number of the output.
-        time: the time of the token.
-        label: the substream that it belongs to; None for none.
-        is_live: whether it had not been discarded.
+        label: its substream; None for none.
+        is_live: whether it was not discarded.
     """
 
     output: int
@@ -65,7 +63,7 @@ _FROZEN_NAMES: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
 
 class Pickled(NamedTuple):
-    """A value pickled, the live tokens in it, and the frozen values that it names."""
+    """A pickled value, its live tokens, and the names of its frozen values."""
 
     data: bytes
     tokens: tuple[TimestampToken, ...]
@@ -73,19 +71,19 @@ class Pickled(NamedTuple):
 
 
 def declare_frozen(*kinds: type) -> None:
-    """Say that the values of some classes never change, and have no tokens; weak references to them can be made."""
+    """Declare classes whose values never change, have no tokens, and allow weak references."""
     _FROZEN_KINDS.update(kinds)
 
 
 def pickle_state(value: Any, *, names_frozen: bool = False) -> Pickled:
-    """Return a value pickled, with the live tokens in it.
+    """Return a value pickled, with its live tokens.
 
     Args:
         value: what is pickled.
-        names_frozen: whether it has the names of frozen values, and not these themselves.
+        names_frozen: whether to pickle names in place of frozen values.
 
     Raises:
-        TypeError, AttributeError, PicklingError: something in it cannot be pickled.
+        TypeError, AttributeError, PicklingError: a part of it cannot be pickled.
     """
     kinds = frozenset(_FROZEN_KINDS if names_frozen else ())
     try:
@@ -100,7 +98,7 @@ def pickle_state(value: Any, *, names_frozen: bool = False) -> Pickled:
 def unpickle_state(
     data: bytes | memoryview, make_token: MakeToken, frozen: Callable[[str], Any] = lambda name: None
 ) -> Any:
-    """Return the value that was pickled; ``make_token`` makes each token in it, ``frozen`` returns values by name."""
+    """Return a pickled value; ``make_token`` makes its tokens, ``frozen`` returns values by name."""
     before = _MAKE_TOKEN.set(make_token), _FROZEN.set(frozen)
     try:
         return pickle.loads(data)  # noqa: S301 - from the snapshots of this job
@@ -110,7 +108,7 @@ def unpickle_state(
 
 
 def classes_of_main() -> bytes:
-    """Return the classes of the main program, pickled, for `know_classes` in workers of other processes."""
+    """Return the pickled classes of the main program, for `know_classes` in other processes."""
     found: dict[str, type] = {}
     for name, value in list(vars(sys.modules["__main__"]).items()):
         if isinstance(value, type) and value.__module__ == "__main__":
@@ -122,7 +120,7 @@ def classes_of_main() -> bytes:
 
 
 def know_classes(data: bytes) -> None:
-    """Let what is unpickled be of the classes that the main program has now, as are the records that it sends."""
+    """Unpickle values from now on as the main program's present classes, like its records."""
     _KNOWN.extend(pickle.loads(data).values())  # noqa: S301 - from the driver of this job
 
 
@@ -132,7 +130,6 @@ class _StatePickler(ByValuePickler):
     dispatch_table: dict[Any, Any]
 
     def reducer_override(self, value: Any) -> Any:
-        """Return what a value is pickled as."""
         reduce = self.dispatch_table.get(type(value))
         if reduce is not None:
             return reduce(value)
@@ -169,7 +166,6 @@ def _pickled(kind: Any, dispatch_table: Mapping[type, Any], value: Any, frozen_k
 
 
 def _class_of_function(name: str, by_value: bytes) -> Any:
-    """Return the class that has a name here, else the class that was saved."""
     known = CLASSES.with_name(name)
     return pickle.loads(by_value) if known is None else known  # noqa: S301 - from the snapshots of this job
 

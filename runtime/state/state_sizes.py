@@ -1,4 +1,4 @@
-"""Estimates of the memory that the states of operators take, from a look at a few of their parts."""
+"""Estimates of the memory of operators' states, from a sample of their parts."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -17,10 +17,9 @@ _DIGITS: Final = 2
 
 
 def estimated_size(value: Any, depth: int = _DEPTH, first: int = _FIRST) -> float:
-    """Return about how many bytes a value takes, with all that it refers to.
+    """Return about how many bytes a value takes, with everything that it refers to.
 
-    It looks at a few parts at either end, and takes the others to be like these. What two parts share counts twice.
-    Keyed states do not count as read.
+    It samples parts at both ends; shared parts count twice, and keyed states do not count as read.
 
     >>> round(estimated_size({n: "x" * 951 for n in range(1000)}) / 1000)
     1065
@@ -35,7 +34,6 @@ def estimated_size(value: Any, depth: int = _DEPTH, first: int = _FIRST) -> floa
 
 
 def _parts(value: Any, first: int) -> tuple[int, list[Any]]:
-    """Return how many parts a value has, and some of them."""
     if isinstance(value, dict):  # past the methods of a keyed state, for which its values would have been read
         pairs = dict.items(value)
         some = [*islice(pairs, first), *islice(reversed(pairs), first)]
@@ -49,17 +47,17 @@ def _parts(value: Any, first: int) -> tuple[int, list[Any]]:
 
 
 class StateSizes:
-    """The estimates of one worker, from report to report; each takes a few milliseconds at most."""
+    """One worker's estimates from report to report, each in a few milliseconds."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[int, float]] = {}
         self._turn = 0
 
     def look(self, kept: Sequence[OperatorState]) -> dict[str, Any]:
-        """Return what a report says of states: their keys and their bytes, by the names of operators that have any.
+        """Return the keys and bytes of states for a report, by operator.
 
         Args:
-            kept: the states of all operators, in which nothing changes meanwhile.
+            kept: the states of all operators, which must not change meanwhile.
         """
         found = [one for one in kept if one.states or one.by_key]
         keys = {one.operator: one.keys for one in found}

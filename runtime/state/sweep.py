@@ -1,4 +1,4 @@
-"""The keys of a keyed state that a cut writes though they have not changed, and the values that cannot change."""
+"""The unchanged keys of a keyed state that a cut writes, and the check for immutable values."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, compress, repeat
@@ -17,20 +17,19 @@ Pairs: TypeAlias = tuple[list[Any], list[Any]]
 
 
 class Sweep:
-    """Some keys of a state, none of which had changed when a cut was taken; read while the operator goes on.
+    """Some keys of a state that had not changed at a cut, read while the operator goes on.
 
-    A key that changes meanwhile is left out, as the next cut writes it: it is noted before it changes, so what is not
-    noted once its value was read has that value still. A value that may change in place is left to the next cut, too.
+    A key is noted before its value changes, so a key that is not noted after the read still has the value that was
+    read; changed keys and mutable values are left to the next cut.
 
     Args:
-        state: whose keys they are.
-        order: keys, and ``some``, which of them are read; they may have changed before the cut, or be gone since.
-        before: the keys that had changed before the cut.
-        noted: returns the keys that are noted as changed; None, or another mapping than at the cut, if it cannot be
-            known any more what has changed since.
+        state: the state.
+        order: keys; ``some`` are the places to read, which may have changed before the cut, or be removed since.
+        before: the keys changed before the cut.
+        noted: returns the changed keys; None, or another mapping than at the cut, if these are unknown.
 
     Attributes:
-        left: the keys whose values may change in place.
+        left: the keys with mutable values.
         is_read: whether all others were read; until then the next cut can only write all keys.
     """
 
@@ -74,13 +73,13 @@ class Sweep:
 
 
 def is_unchanging(value: Any) -> bool:
-    """Return whether a value cannot be changed in place."""
+    """Tell whether a value is immutable."""
     kind = type(value)
     return kind in UNCHANGING or (kind is tuple and UNCHANGING.issuperset(map(type, value)))
 
 
 def are_unchanging(values: Iterable[Any]) -> bool:
-    """Return whether `is_unchanging` holds of all, fast."""
+    """Tell, fast, whether `is_unchanging` holds for all."""
     kinds = set(map(type, values))
     if kinds <= UNCHANGING:
         return True

@@ -1,4 +1,4 @@
-"""The part of a snapshot that one worker takes: what its operators keep, and what they have not received yet."""
+"""One worker's part of a snapshot: its operators' state, and their pending messages."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from tidewheel.runtime.substreams.substream_part import SubstreamPart
 
 
 class UndoneCommand(NamedTuple):
-    """What a feeder has said to an input, and the input has not done."""
+    """A feeder's command that the input has not yet done."""
 
     feeder: int
     command: InputCommand
@@ -22,12 +22,12 @@ class UndoneCommand(NamedTuple):
 
 @dataclass(slots=True)
 class MailboxPart:
-    """What an input has, and has not done.
+    """The state of an input.
 
     Attributes:
         tokens: the time of each handle's token, by the handle's number.
-        commands: what it has not done, each feeder's in its order.
-        begun: where handles that were handed over were then; of the first one, where it was closed.
+        commands: the pending ones, each feeder's in order.
+        begun: the positions of passed handles at that moment; of the first one, at its closing.
     """
 
     tokens: dict[int, Time]
@@ -37,14 +37,7 @@ class MailboxPart:
 
 @dataclass(slots=True)
 class OperatorPart:
-    """One operator on one worker.
-
-    Attributes:
-        kept: what it keeps.
-        unread: the messages that wait at each of its inputs.
-        mailbox: what it has of feeders, if it is an input.
-        substreams: what it knows of substreams, if it knows something.
-    """
+    """One operator on one worker: its state, its messages, its mailbox if any, and its knowledge of substreams."""
 
     kept: OperatorCut
     unread: list[list[Unread]]
@@ -53,7 +46,7 @@ class OperatorPart:
 
     @property
     def has_state(self) -> bool:
-        """Whether the operator keeps state, even if that is empty now."""
+        """Whether the operator has state, even if that is empty."""
         kept = self.kept.states or self.kept.keyed or self.kept.times
         return bool(kept) or self.mailbox is not None or self.substreams is not None
 
@@ -63,10 +56,7 @@ class WorkerPart:
     """What one worker adds to a snapshot.
 
     Attributes:
-        number: that of the snapshot.
-        worker: that of the worker, and ``workers``, how many there are.
-        operators: by name.
-        positions: how far each feeder has sent, as far as this worker was told.
+        positions: each feeder's position, as far as this worker knows.
     """
 
     number: int
@@ -77,28 +67,28 @@ class WorkerPart:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all that is kept by key is in it, so that it needs no part before it."""
+        """Whether it has all keyed state, so that it needs no earlier part."""
         cuts = (cut for one in self.operators.values() for cut in one.kept.keyed.values())
         return all(cut.begins and cut.ends for cut in cuts)
 
     @property
     def with_state(self) -> tuple[str, ...]:
-        """The names of the operators that keep state, even if that is empty now."""
+        """The names of operators with state, even if that is empty."""
         return tuple(name for name, one in self.operators.items() if one.has_state)
 
     @property
     def with_records(self) -> tuple[str, ...]:
-        """The names of the operators for which records wait."""
+        """The names of operators with pending records."""
         return tuple(name for name, one in self.operators.items() if any(one.unread))
 
 
 class SavedMailbox(NamedTuple):
-    """What an input has to begin with on one worker.
+    """The initial state of an input on one worker.
 
     Attributes:
-        tokens: the time of each open handle, by the handle's number.
-        first: the batches that it has to send first, and the keys whose substreams it has to end, each with the time.
-        lanes: the same from each of another number of workers, where substreams are divided: all have to end these.
+        tokens: the time of each open handle, by number.
+        first: the batches to send first, and the keys of substreams to end, each with its time.
+        lanes: the same from each of another number of workers, if the input divides substreams: all workers end these.
     """
 
     tokens: dict[int, Time]
@@ -107,9 +97,9 @@ class SavedMailbox(NamedTuple):
 
 
 def positions_of(part: MailboxPart, told: Iterable[Mapping[int, InputPosition]]) -> dict[int, InputPosition]:
-    """Return where the open handles of an input are, and its first one, from what feeders have told.
+    """Return the positions of an input's open handles and its first one, as feeders have reported them.
 
-    Where a handle was handed over and nobody uses it yet, it is where it was then.
+    A passed, still unused handle has its position at that moment.
     """
     begun = dict(part.begun)
     for _, command in part.commands:
@@ -128,7 +118,7 @@ def _progress(position: InputPosition) -> tuple[int, int]:
 
 
 def note_position(positions: dict[int, InputPosition], command: InputCommand) -> None:
-    """Note where a handle is as it is handed over, or the one with the place of the first as it is closed."""
+    """Note the position of a handle that is passed, or that replaces the first one and is closed."""
     if command.action == "close":
         positions.pop(command.handle, None)
     if command.batch is not None and command.action in ("clone", "close"):
@@ -136,9 +126,9 @@ def note_position(positions: dict[int, InputPosition], command: InputCommand) ->
 
 
 def outcome_of(part: MailboxPart) -> SavedMailbox:
-    """Return what comes of the commands of a mailbox: the handles behind them, and what they send and end.
+    """Return the result of a mailbox's commands: the open handles, and what they send and end.
 
-    What waits for a handle that is not there yet comes once that is there, as in a `Mailbox`.
+    Commands for a missing handle wait for it, as in a `Mailbox`.
     """
     tokens = dict(part.tokens)
     first: list[tuple[InputAction, Time, Batch]] = []

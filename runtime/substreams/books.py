@@ -1,18 +1,18 @@
-"""One worker's books of substreams: what has happened to each here, and what of that others have to know.
+"""One worker's books of substreams: their changes here, and which of these others have to know.
 
-Worker 0 has a view of all, and tells the others which substreams have ended where. A worker tells it what has happened
-to a substream only once that is about to end, all in one, and preferably when there is nothing more to do: as its
-messages are counted at whoever holds them, it is safe to tell late. What has come to nothing meanwhile is never told.
+Worker 0 sees all changes, and tells the others which substreams have ended where. A worker sends it the changes of a
+substream once that is about to end, together, and preferably in an idle moment: messages are counted by their holders,
+so late news are safe. Counts that have cancelled out are never sent.
 
 Invariants:
 
-- What is told of a substream is all that has happened to it up to the end of a step, so views of worker 0 are made of
-  whole steps, in order. The substreams do not depend on each other.
-- What is known of a substream that is about to end is told at the latest when a step leaves the worker with nothing to
-  do, or after some steps: so every end comes.
-- All workers hear what worker 0 has to tell in the same order; `heard` is how much of it a worker has heard. It says so
-  with what it sends, and nobody takes that in before having heard as much. So no record of a key that is used again
-  overtakes the end of what had that key before.
+- News of a substream have all its changes up to the end of a step, so the views of worker 0 consist of whole steps, in
+  order; substreams do not depend on each other.
+- Changes of a substream that is about to end are sent when a step leaves the worker idle, or after some steps: so every
+  end comes.
+- All workers receive worker 0's news in the same order; `heard` counts them. Envelopes carry this count, and a worker
+  holds an envelope until it has received as many news as the sender. So no record of a reused key overtakes the end of
+  the key's earlier substream.
 
 Source: seed "Substream Management", on soft bounds and their traffic; `tidewheel.progress.substream_tracker`.
 """
@@ -41,16 +41,15 @@ class DeclarationBook:
     """One worker's book of one declaration.
 
     Attributes:
-        number: of the declaration.
-        relevant: the numbers of the locations from which something may get to those who are told of ends.
-        closing_point: where those who will not send at a key any more take a count of it away.
-        is_shared: whether every worker closes each key, so that it knows which are about to end; if only one does,
-            worker 0 tells the others.
-        counts: by key, what is not told yet.
+        relevant: the locations, by number, from which an operator told of ends can be reached.
+        closing_point: where senders remove their counts of a key.
+        is_shared: whether every worker closes each key, and so knows which are about to end; otherwise worker 0 tells
+            them.
+        counts: unsent changes, by key.
         closing: keys that are about to end.
-        due: those of which something is to be told, in the order in which they were closed.
+        due: those with unsent changes, in the order of closing.
         all_closing: whether all keys are about to end.
-        is_over: whether nothing is left, or can come.
+        is_over: whether no substream remains or can come.
     """
 
     number: int
@@ -64,7 +63,7 @@ class DeclarationBook:
     is_over: bool = False
 
     def record(self, keys: Iterable[Key], point: tuple[int, Time], difference: int) -> None:
-        """Count a message or token of some substreams that has come to be, or is no more."""
+        """Count a new or removed message or token of some substreams."""
         counts, closing, due, all_closing = self.counts, self.closing, self.due, self.all_closing
         for key in keys:
             of_key = counts.get(key)
@@ -82,7 +81,7 @@ class DeclarationBook:
                 due[key] = None
 
     def close(self, keys: Collection[Key]) -> None:
-        """Note that this worker lets in nothing more of some substreams."""
+        """Note that this worker accepts no more records of some substreams."""
         if self.is_shared:
             self.closing.update(keys)
         self.record(keys, self.closing_point, -1)
@@ -92,7 +91,7 @@ class DeclarationBook:
             due[key] = None
 
     def begin_closing(self, keys: Iterable[Key]) -> None:
-        """Note that substreams are about to end, so that what has happened to them is to be told."""
+        """Note substreams that are about to end, so that their changes must be sent."""
         self.closing.update(keys)
         self.due.update(dict.fromkeys(key for key in keys if key in self.counts))
 
@@ -102,7 +101,7 @@ class DeclarationBook:
         self.due.update(dict.fromkeys(self.counts))
 
     def take_changes(self) -> Changes | None:
-        """Return what is to be told, and forget it; None if it is nothing."""
+        """Return and clear the changes to send; None for none."""
         keys: list[Key] = []
         which: list[int] = []
         shapes: dict[Shape, int] = {}
@@ -119,15 +118,13 @@ class SubstreamBooks:
     """The books of one worker.
 
     Args:
-        compiled: the graph.
-        declared: what was declared in it, by number.
-        worker, workers: the number of this worker, and how many there are.
-        pass_on: called with what worker 0 tells everyone, when it has been noted here.
-        goes_on: whether the workers go on from a snapshot.
+        declared: the declarations, by number.
+        pass_on: called with worker 0's news, once they are noted here.
+        goes_on: whether the workers continue from a snapshot.
 
     Attributes:
-        heard: how many times worker 0 has told everyone something, as far as this worker has heard.
-        view: that of all workers, if this is worker 0 and somebody asks for ends.
+        heard: how many news of worker 0 this worker has received.
+        view: the view of all workers, on worker 0, if an operator asks for ends.
     """
 
     def __init__(
@@ -165,7 +162,7 @@ class SubstreamBooks:
     # ------------------------------------------------------------------ what happens on this worker
 
     def record(self, label: Labels, location: int, time: Time, difference: int) -> None:
-        """Count a message or token of substreams that has come to be, or is no more."""
+        """Count a new or removed message or token of substreams."""
         declaration = label.declaration if isinstance(label, MixedLabel) else label[0]
         book = self._books.get(declaration)
         if book is not None and location in book.relevant:
@@ -173,7 +170,7 @@ class SubstreamBooks:
             book.record(keys, (location, time), difference)
 
     def produce_here(self, label: Labels, location: int, time: Time) -> None:
-        """Count a message to this worker itself: nothing is counted if it is consumed within the step."""
+        """Count a message to this worker itself, unless it is consumed within the step."""
         place = id(label), location, time
         made = self._here.get(place)
         if made is None:
@@ -193,26 +190,25 @@ class SubstreamBooks:
             made[1] -= 1
 
     def _record_left(self) -> None:
-        """Count the messages to this worker itself that were not consumed within the step."""
         for (_, location, time), (label, count) in self._here.items():
             self.record(label, location, time, count)
         self._here.clear()
 
     def close(self, declaration: int, keys: Collection[Key]) -> None:
-        """Note that this worker lets in nothing more of some substreams."""
+        """Note that this worker accepts no more records of some substreams."""
         if declaration in self._books:
             self._books[declaration].close(keys)
         else:  # nobody asks for their ends, so they are over
             self._pass_on(SubstreamNews(over={declaration: list(keys)}))
 
     def end(self, ending: Ending, open_keys: Collection[Key]) -> None:
-        """Note that no more comes to this worker than what waits there, and that those still open are closed."""
+        """Note that only waiting records remain here, and close the substreams that are still open."""
         if ending.declaration in self._books:
             self.close(ending.declaration, open_keys)
             self._mine.ending.append(ending)
 
     def finish(self, declaration: int, open_keys: Collection[Key]) -> None:
-        """Note that this worker lets in nothing more of any substream of a declaration, those still open told."""
+        """Note that this worker accepts no more records of a declaration; ``open_keys`` are still open."""
         if declaration in self._books:
             self.close(declaration, open_keys)
             self._mine.finished.append(declaration)
@@ -221,7 +217,7 @@ class SubstreamBooks:
 
     @property
     def is_due(self) -> bool:
-        """Whether there is something to tell."""
+        """Whether there are news to send."""
         mine = self._mine
         if mine.ending or mine.finished or mine.is_first or self._received:
             return True
@@ -229,14 +225,14 @@ class SubstreamBooks:
 
     @property
     def is_over(self) -> bool:
-        """Whether no substream is left, and none can come, as far as this worker has heard."""
+        """Whether no substream is left or can come, as far as this worker has heard."""
         return all(book.is_over for book in self._books.values())
 
     def commit(self, *, out_of_work: bool) -> dict[int, SubstreamNews]:
-        """End a step: return what is to be told to whom.
+        """End a step: return the news for each worker.
 
         Args:
-            out_of_work: whether the step has left this worker with nothing to do.
+            out_of_work: whether this worker is idle after the step.
         """
         if self._here:
             self._record_left()
@@ -272,14 +268,13 @@ class SubstreamBooks:
         return mine
 
     def receive(self, news: SubstreamNews) -> None:
-        """Receive what another worker has told."""
+        """Receive another worker's news."""
         if self.view is None:
             self._hear(news)
         else:
             self._received.append(news)
 
     def _hear(self, news: SubstreamNews) -> None:
-        """Act on what worker 0 tells everyone."""
         self.heard += 1
         books = self._books
         for declaration, keys in news.closing.items():

@@ -1,4 +1,4 @@
-"""The view that worker 0 has of the substreams of all workers."""
+"""Worker 0's view of the substreams of all workers."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
@@ -13,15 +13,12 @@ from tidewheel.runtime.messages.news import Changes, Keys, SubstreamNews
 
 
 class CommonView:
-    """What all workers have told, and what is to be told to them of it.
+    """All workers' news, and the news for them.
 
     Args:
-        compiled: the graph.
-        tracked: the declarations of which somebody asks for ends, by number.
-        workers: how many there are.
-        goes_on: whether they go on from a snapshot. Then each of them tells first of all messages and tokens that it
-            has. Only once all have told that, it is looked at what they have closed: so nothing of a substream is
-            missed.
+        tracked: the declarations with readers of ends, by number.
+        goes_on: whether they continue from a snapshot. Then each first reports all its messages and tokens, and
+            closings count only once all have.
     """
 
     def __init__(
@@ -46,12 +43,12 @@ class CommonView:
 
     @property
     def has_news(self) -> bool:
-        """Whether there is something to tell."""
+        """Whether there are news to send."""
         news = self._news
         return bool(news.closing or news.all_closing or news.turns or news.ends or news.over)
 
     def take(self, news: SubstreamNews) -> None:
-        """Receive what a worker has told, which may be this one."""
+        """Receive a worker's news, perhaps its own."""
         if not self._to_begin:
             self._take(news)
             return
@@ -61,7 +58,6 @@ class CommonView:
             self._begin()
 
     def _begin(self) -> None:
-        """Look at what was told so far: first at all that there is, and then at what was closed."""
         early, self._early = self._early, []
         for changes in chain.from_iterable(news.changes for news in early):
             tracker = self._trackers[changes.declaration]
@@ -72,11 +68,11 @@ class CommonView:
             self._take(msgspec.structs.replace(news, changes=closed))
 
     def told(self, declaration: int) -> ToldEnds:
-        """Return what was told of the substreams of a declaration."""
+        """Return what was told of a declaration's substreams."""
         return self._trackers[declaration].told()
 
     def go_on(self, declaration: int, told: ToldEnds) -> None:
-        """Know what the view before has told of the substreams of a declaration."""
+        """Continue from what an earlier view has told of a declaration's substreams."""
         self._trackers[declaration].go_on(told)
 
     def _take(self, news: SubstreamNews) -> None:
@@ -102,7 +98,6 @@ class CommonView:
                 self._close_others(declaration)
 
     def _close_others(self, declaration: int) -> None:
-        """Close all substreams for those who let in nothing of them, as no more comes to anyone than what waits."""
         waiting = self._waiting[declaration]
         keys, ends = self._trackers[declaration].close_but(waiting)
         if keys:
@@ -110,7 +105,6 @@ class CommonView:
         self._end(declaration, ends)
 
     def _close_for_all(self, changes: Changes, tracker: SubstreamTracker) -> None:
-        """Have everyone tell of what one worker has closed for all."""
         closing = {at for at, shape in enumerate(changes.shapes) if any(point == tracker.closing for point, _ in shape)}
         if closing:
             keys = zip(changes.keys, changes.which, strict=True)
@@ -127,7 +121,7 @@ class CommonView:
             _add(self._news.over, declaration, over)
 
     def news(self) -> SubstreamNews | None:
-        """Return what everyone is to be told, and forget it; None if there is nothing."""
+        """Return and clear the news for all workers; None for none."""
         if not self.has_news:
             return None
         told, self._news = self._news, SubstreamNews()

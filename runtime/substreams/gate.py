@@ -1,13 +1,13 @@
-"""The gate where records get the key of their substream, on one worker: it knows which keys are open or have ended.
+"""The gate where records get the key of their substream, on one worker: it knows open and ended keys.
 
 Invariants:
 
-- Nothing of a substream is let in after it was closed here.
-- A key whose substream has ended may come again at a later time. That is another substream, and nothing of it is let in
-  before the earlier one is over: nothing is left of it that could get to those who are told of ends, and all were.
-- Where no more comes than what waits for its key to be over, everything else is closed: what has a key may not be over
-  before that.
-- A closed key is remembered until no record of its time can come any more, and its substream is over.
+- No record of a substream passes after it was closed here.
+- A key whose substream has ended may come again at a later time, as another substream, which must wait until the
+  earlier one is over: no operator told of ends can be reached from it, and all were told.
+- If only records that wait for their key are left, every other substream is closed: the awaited one might not be over
+  before.
+- A closed key is remembered until no record of its time can come, and its substream is over.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -40,16 +40,7 @@ class _Closed:
 
 @dataclass(slots=True)
 class SubstreamGate:
-    """One worker's gate of one declaration.
-
-    Attributes:
-        number: of the declaration.
-        name: of the declaration, for messages.
-        is_shared: whether every worker lets in records of each key, or only one.
-        domain: the times of the stream.
-        books: where it is noted what is closed.
-        is_restored: whether it goes on from a snapshot.
-    """
+    """One worker's gate of one declaration."""
 
     number: int
     name: str
@@ -71,17 +62,17 @@ class SubstreamGate:
     is_restored: bool = False
 
     def admit(self, key: Key, time: Time) -> Label | None:
-        """Return the label for records of a key at a time; None if they have to wait until `take_reopened` has the key.
+        """Return the label for a key's records at a time; None if they wait until `take_reopened` has the key.
 
         Raises:
-            TokenError: the substream has ended at this time, or one that is not before it.
+            TokenError: the substream has ended at this time, or at one not before it.
         """
         if key not in self._open and not self._may_open(key, time, "a record"):
             return None
         return self.number, key
 
     def close(self, keys: Iterable[Key], time: Time) -> list[Key]:
-        """Let in nothing more of some substreams, which may have had no record; return those that have to wait.
+        """Accept no more records of some substreams, perhaps without any so far; return those that must wait.
 
         Raises:
             TokenError: one has ended already.
@@ -103,7 +94,7 @@ class SubstreamGate:
         return waiting
 
     def wait_again(self, key: Key) -> None:
-        """Note that something waits for a key, which may be used by now."""
+        """Note that records wait for a key, which may be usable by now."""
         closed = self._closed.get(key)
         if closed is None or closed.is_over:
             self._reopened.append(key)
@@ -130,7 +121,7 @@ class SubstreamGate:
         )
 
     def over(self, keys: Collection[Key]) -> None:
-        """Note that substreams that were closed are over."""
+        """Note that closed substreams are over."""
         self._ended.difference_update(keys)
         for key in keys:
             closed = self._closed.get(key)
@@ -145,12 +136,12 @@ class SubstreamGate:
             self.activate()
 
     def take_reopened(self) -> list[Key]:
-        """Return the keys that waited to be used again, and may be since the last call, in order."""
+        """Return, in order, the awaited keys that have become usable since the last call."""
         reopened, self._reopened = self._reopened, []
         return reopened
 
     def pass_to(self, may_come: Callable[[Time], bool]) -> None:
-        """Forget what ended at times at which nothing can come any more."""
+        """Forget ends at times at which nothing more can come."""
         for time in [time for time in self._closed_at if not may_come(time)]:
             for key in self._closed_at.pop(time):
                 closed = self._closed[key]
@@ -165,7 +156,7 @@ class SubstreamGate:
             at_that_time.discard(key)
 
     def end(self, waiting: Collection[Key]) -> None:
-        """Let in nothing more but what waits here, of these keys. Who waits does so for others to end: now they do."""
+        """Accept no more records than those waiting here for these keys; they wait for others' ends, which come now."""
         now, before = dict.fromkeys(waiting), self._told_waiting or {}
         if self._told_waiting is None or self._open or now.keys() != before.keys():
             begun = [key for key in now if key not in before]
@@ -176,7 +167,7 @@ class SubstreamGate:
             self._told_waiting = now
 
     def finish(self) -> None:
-        """Let in nothing more of any substream. Idempotent."""
+        """Accept no more records of any substream; idempotent."""
         if not self._is_finished:
             self._is_finished = True
             self.end(())
@@ -186,13 +177,13 @@ class SubstreamGate:
     # ------------------------------------------------------------------ snapshots
 
     def part(self) -> GatePart:
-        """Return what it knows. That nothing more comes it finds out again, so what has ended by that is open."""
+        """Return its knowledge, with substreams open that only the end of the stream has closed."""
         closed = [ClosedKey(key, one.time, one.is_over, one.is_past) for key, one in self._closed.items()]
         open_keys = [*self._open, *self._ended]
         return GatePart(self.name, self.number, open_keys, closed, list(self._waiting), list(self._reopened))
 
     def begin_with(self, part: GatePart) -> None:
-        """Know what a gate did, and tell which keys are closed."""
+        """Continue from another gate's knowledge, and report its closed keys."""
         self.is_restored = True
         self._open.update(set(part.open).difference(part.over))
         self._waiting.update(part.waiting)
@@ -205,10 +196,10 @@ class SubstreamGate:
         self.books.close(self.number, [key for key, closed in self._closed.items() if not closed.is_over])
 
     def __len__(self) -> int:
-        """Return how many keys it remembers."""
+        """Return the number of remembered keys."""
         return len(self._open) + len(self._closed)
 
     def open_substreams(self) -> OpenSubstreams:
-        """Say which substreams have not ended here."""
+        """Return the substreams that have not ended here."""
         keys = tuple(short(key) for key in islice(self._open, _SHOWN))
         return OpenSubstreams(self.name, len(self._open), keys, len(self._waiting))

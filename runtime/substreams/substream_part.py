@@ -1,7 +1,7 @@
-"""The part of a snapshot that is about substreams: what one operator on one worker has to know of them.
+"""One operator's knowledge of substreams on one worker, for a snapshot.
 
-It has no counts. What is counted of a substream in a job that goes on is its tokens and its messages, and which workers
-have closed it. What worker 0 was told on the way is not needed; what it has told and has not arrived is added here.
+It has no counts: a restored job counts tokens and messages anew, and which workers have closed a substream. News in
+flight to worker 0 are not needed; those from worker 0 are added here.
 """
 
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ Place: TypeAlias = tuple[str, int]
 
 
 class ClosedKey(NamedTuple):
-    """A key that a gate has closed and remembers: at which time, and what it knows of it; see `SubstreamGate`."""
+    """A remembered, closed key of a gate: at which time, and what is known of it; see `SubstreamGate`."""
 
     key: Key
     time: Time
@@ -26,7 +26,7 @@ class ClosedKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EndOfPiece:
-    """The end of a substream in the queue of an input with a firm bound: the input has received all of it."""
+    """The end of a substream in the queue of an input with a firm bound, which has received all of it."""
 
     key: Key
     size: ClassVar[int] = 0
@@ -34,14 +34,14 @@ class EndOfPiece:
 
 @dataclass(slots=True)
 class GatePart:
-    """What the gate of a declaration knows.
+    """A gate's knowledge of its declaration.
 
     Attributes:
-        name: of the declaration, and ``number``, which is in labels.
-        open: the keys that were let in and have not ended, or only have by the end of the stream.
-        closed: those that have ended, in that order.
-        waiting: those of which something waits to be let in, and ``reopened``, of which it may be now.
-        over: those of which this worker is told next that they are over.
+        name: the declaration; ``number`` is in labels.
+        open: keys without end, or that only the end of the stream has closed.
+        closed: ended keys, in order.
+        waiting: keys of waiting records; ``reopened`` are usable now.
+        over: keys that this worker is next told to be over.
     """
 
     name: str
@@ -55,15 +55,15 @@ class GatePart:
 
 @dataclass(slots=True)
 class FirmPart:
-    """What the mailbox of an input with a firm bound has.
+    """The mailbox of an input with a firm bound.
 
     Attributes:
         queue: what the operator receives next.
-        held: what waits for its substream to end, or for its turn.
-        between: what is of no substream, and waits for the end of a turn.
-        turns: the substreams that have their turn, in order; on a cycle.
-        closed: those of which it is told next that they come after these.
-        ends: those of which it is told next that they have ended.
+        held: records that wait for their substream's end or turn.
+        between: records of no substream, which wait for the end of a turn.
+        turns: the substreams with turns, in order; on a cycle.
+        closed: substreams that it is next told to follow these.
+        ends: substreams that it is next told to have ended.
     """
 
     queue: list[Unread | EndOfPiece]
@@ -76,11 +76,11 @@ class FirmPart:
 
 @dataclass(slots=True)
 class ViewPart:
-    """What worker 0 has told all workers of the substreams of a declaration.
+    """Worker 0's news of a declaration's substreams.
 
     Attributes:
-        closed: those that all workers have closed, and that are not over; with the inputs where their ends were told.
-        queues: by input where ends come in the order of closing, those that are to end there next.
+        closed: those closed by all workers and not over, with the inputs where their ends were told.
+        queues: by ordered input, those that end there next.
     """
 
     closed: dict[Key, list[Place]]
@@ -92,10 +92,10 @@ class SubstreamPart:
     """What one operator on one worker knows of substreams.
 
     Attributes:
-        gate: what its gate knows, if it declares substreams.
+        gate: its gate, if it declares substreams.
         view: what worker 0 has told of these.
-        ends: by number of an input, the ends at which the operator has not looked.
-        firm: what its inputs with a firm bound have, by number.
+        ends: the unread ends, by input.
+        firm: its inputs with a firm bound, by number.
     """
 
     gate: GatePart | None = None

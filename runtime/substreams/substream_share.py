@@ -1,15 +1,15 @@
-"""The share of one worker in what others knew of substreams, where there were more workers or fewer.
+"""One worker's share in other workers' knowledge of substreams, after a change of their number.
 
-Every worker is told of all ends at an input, in one order. So the ends at which two workers have not looked are the
-last ones of the same list, and one list is longer.
+All workers are told of the ends at an input in one order, so unread ends of two workers are the last ones of the same
+list.
 
 Invariants:
 
-- The gate of an input has a key closed only if all gates had. Where some had not, the end still comes to all.
-- The gate of any other operator has the keys that its worker owns, as their owners had them.
-- An operator is told of each end at which a worker had not looked: of those of its keys, if each substream is on one
-  worker, and else of all. So state that comes from a worker that had looked may meet an end again.
-- An end never meets the next substream of its key: where it could, the share is refused.
+- The gate of an input has a key closed only if all gates had; otherwise the end still comes to all.
+- The gate of another operator has its worker's keys, as their owners had them.
+- An operator is told of each end that a worker had not read: of its own keys, if each substream is on one worker, and
+  else of all. So state from a worker that had read it may meet an end again.
+- An end never meets the next substream of its key; such a share is refused.
 """
 
 from collections import deque
@@ -36,7 +36,7 @@ Own = Callable[[int, int, Unread], Iterable[Unread]]
 
 
 class KeysInUse:
-    """The keys that some gate has let in or closed, and that are not over.
+    """The keys that some gate has accepted or closed, and that are not over.
 
     Args:
         parts: those of all operators and workers.
@@ -53,21 +53,13 @@ class KeysInUse:
                 self._told.update(part.view.closed)
 
     def again(self, key: Key, place: Place) -> bool:
-        """Tell whether a key may be in use again whose end was told at a place."""
+        """Tell whether a key whose end was told at a place may be in use again."""
         return key in self._keys and place not in self._told.get(key, ())
 
 
 @dataclass(frozen=True, slots=True)
 class SubstreamShare:
-    """The share of a worker in one operator.
-
-    Args:
-        operator: its name.
-        pacts: those of its inputs.
-        parts: what each worker knew, by number.
-        in_use: the keys of all gates.
-        worker, workers: the number of the worker, and how many there are.
-    """
+    """One worker's share in an operator."""
 
     operator: str
     pacts: Sequence[Pact | None]
@@ -77,7 +69,7 @@ class SubstreamShare:
     workers: int
 
     def part(self, own: Own, *, is_shared: bool) -> SubstreamPart:
-        """Return what the worker begins with; ``is_shared`` says whether every gate closes each key.
+        """Return the worker's initial knowledge; ``is_shared`` says whether every gate closes each key.
 
         Raises:
             SnapshotError: an end may meet the next substream of its key.
@@ -146,7 +138,6 @@ class SubstreamShare:
 
 
 def _pieces(queue: Iterable[Unread | EndOfPiece]) -> list[tuple[list[Unread], EndOfPiece | None]]:
-    """Return the messages before each end, and those after the last."""
     made: list[tuple[list[Unread], EndOfPiece | None]] = []
     piece: list[Unread] = []
     for one in queue:
@@ -159,7 +150,6 @@ def _pieces(queue: Iterable[Unread | EndOfPiece]) -> list[tuple[list[Unread], En
 
 
 def _settled_gate(part: GatePart) -> GatePart:
-    """Return what a gate knows once it is told what it is told next."""
     over = set(part.over)
     closed = [one._replace(is_over=one.is_over or one.key in over) for one in part.closed]
     left = [one for one in closed if not (one.is_over and one.is_past)]
@@ -167,7 +157,6 @@ def _settled_gate(part: GatePart) -> GatePart:
 
 
 def _shared_gate(gates: Sequence[GatePart]) -> GatePart:
-    """Return what each gate of an input begins with."""
     by_key: dict[Key, list[ClosedKey]] = {}
     for one in (one for gate in gates for one in gate.closed):
         by_key.setdefault(one.key, []).append(one)
@@ -183,7 +172,6 @@ def _shared_gate(gates: Sequence[GatePart]) -> GatePart:
 
 
 def _settled_firm(part: FirmPart) -> FirmPart:
-    """Return what a mailbox has once it is told what it is told next; see `FirmMailbox`."""
     made = FirmPart(list(part.queue), [], [])
     turns, between = deque(part.turns), list(part.between)
     held: dict[Key, list[Unread]] = {}

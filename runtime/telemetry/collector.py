@@ -1,12 +1,12 @@
-"""The collector of a job's document: observations in, documents out. No I/O, no clock.
+"""The collector of a job's document: observations in, documents out; no I/O, no clock.
 
 Invariants:
 
-- A document is made of what JSON has, and no dict in it has None as a value, so merge patches can tell of it.
-- Counts are sums over all workers. A worker that does not answer counts as it was at its last answer, so counts do not
-  fall as one is busy. They fall only as the job goes back, or a worker begins again.
+- A document is JSON, and no dict in it has None as a value, so merge patches can describe its changes.
+- Counts are sums over all workers. A worker that does not answer counts as in its last answer, so counts fall only when
+  the job returns to a snapshot or a worker restarts.
 - When the job has ended, no worker runs and no input is open.
-- The document has texts for times: how their type prints them.
+- Times are texts, as their type prints them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -46,11 +46,10 @@ _ENDED: Final = frozenset({"complete", "failed", "stopped"})
 
 
 class Collector:
-    """Makes a document of each observation of one job. It remembers what only several of them show.
+    """Makes a document of each observation of one job, with memory of earlier ones.
 
     Args:
-        facts: of the job.
-        clock: returns seconds, from any start, by which it limits the time for explanations.
+        clock: returns seconds, to limit the time for explanations.
     """
 
     def __init__(self, facts: JobFacts, clock: Callable[[], float]) -> None:
@@ -100,7 +99,6 @@ class Collector:
         return document
 
     def _hear(self, seen: Observation) -> None:
-        """Receive the answers of workers. While the job goes back, some may be of before, and do not fit together."""
         fresh = seen.reports if seen.state != "going back" else [one for one in seen.reports if not _is_report(one)]
         for answer in fresh:
             worker = answer.worker
@@ -139,7 +137,6 @@ class Collector:
         return parts
 
     def _add_kept(self, parts: dict[str, Document], reports: Sequence[WorkerReport], at: float) -> None:
-        """Add the messages, tokens and states that operators have."""
         locations = self._facts.compiled.locations
         for report in reports:
             for (location, _), count in report.queued.items():
@@ -203,7 +200,6 @@ class Collector:
         return parts
 
     def _explained(self, view: JobView, names: list[str], seen: Observation) -> "list[tuple[str, Document]]":
-        """Explain as many as there is time for; the others keep what was said of them before."""
         if not names:
             return []
         view.kept = self._kept.look(view, self._tokens.oldest())
@@ -275,7 +271,6 @@ def _is_report(answer: WorkerReport | BusyWorker) -> bool:
 
 
 def _call(busy: BusyWorker) -> Document:
-    """Return what is said of a call of an operator that takes long."""
     said: Document = {"seconds": round(busy.seconds, 1)}
     if busy.time is not None:
         said["time"] = repr(busy.time)
@@ -283,7 +278,6 @@ def _call(busy: BusyWorker) -> Document:
 
 
 def _sums(counted: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, Document]:
-    """Return the sums of some counts over the workers, by operator or edge; all workers have the same, in one order."""
     if not counted:
         return {}
     counts_of = attrgetter(*names)

@@ -1,4 +1,4 @@
-"""The last notable events of a job, each a difference of two documents in words, and the last lines of its logs."""
+"""A job's last notable events, from differences of documents, and the last lines of its logs."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ _LOST = {"dead": "has died", "silent": "does not answer"}
 
 
 class EventLog:
-    """Compares each document with the one before, and keeps what is worth a line, with the lines of the job's logs."""
+    """Compares each document with the one before, and keeps notable events and log lines."""
 
     def __init__(self) -> None:
         self._events: deque[tuple[str, dict[str, Any]]] = deque(maxlen=MOST_EVENTS)
@@ -31,12 +31,12 @@ class EventLog:
         now: Mapping[str, Any],
         lines: Iterable[tuple[str, Sequence[LogLine]]] = (),
     ) -> dict[str, dict[str, Any]]:
-        """Return the last 50 events and the last 50 lines, by number; events before the first document are not known.
+        """Return the last 50 events and the last 50 lines, by number.
 
         Args:
-            before: the document before; None if there is none.
+            before: the previous document; None for none.
             now: this document.
-            lines: the last lines of each process, the oldest first, by a name that the process keeps.
+            lines: the last lines of each process, oldest first, by a lasting name.
         """
         for process, logged in lines:
             self._add_lines(process, logged, now)
@@ -46,7 +46,6 @@ class EventLog:
         return dict(sorted([*self._events, *self._lines], key=lambda entry: int(entry[0])))
 
     def _add_lines(self, process: str, logged: Sequence[LogLine], now: Mapping[str, Any]) -> None:
-        """Add the lines that are new; of a process that has begun again all are."""
         last = self._heard.get(process)
         new = [line for line in logged if last is None or (line.at, line.number) > (last.at, last.number)]
         if not new:
@@ -68,7 +67,6 @@ class EventLog:
 
 
 def _of(line: LogLine, process: str) -> dict[str, str]:
-    """Return the worker and the operator that a line is about, as far as they are known."""
     worker = process if line.worker is None else str(line.worker)
     found = {"worker": worker if worker.isdecimal() else None, "operator": line.operator}
     return {name: value for name, value in found.items() if value is not None}

@@ -1,6 +1,6 @@
-"""The numbers by which a document names operators and edges: those of the dataflow as it was described.
+"""The numbers of operators and edges in a document, as the dataflow was described.
 
-Workers number operators after stages were fused. A picture shows each stage, so a document does, too.
+Workers number operators after fusion; a picture and so the document have each stage.
 """
 
 from collections.abc import Iterator
@@ -15,14 +15,10 @@ from tidewheel.runtime.description.plan import Plan
 class GraphNumbers:
     """The operators and edges of one dataflow, by number.
 
-    Args:
-        plan: the dataflow as workers run it.
-        outline: the same dataflow as it was described.
-
     Attributes:
-        of_name: the number of each operator, by name; of a chain by its own name, that of the first one.
-        edges: the number of each edge, by the number of its target and the port there.
-        inner_edges: the edges within chains that run as one: of each the name of the stage before it, and its number.
+        of_name: the number of each operator, by name; of a chain, its first one's.
+        edges: the number of each edge, by target and port.
+        inner_edges: the edges within fused chains: the name of the stage before it, and its number.
     """
 
     def __init__(self, plan: Plan, outline: Outline) -> None:
@@ -48,16 +44,16 @@ class GraphNumbers:
         return (self._last if isinstance(location, Source) else self._first)[location.operator]
 
     def edge_to(self, target: Target) -> str:
-        """Return the number of the edge that leads to an input."""
+        """Return the number of the edge to an input."""
         return self.edges[self._first[target.operator], target.port]
 
     def operators(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield what is always said of each operator."""
+        """Yield the constant description of each operator."""
         for number, operator in enumerate(self._outline.operators):
             yield str(number), {"name": operator.name, "scope": operator.scope.path, "kind": _kind(operator)}
 
     def described_edges(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield what is always said of each edge."""
+        """Yield the constant description of each edge."""
         for number, edge in enumerate(self._outline.edges()):
             if edge.source is not None:
                 yield (

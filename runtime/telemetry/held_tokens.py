@@ -1,4 +1,4 @@
-"""Since when each token is held: the moment of the first look that has found it."""
+"""Since when each token is held: the time of the first report that has it."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
@@ -12,24 +12,24 @@ Holders: TypeAlias = Mapping[tuple[int, Time], Mapping[int, int]]
 
 
 class HeldTokens:
-    """Remembers when tokens were seen first, by location, time and worker."""
+    """Remembers when tokens were first seen, by location, time and worker."""
 
     def __init__(self) -> None:
         self._since: dict[tuple[int, Time, int], float] = {}
 
     def oldest(self) -> Iterator[tuple[int, Time, int]]:
-        """Yield location, time and worker of the tokens of the last look, those that were seen first before others."""
+        """Yield location, time and worker of the last report's tokens, those first seen earliest first."""
         return iter(sorted(self._since, key=self._since.__getitem__))
 
     def look(self, tokens: Holders, awaited: Holders, at: float) -> dict[int, list[dict[str, Any]]]:
-        """Return what is said of the tokens at each location: the 20 that were seen first, the oldest of them first.
+        """Return the description of the tokens at each location: the 20 oldest, in order.
 
-        Complexity: n log n for n pairs of pointstamp and worker.
+        O(n log n) for n pairs of pointstamp and worker.
 
         Args:
-            tokens: those that there are.
-            awaited: those of them that notificators hold.
-            at: the moment of this look, in seconds since 1970.
+            tokens: the present tokens.
+            awaited: those of notificators.
+            at: the time of this report, in seconds since 1970.
         """
         before = self._since
         self._since = {

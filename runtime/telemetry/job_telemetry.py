@@ -1,7 +1,7 @@
 """The thread by which a job describes itself once a second, while there are listeners.
 
-Without listeners there is no thread, and no worker is asked. What goes wrong here never fails the job: it is logged,
-and the next document is tried a second later.
+Without listeners there is no thread, and no worker is asked. Errors here never fail the job: they are logged, and the
+next document follows a second later.
 """
 
 import logging
@@ -39,31 +39,29 @@ _REST_PER_ASKING: Final = 20.0
 
 
 class NoTelemetry:
-    """The telemetry of a job that does not describe itself: one whose dataflow has no topic for that."""
+    """The telemetry of a job without a topic for it."""
 
     def open(self) -> None:
-        """Publish for other processes of the cluster, too, one of which wants that; do not wait."""
+        """Publish also for other processes of the cluster, one of which wants that; do not wait."""
 
     def tell(self) -> None:
-        """Have the job described now, as it has changed; do nothing without listeners."""
+        """Describe the changed job now; do nothing without listeners."""
 
     def fail(self, error: TidewheelError) -> None:
-        """Have the job described now, as it fails or goes back; from any thread."""
+        """Describe the job now, as it fails or returns to a snapshot; thread-safe."""
 
     def finish(self, state: str, *, waits: bool) -> None:
-        """Describe the job a last time, and end the topic. Idempotent.
+        """Describe the job a last time, and end the topic; idempotent.
 
-        Args:
-            state: how the job has ended.
-            waits: whether to wait for that, two seconds at most.
+        With ``waits`` it waits for that, at most two seconds.
         """
 
 
 class JobTelemetry(NoTelemetry):
-    """Has one job describe itself.
+    """Publishes the documents of one job, which this object does not keep alive.
 
     Args:
-        job: the job, deployed. This object does not keep it alive.
+        job: the job, deployed.
         outline: its dataflow, as it was described.
         topic: the topic on which it describes itself.
     """
@@ -86,7 +84,7 @@ class JobTelemetry(NoTelemetry):
         weakref.finalize(job, self._topic.finish).atexit = False
 
     def look(self) -> None:
-        """Have the job described now, by a whole document, as a listener has come; from any thread."""
+        """Describe the job now, by a whole document, for a new listener; thread-safe."""
         with self._lock:
             if self._is_over:
                 return
@@ -100,16 +98,16 @@ class JobTelemetry(NoTelemetry):
                 self._thread.start()
 
     def open(self) -> None:
-        """Publish for other processes of the cluster, too, with a whole document next."""
+        """Publish also for other processes of the cluster, with a whole document next."""
         self._topic.open()
         self.look()
 
     def tell(self) -> None:
-        """Have the job described now."""
+        """Describe the job now."""
         self._wake.set()
 
     def fail(self, error: TidewheelError) -> None:
-        """Have the job described now; a worker that has died stays dead until the job has gone back."""
+        """Describe the job now; a dead worker stays dead until the job has returned to a snapshot."""
         job = self._job()
         if isinstance(error, WorkerGone) and error.worker is not None and job is not None:
             self._dead[error.worker] = job._life.returns
@@ -145,7 +143,6 @@ class JobTelemetry(NoTelemetry):
             self._topic.finish()
 
     def _describe_once(self) -> bool:
-        """Describe the job, and return whether to go on: there are listeners, and it has not ended."""
         with self._lock:
             is_over, is_whole = self._is_over, self._is_whole_due
             self._is_whole_due = False
@@ -187,7 +184,6 @@ class JobTelemetry(NoTelemetry):
         return svg_of(self._outline)
 
     def _facts(self, job: ObservedJob) -> "JobFacts":
-        """Return what stays the same: nothing of the environment, nor of the configuration but one limit."""
         from tidewheel.runtime.telemetry.observation import JobFacts
 
         about: Document = {
@@ -205,7 +201,6 @@ class JobTelemetry(NoTelemetry):
         return JobFacts(about, job.plan, job._compiled, self._outline, job.config.bytes_in_flight)
 
     def _observe(self, job: ObservedJob) -> "Observation":
-        """Return the job as it is now, within about a second."""
         from tidewheel.runtime.telemetry.observation import Observation
 
         error = job._life.error
@@ -228,7 +223,6 @@ class JobTelemetry(NoTelemetry):
         )
 
     def _topics(self, job: ObservedJob) -> dict[str, Sequence[Mapping[str, int]]]:
-        """Return what topics have done; of publishers that answer late, only now and then."""
         began = time.monotonic()
         if began < self._topics_after:
             return {}
@@ -241,7 +235,7 @@ class JobTelemetry(NoTelemetry):
 
 
 def telemetry_of(job: ObservedJob, description: DataflowDescription) -> NoTelemetry:
-    """Return the telemetry of a job that has just been deployed, which is there from now on for listeners."""
+    """Return the telemetry of a job that was just deployed."""
     if description.telemetry is None:
         return NoTelemetry()
     return JobTelemetry(job, description.outline(), description.telemetry)

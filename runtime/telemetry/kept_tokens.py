@@ -1,8 +1,8 @@
-"""The tokens that operators keep without need, as far as looks at a running job show.
+"""The tokens that operators keep without need, as reports of a running job show.
 
-A job that runs without a pause is never at rest, so one look does not tell whether an operator is about to end a token.
-Two looks do. At the first one a worker knows that the inputs of the operator have passed the time of the token. Until
-the second one the operator has run, and has kept the token.
+One report of a busy job does not tell whether an operator is about to end a token, but two do: at the first, its worker
+knows that the operator's inputs have passed the token's time; until the second, the operator has run and kept the
+token.
 """
 
 from collections.abc import Iterable
@@ -26,9 +26,9 @@ class KeptTokens:
         self._runs: dict[Held, int] = {}
 
     def look(self, view: JobView, oldest: Iterable[Held]) -> frozenset[Held]:
-        """Return the tokens that their operators have kept since a look before.
+        """Return the tokens, among the 50 oldest, that their operators have kept since an earlier report.
 
-        An operator that has asked to be scheduled is left out, as it may still be at work for the token.
+        An operator that has asked to be scheduled is left out, as it may still need the token.
 
         Args:
             view: the job now.
@@ -52,7 +52,6 @@ def _runs(view: JobView, held: Held, report: WorkerReport) -> int:
 
 
 def _is_late(view: JobView, held: Held, report: WorkerReport) -> bool:
-    """Tell whether a worker knows that all inputs of an operator have passed the time of a token."""
     location, time, worker = held
     at = view.compiled.locations[location]
     plan = view.plan.operators[at.operator]

@@ -1,7 +1,7 @@
-"""The rounds of loops: those under way, and how many rounds epochs took. Both are samples of one look a second.
+"""The rounds of loops, now and of past epochs, as samples of one report a second.
 
-An epoch that is in a loop at no look is not counted. So are the last rounds of one, if they fall between two looks.
-Numbers of rounds above 99 are told with two digits, so a loop has a bounded number of them however long a job runs.
+Epochs that no report sees in a loop, and their last rounds between two reports, are not counted. Numbers of rounds
+above 99 are rounded to two digits, so a loop has a bounded number of them.
 """
 
 from collections import Counter
@@ -16,13 +16,7 @@ _MOST_EPOCHS = 50
 
 
 class LoopRounds:
-    """Follows the epochs in each loop, from look to look.
-
-    Args:
-        compiled: the graph of the dataflow.
-        outline: the same dataflow as it was described.
-        numbers: of its operators.
-    """
+    """Follows the epochs in each loop, from report to report."""
 
     def __init__(self, compiled: CompiledGraph, outline: Outline, numbers: GraphNumbers) -> None:
         self._coordinates = [compiled.graph.nesting(location).coordinates for location in compiled.locations]
@@ -32,7 +26,7 @@ class LoopRounds:
         self._taken = dict.fromkeys(self._under_way, 0)
 
     def look(self, live: Iterable[tuple[int, Time]]) -> dict[str, Any]:
-        """Return what is said of each loop, given the pointstamps that there are. Linear in these."""
+        """Return the description of each loop, given the present pointstamps; linear."""
         if not self._under_way:
             return {}
         now: dict[str, dict[Any, int]] = {scope: {} for scope in self._under_way}
@@ -55,7 +49,7 @@ class LoopRounds:
         return {scope: self._said(scope, rounds) for scope, rounds in now.items()}
 
     def forget(self) -> None:
-        """Forget the epochs that are under way, as the job goes back."""
+        """Forget the present epochs, as the job returns to a snapshot."""
         self._under_way = {scope: {} for scope in self._under_way}
 
     def _said(self, scope: str, rounds: Mapping[Any, int]) -> dict[str, Any]:
@@ -79,7 +73,6 @@ def _two_digits(count: int) -> int:
 
 
 def _scope_at(compiled: CompiledGraph, outline: Outline, numbers: GraphNumbers, location: Location) -> str:
-    """Return the path of the loop that a location is in; empty outside of all loops."""
     scope = outline.operators[int(numbers.at(location))].scope
     depth = compiled.graph.nesting(location).depth
     while scope.nesting.depth > depth and scope.parent is not None:

@@ -1,4 +1,4 @@
-"""The facts of which a document is made: those of a job that stay, and those of one moment."""
+"""The facts of a document: the constant ones of a job, and those of one moment."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,13 +14,12 @@ from tidewheel.runtime.messages.worker_report import BusyWorker, WorkerReport
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
-    """What stays the same as long as a job runs.
+    """The constant facts of a job.
 
     Attributes:
-        about: what the document says of the job itself.
-        plan, compiled: the dataflow as workers run it.
-        outline: the dataflow as it was described, by whose numbers the document names operators and edges.
-        bytes_in_flight: for how many bytes each worker may answer before sources wait.
+        about: the document's description of the job.
+        outline: the dataflow as it was described, whose numbers the document uses.
+        bytes_in_flight: the limit of each worker before sources wait.
     """
 
     about: Mapping[str, Any]
@@ -36,16 +35,16 @@ class Observation:
 
     Attributes:
         at: when, in seconds since 1970.
-        state: what it does: ``paused``, ``running``, ``going back``, ``complete``, ``failed`` or ``stopped``.
-        reports: what workers said; one that is left out is as it was.
-        feed: the driver's end of its inputs; None if it has none yet.
-        error: why it has failed, None if it has not.
-        notes: what may keep it from going on, in words.
-        returns: how often it has gone back to a snapshot.
-        topics: the statistics of each partition, by topic; a topic that is left out is as it was.
-        lines: the last warnings and errors that the driver has logged; those of workers are in their reports.
-        next_snapshot: the snapshot that comes next, in words; empty if the job keeps none.
-        snapshots: the last snapshot and where it is; None if the job keeps none.
+        state: ``paused``, ``running``, ``going back``, ``complete``, ``failed`` or ``stopped``.
+        reports: the workers' reports; a missing one is unchanged.
+        feed: the driver's end of its inputs, if any.
+        error: why it has failed, if it has.
+        notes: what may hold it up, in words.
+        returns: the number of its returns to a snapshot.
+        topics: the statistics of each partition, by topic; a missing topic is unchanged.
+        lines: the last warnings and errors that the driver has logged.
+        next_snapshot: the next snapshot in words; empty for none.
+        snapshots: the last snapshot and its place, if the job has any.
     """
 
     at: float

@@ -1,4 +1,4 @@
-"""A running job as its telemetry sees it."""
+"""The job's interface for its telemetry."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
@@ -13,7 +13,7 @@ from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
 
 
 class Life(Protocol):
-    """Whether a job runs, and if not, why."""
+    """The state of a job."""
 
     @property
     def error(self) -> TidewheelError | None:
@@ -21,7 +21,7 @@ class Life(Protocol):
 
     @property
     def returns(self) -> int:
-        """How often it has gone back to a snapshot."""
+        """The number of returns to a snapshot."""
 
 
 class Attachments(Protocol):
@@ -29,14 +29,14 @@ class Attachments(Protocol):
 
     @property
     def by_name(self) -> Mapping[str, RunningAttachment]:
-        """Those that run."""
+        """The running ones."""
 
     def problems(self) -> list[str]:
-        """Say for each topic that is not published at present what prevents it."""
+        """Return, for each topic that is not being published, what prevents it."""
 
 
 class ObservedJob(Protocol):
-    """The parts of a job of which documents are made. `Job` has them."""
+    """The parts of a `Job` of which documents are made."""
 
     name: str
     plan: Plan

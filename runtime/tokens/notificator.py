@@ -1,4 +1,4 @@
-"""Times that an operator waits for, each with the token that lets it send then."""
+"""Times that an operator waits for, each with the token for its results."""
 
 import operator
 from collections.abc import Callable, Container, Iterator
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class Notificator:
-    """Tells an operator, once for each time that it asked for, that nothing can arrive any more at that time.
+    """Tells an operator, once for each time that it asked for, that no more records can arrive at that time.
 
-    It holds a token for each of these times, which is what keeps the time open for those who come after; where records
-    belong to substreams, one for each time and substream. Get one by ``context.notificator()``.
+    It holds a token for each of these times, and substream, which keeps the time open downstream.
+    ``context.notificator()`` makes one.
 
     >>> import tidewheel as tw
     >>> def build(context):
@@ -56,28 +56,28 @@ class Notificator:
 
     @property
     def times(self) -> tuple[Time, ...]:
-        """The times that are waited for, in the order in which they were asked for."""
+        """The awaited times, in the order of asking."""
         return tuple(dict.fromkeys(time for time, _ in self._pending))
 
     @property
     def tokens(self) -> tuple[TimestampToken, ...]:
-        """The tokens that it holds, one for each time and substream."""
+        """Its tokens, one for each time and substream."""
         return tuple(self._pending.values())
 
     def __contains__(self, time: Time) -> bool:
         return (time, None) in self._pending or any(waited == time for waited, _ in self._pending)
 
     def notify_at(self, token: TimestampToken | LentToken, output: "OutputPort | None" = None) -> None:
-        """Have `ready` return a token for this token's time, once; asking again for the same time changes nothing.
+        """Have `ready` return a token for this token's time, once; asking again changes nothing.
 
         Args:
-            token: one lent with a message is retained; one of the operator's own, such as of ``delayed(time)``, is
-                taken over and must not be used by the caller any more.
-            output: for which output a lent token is retained; by default the only one.
+            token: a lent one is retained; one of the operator's own, such as of ``delayed(time)``, now belongs to the
+                notificator.
+            output: the output for which a lent token is retained; by default the only one.
 
         Raises:
-            TokenError: the token has been discarded or was lent for a call that is over, or the time is waited for with
-                a token of another output: an operator has a notificator for each output.
+            TokenError: the token is discarded or its call has ended, or the time is awaited with a token of another
+                output: each output needs its own notificator.
         """
         place = token.time, token.label
         pending = self._pending.get(place)
@@ -101,9 +101,9 @@ class Notificator:
             )
 
     def take(self, time: Time, label: Label | None = None) -> TimestampToken:
-        """Return the token of a time that is waited for, be it complete or not; it is the caller's from now on.
+        """Return the token of an awaited time, complete or not; it then belongs to the caller.
 
-        `notify_at` takes it back. Raises KeyError if the time, of the substream with this label, is not waited for.
+        `notify_at` takes it back; KeyError if the time, of the substream with this label, is not awaited.
         """
         return self._pending.pop((time, label))
 
@@ -116,21 +116,20 @@ class Notificator:
             self._pending.pop(place).discard()
 
     def ready(self, *inputs: "InputPort", sequential: bool = True) -> Iterator[TimestampToken]:
-        """Yield a token for each time that can arrive at none of ``inputs`` any more, in the order of the times.
+        """Yield a token for each time that can arrive at none of ``inputs`` any more, in the order of times.
 
-        In a loop all rounds of an epoch come before the first round of the next epoch. So what an operator keeps from
-        one time to the next does not depend on which epoch was faster. Each time waits
-        only for times that are before it in the domain's order, `in_order`.
+        In a loop all rounds of an epoch precede the next epoch, so state does not depend on which epoch was faster. A
+        time waits only for times before it in the domain's `in_order`.
 
-        Where records belong to substreams, it is one for each time and ``token.key``: keep by both what is to be sent.
-        The token is discarded when the next one is asked for; ``clone()`` keeps one. Times asked for meanwhile are
-        yielded too, if they are ready.
+        With substreams there is one token for each time and ``token.key``: keep pending results by both. The token is
+        discarded when the next one is asked for; ``clone()`` keeps one. Ready times asked for meanwhile are yielded
+        too.
 
         Args:
-            inputs: the operator's inputs; the same in each call, as is ``sequential``.
-            sequential: False is faster in a loop, where rounds of several epochs then overlap. A time is ready as soon
-                as it is complete, and comes before no time that is less. It is for an operator that keeps nothing from
-                one epoch to the next. Outside of loops it changes nothing: a time is ready once it is complete.
+            inputs: the operator's inputs; the same in each call, like ``sequential``.
+            sequential: False is faster in a loop, as rounds of several epochs overlap; for operators without state
+                across epochs. A time is then ready as soon as it is complete, but not before a lesser one. Outside of
+                loops it changes nothing.
         """
         frontiers = tuple([port.frontier for port in inputs])
         if not self._added and self._looked_at is not None and all(map(operator.is_, frontiers, self._looked_at)):
@@ -175,5 +174,4 @@ class Notificator:
 
 
 def _is_before(domain: TimeDomain, time: Time, other: Time) -> bool:
-    """Tell whether the order of `TimeDomain.in_order` puts ``time`` before ``other``, or does not order them."""
     return domain.less_equal(time, other) or domain.in_order([time, other])[0] == time

@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 
 class TimestampToken:
-    """The right to send at ``time`` on one output of one operator (timely dataflow calls it a capability).
+    """The right to send at ``time`` on one output of one operator (a capability in timely dataflow).
 
-    While it is live, no frontier downstream passes its time. It must be discarded in the end: by `discard`, or by
-    leaving a ``with`` block. May be used from any thread.
+    While it is live, no frontier downstream passes its time. It must be discarded in the end, by `discard` or a
+    ``with`` block. Tokens are thread-safe.
 
     A live token that its operator drops is a leak, and fails the job; see ``on_leak`` of `RuntimeConfig`. A token that
-    is made and dropped in one call is no leak in two cases. Another token for its time was there before it and still
-    is: ``held.setdefault(lent.time, (lent.retain(), []))`` makes such tokens. Or `delayed` made it, and it has sent in
-    that call, whenever Python frees it: ``output.send(token.delayed(time), batch)``.
+    is made and dropped in one call is no leak if another token for its time was there before and still is, as with
+    ``held.setdefault(lent.time, (lent.retain(), []))``, or if `delayed` made it and it has sent in that call:
+    ``output.send(token.delayed(time), batch)``.
 
     Attributes:
-        domain: the order of the times to which this token can be taken.
-        label: the substream that this token belongs to, as (number of the declaration, key); None for none.
+        domain: the order of the times to which this token can move.
+        label: its substream, as (number of the declaration, key); None for none.
     """
 
     __slots__ = ("_ledger", "_live", "_owner", "_sent", "_stamp", "domain", "label")
@@ -51,17 +51,16 @@ class TimestampToken:
 
     @property
     def time(self) -> Time:
-        """The time at which this token lets its holder send."""
+        """The time at which this token can send."""
         return self._stamp[1]
 
     @property
     def _output(self) -> int:
-        """The number of the output on which it lets its holder send."""
         return next(port.port for port in self._owner.outputs if port.location == self._stamp[0])
 
     @property
     def key(self) -> Any:
-        """The key of the substream that this token belongs to, and holds open; None for none."""
+        """The key of the substream that this token holds open; None for none."""
         return None if self.label is None else self.label[1]
 
     @property
@@ -70,12 +69,11 @@ class TimestampToken:
         return self._live
 
     def _is_for_output_of(self, other: "TimestampToken") -> bool:
-        """Tell whether both tokens are for one output of one operator, on one worker, and of one substream."""
         same_output = self._stamp[0] == other._stamp[0] and self._ledger is other._ledger
         return same_output and self.label == other.label
 
     def clone(self) -> "TimestampToken":
-        """Return a second token for the same time and output. Raises TokenError after `discard`."""
+        """Return a second token for the same time and output; raise TokenError after `discard`."""
         return self.delayed(self.time)
 
     def delayed(self, time: Time) -> "TimestampToken":
@@ -92,7 +90,7 @@ class TimestampToken:
             return token
 
     def downgrade(self, time: Time) -> None:
-        """Take this token forward to ``time``. Raises TokenError as `delayed` does, and then changes nothing."""
+        """Move this token to ``time``; an error as in `delayed` changes nothing."""
         with self._ledger.lock:
             time = self._checked(time, "downgrade")
             if time != self._stamp[1]:
@@ -100,7 +98,7 @@ class TimestampToken:
                 self._ledger.record((self._stamp, 1), (before, -1), label=self.label)
 
     def discard(self) -> None:
-        """Give up the right to send. Raises TokenError the second time."""
+        """Give up the right to send; raise TokenError the second time."""
         with self._ledger.lock:
             self._check_live()
             self._live = False
@@ -132,7 +130,6 @@ class TimestampToken:
         return time if type(time) is int else self.domain.plain(time)
 
     def _time_on(self, output: "RunningOutput") -> Time:
-        """Return the time at which this token sends on ``output``; raise TokenError if it does not."""
         if not self._live:
             output.refuse(self.time, self._discarded)
         location, time = self._stamp
@@ -175,7 +172,7 @@ class TimestampToken:
 class LentToken:
     """The token that an input message lends for each output, until the operator returns.
 
-    It sends on any output that its input can reach, at the message's time; `retain` makes a token of one's own of it.
+    It sends at the message's time on outputs that the input can reach; `retain` makes a lasting token.
     """
 
     __slots__ = ("_call", "_input", "label", "time")
@@ -188,12 +185,11 @@ class LentToken:
 
     @property
     def key(self) -> Any:
-        """The key of the substream that the message belongs to; None for none."""
+        """The key of the message's substream; None for none."""
         label = self._own_label()
         return None if label is None else label[1]
 
     def _of(self, label: Label) -> "LentToken":
-        """Return the token that the message lends for the records of one of its substreams."""
         return LentToken(self._input, self._call, self.time, label)
 
     def _own_label(self) -> Label | None:
@@ -202,11 +198,11 @@ class LentToken:
         return self.label
 
     def retain(self, output: "OutputPort | None" = None) -> TimestampToken:
-        """Return a token at this message's time for ``output``, by default the only one.
+        """Return a lasting token at this message's time for ``output``, by default the only one.
 
         Raises:
-            TokenError: the operator has returned since, has several outputs and none is named, or the input does not
-                reach that output.
+            TokenError: the operator has returned, has several outputs and none is named, or the input does not reach
+                that output.
         """
         chosen = output._running if output is not None else self._only_output()
         token = chosen.new_token(self._time_on(chosen), self._own_label())
@@ -217,8 +213,8 @@ class LentToken:
         """Return a token at ``time`` for ``output``, by default the only one.
 
         Raises:
-            TokenError: ``time`` is not at or after a time at which this message lets its receiver send there, or is no
-                time of that output's scope; and as `retain` does.
+            TokenError: ``time`` is not at or after a time that this message allows there, or is no time of that
+                output's scope; and as `retain` does.
         """
         chosen = output._running if output is not None else self._only_output()
         self._check_lent()
@@ -242,7 +238,6 @@ class LentToken:
             )
 
     def _time_on(self, output: "RunningOutput") -> Time:
-        """Return the least time at which this message lets its receiver send on ``output``; there must be one."""
         lender, time = self._input, self.time
         owner = lender.owner
         self._check_lent()
@@ -260,7 +255,6 @@ class LentToken:
         )
 
     def _only_output(self) -> "RunningOutput":
-        """Return the output of the operator if it has exactly one; raise TokenError otherwise."""
         owner = self._input.owner
         if len(owner.outputs) != 1:
             raise TokenError(
@@ -270,11 +264,6 @@ class LentToken:
         return owner.outputs[0]
 
     def _arrivals(self, output: "RunningOutput") -> Antichain:
-        """Return the least times at which this message allows to send on ``output``; none if it does not.
-
-        Raises:
-            TokenError: ``output`` belongs to another operator.
-        """
         owner = self._input.owner
         if output not in owner.outputs:
             raise TokenError(
@@ -285,7 +274,6 @@ class LentToken:
         return Antichain(output.domain, (arrival for arrival in arriving if arrival is not None))
 
     def _what_is_lent(self, output: "RunningOutput", least: Antichain) -> str:
-        """Return for people the times at which this message lets its receiver send, given the least of them."""
         if len(least):
             return f"it lets its receiver send there from {' or '.join(map(repr, least))} on"
         if self._input.paths[output.port]:

@@ -1,8 +1,8 @@
-"""The ledger of one worker: what happened to its timestamp tokens since its last step.
+"""The ledger of one worker: the uses of its timestamp tokens since its last step.
 
-Tokens may be used from any thread. Each use is recorded as one group of changes, and a group is never taken apart: a
-downgrade cannot be seen half done. The lock guards the tokens' own state; a token that is collected as garbage records
-without it, since the collector may run while the lock is held.
+Tokens may be used from any thread. Each use is one indivisible group of changes: a downgrade is never seen half done.
+The lock guards the tokens' state; garbage-collected tokens are recorded without it, since the collector may run while
+it is held.
 """
 
 import threading
@@ -29,13 +29,13 @@ _REMEDY = "Send only in schedule: retain() the token, keep the answer with it, a
 
 @dataclass(frozen=True, slots=True)
 class Leak:
-    """A live token that its operator dropped without discarding it. No operator can send by it any more."""
+    """A live token that its operator dropped without discarding it, so that it can never send."""
 
     operator: str
     time: Time
 
     def describe(self, worker: int) -> str:
-        """Say for people what was lost, and what to do."""
+        """Describe the loss and the remedy."""
         return (
             f"operator {self.operator!r} lost a token for time {self.time!r} on worker {worker}: it dropped the token "
             "without discard(), such as by overwriting it. Records that it kept for that time may never be sent. "
@@ -45,7 +45,7 @@ class Leak:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A use of a token or an output that raised while the worker was not in a step, in a thread or a coroutine."""
+    """A use of a token or an output that raised outside of the worker's step, in a thread or a coroutine."""
 
     operator: str
     time: Time | None
@@ -53,17 +53,14 @@ class Refusal:
 
 
 class TokenLedger:
-    """Collects groups of changes until the worker's step takes them.
-
-    Args:
-        wake: called, from any thread, when a group is recorded; the worker may be asleep.
+    """Collects groups of changes until the worker's step drains them.
 
     Attributes:
-        held: how many tokens are held, by (location number, time), as far as groups were drained.
-        leaks: the tokens that were dropped, as far as groups were drained; the worker's step takes them.
-        refusals: the uses that were refused where perhaps no code looks at the error; the worker's step takes them.
-        stepping: the thread that is in a step of the worker, by its ident; None between two steps.
-        labelled: the groups that were drained of tokens of substreams, with their labels; who drains takes them, too.
+        held: the number of held tokens, by (location number, time), up to the last drain.
+        leaks: the dropped tokens, up to the last drain, for the worker's step.
+        refusals: refused uses whose error perhaps no code handles, for the worker's step.
+        stepping: the id of the thread in a step of the worker; None between two steps.
+        labelled: drained groups of substreams, with their labels.
     """
 
     def __init__(self, wake: Callable[[], None] = lambda: None) -> None:
@@ -79,12 +76,12 @@ class TokenLedger:
         self._held_by_label: ChangeBatch[tuple[_Stamp, Label]] = ChangeBatch()
 
     def record(self, *changes: Change, label: Label | None = None) -> None:
-        """Add one indivisible group of changes, of tokens of the substream with this label."""
+        """Add one indivisible group of changes, of tokens of this label."""
         self._groups.append((changes, label))
         self.wake()
 
     def record_drop(self, stamp: _Stamp, label: Label | None, operator: str, *, has_sent: bool) -> None:
-        """Add the end of a token that nobody discarded, which may be a leak.
+        """Add the end of a token that was not discarded, which may be a leak.
 
         Args:
             stamp: the very object with which the token was recorded last.
@@ -96,7 +93,7 @@ class TokenLedger:
         self.record((stamp, -1), label=label)
 
     def begin_step(self) -> None:
-        """Note that this thread is in a step of the worker, which fails by itself with what is raised there."""
+        """Note that this thread is in a step, whose errors the worker handles itself."""
         self.stepping = threading.get_ident()
 
     @property
@@ -105,9 +102,9 @@ class TokenLedger:
         return threading.get_ident() == self.stepping
 
     def refuse(self, operator: str, time: Time | None, why: str) -> NoReturn:
-        """Raise TokenError, and have the worker's step fail with it unless it is raised within that.
+        """Raise TokenError; outside of the worker's step, also let the next step fail with it.
 
-        In a thread or a coroutine only a future may learn of the error, and the records would be lost in silence.
+        In a thread or a coroutine perhaps only a future receives the error, and the records would be lost silently.
         """
         if self.is_stepping:
             raise TokenError(why)
@@ -120,7 +117,7 @@ class TokenLedger:
             del error  # else its traceback would keep it, and with it the token, until the collector runs
 
     def drain(self) -> list[Change]:
-        """Take the changes of all groups recorded so far, whole groups only."""
+        """Return and clear the changes of all whole groups so far."""
         groups = [self._groups.popleft() for _ in range(len(self._groups))]
         if self._drops:
             self._find_leaks(groups)
@@ -160,7 +157,7 @@ class TokenLedger:
         self._drops.extend(drops.values())  # their groups have yet to come
 
     def tokens(self) -> dict[tuple[int, Time], int]:
-        """Return how many tokens are held now, by (location number, time), groups not drained included."""
+        """Return the number of held tokens, by (location number, time), with groups that are not drained."""
         counts: ChangeBatch[tuple[int, Time]] = ChangeBatch(self.held)
         for changes, _ in self._groups.copy():
             counts.extend(changes)
@@ -168,5 +165,5 @@ class TokenLedger:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was recorded since the last drain, and no refusal waits for the step."""
+        """Whether nothing was recorded since the last drain, and no refusal waits."""
         return not (self._groups or self.refusals)

@@ -1,6 +1,6 @@
-"""Sets of timestamp tokens, for operators that may send at any time that is at or after some frontier.
+"""Sets of timestamp tokens, for operators that may send at or after some frontier.
 
-Source: seed "Timestamp tokens" (Lattuada and McSherry), section 3; the set is what timely dataflow calls CapabilitySet.
+Source: seed "Timestamp tokens" (Lattuada and McSherry), section 3; timely dataflow's CapabilitySet.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,11 +12,10 @@ from tidewheel.runtime.tokens.timestamp_token import TimestampToken
 
 
 class TokenSet:
-    """Tokens of one output whose times are an antichain: the right to send at every time at or after one of them.
+    """Tokens of one output whose times are an antichain: the right to send at or after any of them.
 
-    The set takes the tokens over: they must not be used by themselves any more, and those that say nothing new are
-    discarded. Like a token it must be discarded in the end, by `discard`, a ``with`` block, or `downgrade` to no time.
-    To be used by one thread at a time.
+    Inserted tokens belong to the set, which discards redundant ones. The set must be discarded in the end: by
+    `discard`, a ``with`` block, or `downgrade` to no time. It is not thread-safe.
 
     >>> from tidewheel import Dataflow, run
     >>> def build(context):
@@ -44,14 +43,14 @@ class TokenSet:
 
     @property
     def times(self) -> tuple[Time, ...]:
-        """The times of the tokens: no two of them are ordered."""
+        """The times of the tokens, an antichain."""
         return tuple(token.time for token in self._tokens)
 
     def insert(self, token: TimestampToken) -> None:
-        """Take a token over.
+        """Add a token, which then belongs to the set.
 
         Raises:
-            TokenError: it has been discarded, or is for another output than those in the set.
+            TokenError: it is discarded, or for another output.
         """
         self._check(token, self._tokens[0] if self._tokens else token, repr(self))
         self._tokens = [own for own in self._tokens if own.is_live]  # others may have been discarded behind its back
@@ -59,7 +58,6 @@ class TokenSet:
 
     @staticmethod
     def _check(token: TimestampToken, other: TimestampToken, where: str) -> None:
-        """Raise TokenError unless ``token`` can be in a set with ``other``."""
         if not isinstance(token, TimestampToken):
             raise TokenError(f"a TokenSet holds tokens, as retained or delayed, not {token!r}")
         if not token.is_live:
@@ -80,7 +78,7 @@ class TokenSet:
         _discard_live(later)
 
     def delayed(self, time: Time) -> TimestampToken:
-        """Return a new token at ``time``, to send with; the set keeps its own.
+        """Return a new token at ``time``; the set keeps its own.
 
         Raises:
             TokenError: ``time`` is not at or after the time of a token in the set, or no time of this scope.
@@ -88,9 +86,9 @@ class TokenSet:
         return self._before(time, "delay").delayed(time)
 
     def downgrade(self, frontier: Antichain | Iterable[Time]) -> None:
-        """Take the set forward to the minimal times of ``frontier``; to none of them, and it is empty.
+        """Move the set to the minimal times of ``frontier``; without times it becomes empty.
 
-        All or nothing: if one of the times is not allowed, the set stays as it is.
+        If one of the times is not allowed, the set stays unchanged.
 
         Raises:
             TokenError: some time is not at or after the time of a token in the set, or no time of this scope.
@@ -115,7 +113,6 @@ class TokenSet:
         _discard_live(old)
 
     def _before(self, time: Time, action: str) -> TimestampToken:
-        """Return a token at or before ``time``; raise TokenError if there is none."""
         for token in self._tokens:
             if token.is_live and token.domain.contains(time) and token.domain.less_equal(token.time, time):
                 return token
@@ -125,7 +122,7 @@ class TokenSet:
         )
 
     def discard(self) -> None:
-        """Give all tokens up; the set is empty afterwards, and may be filled again."""
+        """Discard all tokens; the empty set may be filled again."""
         tokens, self._tokens = self._tokens, []
         _discard_live(tokens)
 
@@ -146,7 +143,6 @@ class TokenSet:
 
 
 def _discard_live(tokens: Iterable[TimestampToken]) -> None:
-    """Discard the tokens that nobody has discarded behind the set's back."""
     for token in tokens:
         if token.is_live:
             token.discard()

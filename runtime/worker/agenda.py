@@ -1,4 +1,4 @@
-"""The agenda of a worker: the operators to schedule in this step, in the next, at some time, or once they may run."""
+"""The agenda of a worker: operators to schedule in this step, in the next, at some time, or on a condition."""
 
 import heapq
 from collections import deque
@@ -6,20 +6,20 @@ from collections.abc import Callable
 
 
 class Agenda:
-    """Operators, by number, in the order in which they were described; each at most once a step.
+    """Operators, by number, in the order of description, each at most once a step.
 
-    Everything but `activate_later` and `activate_after` belongs to the worker's own thread.
+    Only `activate_later` and `activate_after` are thread-safe.
 
     Args:
-        clock: returns seconds, from any start.
-        wake: called when another thread may have asked; the worker may be asleep.
+        clock: returns seconds.
+        wake: called after another thread's request, as the worker may be asleep.
 
     Attributes:
         running: the operator whose turn it is, -1 between two steps.
-        was_cut: whether the last step ended before all operators had had their turn.
-        held: the operators to schedule once `let_go` is called.
-        expected: the operators that another thread is going to activate, until their turn comes; True for those that
-            are to go on with what they have received, and not to get something new.
+        was_cut: whether the last step ended before all operators had their turn.
+        held: the operators to schedule after `let_go`.
+        expected: the operators that another thread will activate, until their turn; True for those that continue with
+            received records.
     """
 
     def __init__(self, clock: Callable[[], float] = lambda: 0.0, wake: Callable[[], None] = lambda: None) -> None:
@@ -37,7 +37,7 @@ class Agenda:
         self.expected: dict[int, bool] = {}
 
     def activate(self, operator: int) -> None:
-        """Schedule an operator: still in this step if its turn has not passed, else in the next."""
+        """Schedule an operator: in this step if its turn has not passed, else in the next."""
         if operator > self.running and self.running >= 0:
             if operator not in self._in_current:
                 self._in_current.add(operator)
@@ -46,23 +46,23 @@ class Agenda:
             self._next.add(operator)
 
     def activate_later(self, operator: int) -> None:
-        """Schedule an operator in the next step; from any thread."""
+        """Schedule an operator in the next step; thread-safe."""
         self._later.append(operator)
         self._wake()
 
     def activate_after(self, operator: int, seconds: float) -> None:
-        """Schedule an operator so many seconds from now; from any thread."""
+        """Schedule an operator after some seconds; thread-safe."""
         self._asked.append((self._clock() + seconds, operator))
         self._wake()
 
     def left_s(self) -> float | None:
-        """Return how many seconds are left until the next time, 0 if it has come; None if nothing waits for one."""
+        """Return the seconds until the next timer, 0 if it is due; None for none."""
         while self._asked:
             heapq.heappush(self._timers, self._asked.popleft())
         return max(0.0, self._timers[0][0] - self._clock()) if self._timers else None
 
     def let_go(self) -> None:
-        """Schedule, in the next step, the operators that are held."""
+        """Schedule the held operators in the next step."""
         self._next |= self.held
         self.held.clear()
 
@@ -76,7 +76,7 @@ class Agenda:
         self._in_current, self._next = self._next, set()
 
     def pop(self) -> int | None:
-        """Return the operator whose turn it is, which is the running one from now on; None ends the step."""
+        """Return the next operator, which becomes the running one; None ends the step."""
         if not self._current:
             self.running = -1
             return None
@@ -86,7 +86,7 @@ class Agenda:
         return self.running
 
     def end(self) -> None:
-        """End the step; operators that have not had their turn are scheduled in the next one."""
+        """End the step; the remaining operators are scheduled in the next one."""
         self.was_cut = bool(self._current)
         self._next.update(self._current)
         self._current, self.running = [], -1
@@ -97,15 +97,15 @@ class Agenda:
         return not (self._next or self._later) and self.left_s() != 0.0
 
     def scheduled(self) -> frozenset[int]:
-        """Return the operators that are to be scheduled: now, once they may, or when another thread is done."""
+        """Return the operators to be scheduled: now, on a condition, or by another thread."""
         at_work = [operator for operator, is_at_work in self.expected.items() if is_at_work]
         return frozenset({*self._next, *self._later, *self.held, *at_work})
 
     def asked(self) -> frozenset[int]:
-        """Return the operators that are to be scheduled, now or later, as they or a thread of theirs have asked."""
+        """Return the operators to be scheduled by their own or a thread's request."""
         timers = (operator for _, operator in [*self._timers, *self._asked])
         return frozenset({*self._later, *self.expected, *timers})
 
     def awaited(self) -> frozenset[int]:
-        """Return the operators that only another thread will have scheduled."""
+        """Return the operators that only another thread will schedule."""
         return frozenset(self.expected).difference(self._next, self._later, self.held)

@@ -1,4 +1,4 @@
-"""The report of a failure inside an operator."""
+"""The report of an operator's failure."""
 
 import re
 import traceback
@@ -26,14 +26,14 @@ _BATCHES = ("batch", "rows")
 
 
 class PartError(Exception):
-    """A part of what an operator does in a step failed; the cause is what was raised.
+    """A part of an operator's work in a step failed; the cause is the raised error.
 
-    ``args`` has the name of the operator to blame, the time, None for that of the step, and what failed in words.
+    ``args``: the operator's name, the time (None for the step's), and the failed part in words.
     """
 
 
 def operator_failure(operator: str, worker: int, time: Time | None, error: BaseException | None, what: str) -> JobError:
-    """Return the error that names operator, worker and time, with the user's own traceback."""
+    """Return the error with operator, worker and time, and the user's traceback."""
     at = "" if time is None else f" at time {time!r}"
     return JobError(
         f"operator {operator!r} {what} on worker {worker}{at}: {_text(error)}{_record_of(error)}",
@@ -47,9 +47,9 @@ def operator_failure(operator: str, worker: int, time: Time | None, error: BaseE
 def raise_step_failure(
     operator: str, worker: int, time: Time | None, error: BaseException, refusals: Iterable[Refusal] = ()
 ) -> NoReturn:
-    """Raise what `operator_failure` returns for an operator that was scheduled, caused by what its function raised.
+    """Raise `operator_failure` of a scheduled operator, caused by its function's error.
 
-    That may be the error of one of ``refusals``, which a coroutine has raised and its future has raised again.
+    A future may have raised the error of one of ``refusals`` again.
     """
     for refusal in refusals:
         if refusal.error is error:
@@ -63,7 +63,7 @@ def raise_step_failure(
 
 
 def raise_refusal(worker: int, refusal: Refusal) -> NoReturn:
-    """Raise what `operator_failure` returns for a use of tokens that was refused outside of the worker's step."""
+    """Raise `operator_failure` of a use of tokens that was refused outside of the worker's step."""
     error, what = refusal.error, "failed in a thread or coroutine"
     raise operator_failure(refusal.operator, worker, refusal.time, error, what) from error
 
@@ -71,14 +71,14 @@ def raise_refusal(worker: int, refusal: Refusal) -> NoReturn:
 def unsendable(
     worker: int, plan: "Plan", locate: Callable[[int], Location], envelope: "Envelope", error: Exception
 ) -> JobError:
-    """Return the error of an envelope that cannot be pickled; it names the message that is to blame.
+    """Return the error of an envelope that cannot be pickled; it names the message to blame.
 
     Args:
-        worker: the worker that was to send it.
+        worker: the sending worker.
         plan: the dataflow.
-        locate: returns a location of it by its number.
-        envelope: what was to be sent.
-        error: what pickling has raised.
+        locate: returns a location of it by number.
+        envelope: the envelope.
+        error: the error of pickling.
     """
     for message in envelope.messages:
         reason = unpicklable(message)
@@ -95,13 +95,13 @@ def unsendable(
 
 
 def _record_of(error: BaseException | None) -> str:
-    """Say at which record a function failed: what the operator that called it has under that name, if it has.
+    """Describe the record at which a function failed, from the variable ``record`` of its caller; empty if unknown.
 
-    An operator that calls a function of the user's with one record calls that ``record``. So nothing is spent on it
-    before something fails. Nothing is said where the error itself shows the record.
+    Operators use that name when they call a user's function, which costs nothing until an error.  An error that shows
+    the record needs no more.
 
-    Folds have no such name. From Python 3.12 on (PEP 709) a comprehension has no frame of its own either, and what it
-    calls ``record`` is gone when it has failed. There, it is what a function was given as its last argument of two.
+    Folds have no such variable, nor have comprehensions from Python 3.12 on (PEP 709); there the record is the second
+    of two arguments.
     """
     shown = ""
     walked = None if error is None else error.__traceback__
@@ -119,7 +119,6 @@ def _record_of(error: BaseException | None) -> str:
 
 
 def _given(operator: FrameType, function: FrameType) -> Iterator[Any]:
-    """Yield the last argument of a function that takes at most two, if it is a record of a list and not changed."""
     code = function.f_code
     argument = code.co_varnames[code.co_argcount - 1] if 1 <= code.co_argcount <= 2 else ""
     if argument not in function.f_locals:
@@ -132,7 +131,6 @@ def _given(operator: FrameType, function: FrameType) -> Iterator[Any]:
 
 
 def _text(error: BaseException | None) -> str:
-    """Return an exception's name and text, whatever its ``__str__`` does."""
     try:
         return f"{type(error).__name__}: {error}"
     except Exception:  # noqa: BLE001 - an exception of the user's may fail to say what it is

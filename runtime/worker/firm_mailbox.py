@@ -1,18 +1,17 @@
-"""The mailbox of a firm bound: an input receives each substream in one piece, and right behind its last record its end.
+"""The mailbox of a firm bound: an input receives each substream in one piece, followed by its end.
 
-Where nothing comes back round a loop, all of a substream is held here until it has come whole. It waits for nothing
-that is behind this input, so it always comes.
+Off cycles, all of a substream is held here until it is complete, which never depends on anything behind this input.
 
-On a cycle more may come of what was received. There, substreams take turns, at all such inputs in the one order in
-which worker 0 has seen them closed; what is of another than the one whose turn it is waits. The first of those that are
-not over has its turn everywhere, and nothing of it is held anywhere: so it ends, and then the next.
+On a cycle, received records may cause more. There substreams take turns, at all such inputs in the order in which
+worker 0 saw them closed; records of others wait. The first substream that is not over has its turn everywhere and is
+held nowhere: so it ends, and the next one follows.
 
 Invariants:
 
 - Between the first record of a substream and its end, nothing else is received.
-- What is held here is counted as left, for those behind this input: off a cycle as if the operator had kept tokens on
-  its outputs, since what has arrived here need not arrive here any more.
-- What is held counts as taken: sources that were held back by it could not say that its substream has ended.
+- Held records are counted for operators behind this input: off a cycle as tokens on the operator's outputs, since they
+  need not arrive here again.
+- Held records count as received: sources that they held back could not end the substream.
 
 Source: seed "Substream Management", section "Firm bound".
 """
@@ -33,11 +32,10 @@ from tidewheel.runtime.worker.ports import RunningInput
 class WaitingEnds:
     """Keys in the order in which their ends were told.
 
-    A key is here several times if it was used again meanwhile, and what had it then has ended, too, with nothing of it
-    having come here.
+    A reused key occurs several times if its substreams ended without records here.
 
     Attributes:
-        are_all: whether no end will be added any more, as no substream is left, and none can come.
+        are_all: whether no more ends can come.
     """
 
     __slots__ = ("_counts", "_queue", "are_all")
@@ -48,14 +46,14 @@ class WaitingEnds:
         self.are_all = False
 
     def add(self, keys: Sequence[Key]) -> None:
-        """Add ends. O(1) each."""
+        """Add ends, in O(1) each."""
         self._queue.extend(keys)
         counts = self._counts
         for key in keys:
             counts[key] = counts.get(key, 0) + 1
 
     def take(self) -> Key:
-        """Take the oldest end. O(1)."""
+        """Remove and return the oldest end, in O(1)."""
         key = self._queue.popleft()
         left = self._counts.pop(key) - 1
         if left:
@@ -73,12 +71,10 @@ class WaitingEnds:
 
 
 class FirmMailbox:
-    """What comes to one input on one worker, and waits for its turn.
+    """The arrived messages of one input on one worker, until their turn.
 
     Args:
-        host: the worker.
-        port: the input.
-        outputs: the location numbers of the outputs to which the input leads.
+        outputs: the location numbers of the outputs that the input reaches.
         takes_turns: whether the input is on a cycle.
     """
 
@@ -95,7 +91,7 @@ class FirmMailbox:
 
     @property
     def held(self) -> Iterator[Message]:
-        """What waits here."""
+        """The held messages."""
         yield from self._between
         for entries in self._held.values():
             yield from entries
@@ -129,7 +125,6 @@ class FirmMailbox:
             self._held.setdefault(key, []).append(self._taken(message))
 
     def _taken(self, message: Message) -> Message:
-        """Count a message as taken, and return it as one that does not count."""
         self._host.flow.take(message.sender, message.size)
         return message.taken()
 
@@ -145,7 +140,7 @@ class FirmMailbox:
             self._host.books.record(label, output, time, difference)
 
     def close(self, keys: Sequence[Key]) -> None:
-        """Note that substreams come after all of which that was said before, in order; only on a cycle."""
+        """Note the next substreams in the order of turns; only on a cycle."""
         assert self._turns is not None, "only on a cycle are there turns"
         is_first = not self._turns
         self._turns.extend(keys)
@@ -153,7 +148,7 @@ class FirmMailbox:
             self._begin_turn()
 
     def end(self, keys: Iterable[Key]) -> None:
-        """Put ends behind all that has come of these substreams."""
+        """Put ends behind all arrived records of these substreams."""
         for key in keys:
             self._port.queue.extend(self._held.pop(key, ()))
             self._port.queue.append(EndOfPiece(key))
@@ -163,13 +158,13 @@ class FirmMailbox:
                 self._begin_turn()
 
     def part(self) -> FirmPart:
-        """Return what it has, for a snapshot."""
+        """Return its content, for a snapshot."""
         queue = [one if isinstance(one, EndOfPiece) else _unread(one) for one in self._port.queue]
         held = [_unread(message) for messages in self._held.values() for message in messages]
         return FirmPart(queue, held, list(map(_unread, self._between)), list(self._turns or ()))
 
     def begin_with(self, part: FirmPart) -> None:
-        """Have what a mailbox had, and then do what that was told next."""
+        """Restore a mailbox, and apply its next news."""
         if self._turns is not None:
             self._turns.extend(part.turns)
         for one in part.queue:
@@ -183,7 +178,6 @@ class FirmMailbox:
         self.end(part.ends)
 
     def _again(self, unread: Unread) -> Message:
-        """Make a message that had come, and count it as it was counted."""
         time, batch, label = unread
         self._host.produce(self._port.location, time)
         if label is not None and self._turns is None:
@@ -205,5 +199,4 @@ def _unread(message: Message) -> Unread:
 
 
 def _is_same(one: Key, other: Key) -> bool:
-    """Tell whether keys are one key, as for a dict: NaN, of which there is only one, is not equal to itself."""
     return one is other or one == other

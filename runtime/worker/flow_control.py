@@ -1,15 +1,14 @@
-"""Back-pressure at sources: whether the sources of a job may add to what is in flight.
+"""Back-pressure at sources: whether the sources of a job may add to the bytes in flight.
 
 Invariants:
 
-- Every byte in flight counts at exactly one worker: while it waits at an input of the worker that sent it, there; if
-  it was sent to a peer, at its sender, until the peer says that an operator has taken it.
-- A worker that answers for more than its limit is congested, and says so to all. While any worker is, no source of any
-  worker sends. It is over once the worker is down to half its limit.
+- Every byte in flight counts at exactly one worker: at its sender, until an operator has received it.
+- A worker above its limit is congested, and tells all; while any worker is, no source of any worker sends. It ends at
+  half the limit.
 - Only sources wait, so a cycle of operators cannot.
 
 Source: credit-based flow control (Kung, Blackwell, Chapman: Credit-based flow control for ATM networks, SIGCOMM 1994);
-that only sources wait is tidewheel's own rule, for the sake of cycles.
+that only sources wait is tidewheel's own rule, because of cycles.
 """
 
 from tidewheel.runtime.messages.credit import UNTOLD_PARTS, Credit
@@ -18,13 +17,8 @@ from tidewheel.runtime.messages.credit import UNTOLD_PARTS, Credit
 class FlowControl:
     """One worker's account of bytes in flight.
 
-    Args:
-        worker: its number.
-        workers: how many there are.
-        limit: in bytes.
-
     Attributes:
-        load: how many bytes in flight this worker answers for.
+        load: this worker's bytes in flight.
     """
 
     def __init__(self, worker: int, workers: int, limit: int) -> None:
@@ -40,17 +34,17 @@ class FlowControl:
 
     @property
     def is_held(self) -> bool:
-        """Whether sources have to wait."""
+        """Whether sources must wait."""
         return self._congested or bool(self._congested_peers)
 
     def add(self, size: int) -> None:
-        """Count a message that this worker has sent, to itself or to a peer."""
+        """Count a message of this worker to itself or to a peer."""
         self.load += size
         if self.load > self._limit and not self._congested:
             self._turn(congested=True)
 
     def take(self, sender: int, size: int) -> None:
-        """Count a message of ``sender``, itself or a peer, as taken by an operator here."""
+        """Count a message of ``sender``, itself or a peer, as received by an operator here."""
         if sender == self._worker:
             self._drop(size)
             return
@@ -60,7 +54,7 @@ class FlowControl:
             self._due.add(sender)
 
     def receive(self, peer: int, credit: Credit) -> None:
-        """Receive what a peer says; in the order in which it was said."""
+        """Receive a peer's report, in order."""
         self._drop(credit.taken - self._acknowledged[peer])
         self._acknowledged[peer] = credit.taken
         if not credit.congested:
@@ -72,11 +66,11 @@ class FlowControl:
 
     @property
     def is_due(self) -> bool:
-        """Whether there is something to tell."""
+        """Whether there are reports to send."""
         return bool(self._due)
 
     def drain(self) -> dict[int, Credit]:
-        """Return what is to be told now, by peer."""
+        """Return the due reports, by peer."""
         due, self._due = self._due, set()
         for peer in due:
             self._told[peer] = self._taken[peer]
@@ -93,14 +87,14 @@ class FlowControl:
 
 
 class Intake:
-    """How many bytes this worker's inputs have taken: of each feeder that still sends, and in total."""
+    """The bytes that this worker's inputs have received: of each present feeder, and in total."""
 
     def __init__(self) -> None:
         self.taken: dict[int, int] = {}
         self.total = 0
 
     def count(self, feeder: int, size: int) -> None:
-        """Count a batch as taken."""
+        """Count a batch as received."""
         if size:
             self.taken[feeder] = self.taken.get(feeder, 0) + size
             self.total += size

@@ -14,13 +14,11 @@ from tidewheel.runtime.worker.ports import OutputPort
 
 
 class InputOperator:
-    """The operator of an input on one worker: it holds the tokens of the handles, and does what its mailbox says.
+    """The operator of an input on one worker: it holds the handles' tokens, and does the commands of its mailbox.
 
     Args:
-        instance: the operator as the worker runs it.
-        host: the worker.
         token: its initial token.
-        check: returns a batch as it is sent, given a number that counts the batches; None sends each as it comes.
+        check: returns a batch to send, given its number; None sends each unchanged.
     """
 
     def __init__(
@@ -40,7 +38,7 @@ class InputOperator:
         self._turns = count(1)  # from 1, so that a worker looks at other records than the driver
 
     def schedule(self, output: OutputPort) -> None:
-        """Do what the mailbox says."""
+        """Do the commands of the mailbox."""
         mailbox, flow, check = self._mailbox, self._host.flow, self._check
         while mailbox and not (flow.is_held and mailbox.next_sends):
             command = mailbox.take()
@@ -70,7 +68,7 @@ class InputOperator:
         output.send(token, batch)
 
     def end(self, output: OutputPort, token: TimestampToken, keys: Sequence[Any]) -> None:
-        """End the substreams with these keys; raises GraphError, as there are none."""
+        """Raise GraphError, as there are no substreams to end."""
         raise GraphError(
             f"{self._instance.name} has no substreams that could end: declare them, flow.input(...).substreams("
             "name, key=...)"

@@ -1,4 +1,4 @@
-"""A stream that says which operator writes."""
+"""An output stream that names the operator that writes."""
 
 import io
 from collections.abc import Callable
@@ -6,11 +6,10 @@ from typing import TextIO
 
 
 class LabelledOutput(io.TextIOBase):
-    """Writes through to a stream; puts a label before each line that is written while there is one.
+    """A stream that puts a label before each line.
 
     Args:
-        stream: where everything goes.
-        label: returns what to put before a line that begins now, empty for nothing; called from any thread.
+        label: returns the label for a new line, empty for none; thread-safe.
     """
 
     def __init__(self, stream: TextIO, label: Callable[[], str]) -> None:

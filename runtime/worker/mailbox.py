@@ -1,4 +1,4 @@
-"""The mailbox of an input: it puts the commands of handles in order, and keeps their positions."""
+"""The mailbox of an input: it orders the commands of handles, and keeps their positions."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -13,19 +13,16 @@ from tidewheel.transport.socket_address import DRIVER
 
 
 class Mailbox:
-    """Commands, oldest first, in an order that makes sense: none of a handle comes before that which makes it.
+    """Commands, oldest first; none of a handle precedes the one that makes it.
 
-    A handle that was handed over is used by another feeder than the one that made it, and what two feeders send comes
-    in any order. What one feeder sends keeps its order: all of it waits for a handle that is not there yet.
-
-    Args:
-        intake: counts what is taken from here.
+    A passed handle has another feeder than the one that made it, and their commands come in any order. One feeder's
+    commands keep their order: all of them wait for a missing handle.
 
     Attributes:
-        tokens: that of each handle, by the handle's number; the operator keeps them here.
-        begun: where handles that were handed over were then; of the first one, where it was closed.
-        lanes: what each of another number of workers had not done, as (token, batch or keys, whether these have ended);
-            the operator does it.
+        tokens: the token of each handle, by number.
+        begun: the positions of passed handles at that moment; of the first one, at its closing.
+        lanes: pending work of each of another number of workers, as (token, batch or keys, whether these have ended),
+            for the operator.
     """
 
     def __init__(self, intake: Intake) -> None:
@@ -39,13 +36,13 @@ class Mailbox:
         self.lanes: list[list[tuple[TimestampToken, Any, bool]]] = []
 
     def begins_with(self, saved: SavedMailbox | None) -> None:
-        """Have it begin with the handles and batches of a snapshot; None for its first handle alone."""
+        """Set the handles and batches of a snapshot; None for the first handle alone."""
         self._saved = saved
 
     def open(self, input_name: str, token: TimestampToken) -> None:
-        """Make the tokens of the handles with which it begins, from the operator's initial token.
+        """Make the tokens of the initial handles from the operator's initial token.
 
-        What a snapshot has to send or to end is done by a handle of its own, which is closed right behind it.
+        A handle of its own sends or ends what the snapshot has pending, and is then closed.
         """
         if self._saved is None:
             self.tokens[FIRST_HANDLE] = token
@@ -59,14 +56,14 @@ class Mailbox:
         token.discard()
 
     def do_first(self, input_name: str, action: InputAction, token: TimestampToken, batch: Any) -> None:
-        """Have the operator do something by a handle of its own; only before any feeder has sent something."""
+        """Do something by a handle of its own, before any feeder's command."""
         handle = -1 - len(self._queue)
         self.tokens[handle] = token
         self._queue.append((DRIVER, InputCommand(input_name, action, batch=batch, handle=handle)))
         self._queue.append((DRIVER, InputCommand(input_name, "close", handle=handle)))
 
     def undone(self) -> Iterator[tuple[int, InputCommand]]:
-        """Yield the commands that the operator has not done, each with its feeder, in the order in which they came."""
+        """Yield the pending commands, each with its feeder, in order of arrival."""
         yield from self._queue
         for feeder, early in self._early.items():
             yield from ((feeder, command) for command in early)
@@ -82,7 +79,6 @@ class Mailbox:
             self._let_in()
 
     def _accept(self, feeder: int, command: InputCommand) -> bool:
-        """Put a command in its place; return whether it makes a handle."""
         self._queue.append((feeder, command))
         if command.action == "close":
             self._known.discard(command.handle)
@@ -94,7 +90,6 @@ class Mailbox:
         return False
 
     def _let_in(self) -> None:
-        """Accept what has waited for handles that are there now."""
         is_made = True
         while is_made:
             is_made = False
@@ -105,7 +100,7 @@ class Mailbox:
                     del self._early[feeder]
 
     def take(self) -> InputCommand:
-        """Take the oldest command out."""
+        """Remove and return the oldest command."""
         feeder, command = self._queue.popleft()
         self._intake.count(feeder, command.size)
         return command
@@ -120,5 +115,4 @@ class Mailbox:
 
 
 def _user(command: InputCommand) -> int:
-    """Return the handle that has to be there for a command."""
     return command.origin if command.action == "clone" else command.handle

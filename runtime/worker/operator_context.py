@@ -1,4 +1,4 @@
-"""The context of an operator on its worker: what its build function may know and use."""
+"""The context of an operator on its worker, for its build function."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -18,7 +18,7 @@ from tidewheel.runtime.worker.substream_ports import SubstreamOutput
 
 
 class Activator:
-    """Has one operator scheduled on one worker, though nothing new may have arrived for it; from any thread.
+    """Schedules one operator on one worker, from any thread, even without new messages.
 
     >>> from tidewheel import Dataflow, run
     >>> def build(context):
@@ -48,11 +48,11 @@ class Activator:
         self._operator = operator
 
     def __call__(self) -> None:
-        """Have the operator scheduled in the worker's next step."""
+        """Schedule the operator in the worker's next step."""
         self._agenda.activate_later(self._operator)
 
     def after(self, seconds: float) -> None:
-        """Have the operator scheduled once so many seconds have passed; not at all if the job ends before.
+        """Schedule the operator after some seconds, unless the job ends before.
 
         Raises:
             ValueError: ``seconds`` is negative, or no number.
@@ -66,15 +66,15 @@ State = TypeVar("State")
 
 
 class OperatorContext:
-    """One operator on one worker, as its build function sees it.
+    """One operator on one worker, for its build function.
 
     Attributes:
         name: the operator's name.
         worker: the number of this worker, from 0.
-        workers: how many workers there are.
-        nodes: the id of each worker's Ray node, by number, for sources that read from near nodes. All ids are empty on
-            the local engine, and in a job with snapshots, which may go on with workers on other nodes.
-        activator: has this operator scheduled from any thread, now or after some time; may be passed to others.
+        workers: the number of workers.
+        nodes: the id of each worker's Ray node, for sources that read from near nodes. Ids are empty on the local
+            engine, and in a job with snapshots, whose workers may move.
+        activator: schedules this operator from any thread, now or later.
     """
 
     def __init__(self, host: OperatorHost, instance: OperatorInstance, nodes: Sequence[str]) -> None:
@@ -87,14 +87,13 @@ class OperatorContext:
         self._instance = instance
 
     def token(self, output: int = 0) -> TimestampToken:
-        """Take the initial token of an output, at the minimum time; it is discarded if build returns without it.
+        """Return the initial token of an output, at the minimum time; build must use it or it is discarded.
 
-        An operator that goes on from a snapshot has none. So take it where a state is made, which is not called then:
-        ``token = context.state("token", context.token)``.
+        A restored operator has none, so take it where a state is made: ``token = context.state("token",
+        context.token)``.
 
         Raises:
-            TokenError: there is no such output, or its token was taken already or is gone, or the operator goes on from
-                a snapshot.
+            TokenError: there is no such output, its token was taken or is gone, or the operator is restored.
         """
         initial = self._instance.initial
         if not 0 <= output < len(initial):
@@ -121,28 +120,25 @@ class OperatorContext:
         merge: Merge | None = None,
         migrate: Migrate = (),
     ) -> State:
-        """Return what this operator keeps under ``name`` on this worker; ``make()`` if there is nothing yet.
+        """Return this operator's state ``name`` on this worker; ``make()`` if it is new.
 
-        State that is kept here, and not in variables of the build function, is in the snapshots of the job. It is
-        changed in place, and can be pickled. It may hold tokens, each once. What belongs to a key is better kept by
-        `keyed_state`.
+        Snapshots have this state, but not the variables of the build function. The operator changes it in place; it
+        must be picklable, and may hold tokens, each once. State by key belongs in `keyed_state`.
 
         Args:
-            name: what it is called in snapshots; unlike that of any other state of the operator.
-            make: returns the state with which the operator begins. It is not called where a snapshot has the state.
-            split: ``split(state, workers)`` returns one part for each worker, None for no part. It is for a job that
-                goes on with another number of workers. Without it such a job is refused, unless all
-                workers have what ``make`` returns. Records that came by an exchange go to the worker to which that
-                sends them now. The tokens of a notificator are on all workers then, so an operator may be told of
-                times of which it has nothing.
-            merge: ``merge(one, other)`` returns one state of two parts.
-            migrate: the functions that changes of the program need, oldest first. A program whose state has a new form
-                has one more: ``function(old)`` returns the state in the new form, with the tokens that the old one has.
-                A snapshot notes how many there were, so each is called once.
+            name: its name in snapshots, unique in the operator.
+            make: returns the initial state; not called if a snapshot has the state.
+            split: ``split(state, workers)`` returns one part for each worker, None for none, for another number of
+                workers.  Without it such a restart is refused, unless all workers have the result of ``make``. An
+                exchange sends its records to their new workers. All workers then have the notificator's tokens, so an
+                operator may be told of times without records.
+            merge: ``merge(one, other)`` merges two parts.
+            migrate: one function for each change of the state's form, oldest first: ``function(old)`` returns the new
+                form, with the old one's tokens. A snapshot has their number, so each is called once.
 
         Raises:
-            GraphError: the name is no text, empty, longer than 200 characters, or has a control character.
-            SnapshotError: a snapshot has the state, and it cannot be read, converted or divided.
+            GraphError: the name is no string, empty, longer than 200 characters, or has a control character.
+            SnapshotError: a snapshot has the state, but it cannot be read, converted or divided.
 
         >>> from tidewheel import Dataflow, run
         >>> def build(context):
@@ -174,17 +170,16 @@ class OperatorContext:
         owners: Owners | None = None,
         migrate: Migrate = (),
     ) -> dict[Any, Any]:
-        """Return what this operator keeps under ``name`` by key, on this worker; at first an empty mapping.
+        """Return this operator's state ``name`` by key on this worker; at first an empty mapping.
 
-        A snapshot writes only the keys that have changed since the last one. A job that goes on with another number of
-        workers divides the keys among them. So the key is what the records were exchanged by. A value that is changed
-        in place is first read from the mapping, in the same call of the operator. It may hold tokens, each once.
+        A snapshot writes only the keys changed since the last one. Another number of workers divides the keys, so they
+        must be those by which records were exchanged. Read a value from the mapping in each call of the operator that
+        changes it in place. Values may hold tokens, each once.
 
         Args:
-            name: what it is called in snapshots; unlike that of any other state of the operator.
-            make: returns the value of a key that is read and has none, as in `collections.defaultdict`.
-            owners: ``owners(keys, workers)`` returns the number of the worker to which each key belongs. By default it
-                is the worker to which an exchange by the key itself sends it.
+            name: its name in snapshots, unique in the operator.
+            make: makes the value of a missing key that is read, as in `collections.defaultdict`.
+            owners: ``owners(keys, workers)`` returns the worker of each key; by default as an exchange by the key does.
             migrate: as for `state`; each function converts one value.
 
         >>> from tidewheel import Dataflow, run
@@ -215,14 +210,14 @@ class OperatorContext:
         return self._instance.kept.add(made)
 
     def activate(self) -> None:
-        """Ask, from any thread, to be scheduled in the worker's next step, though nothing new may have arrived."""
+        """Schedule the operator in the worker's next step, from any thread, even without new messages."""
         self.activator()
 
     def expect_activation(self) -> None:
-        """Say that another thread is going to call `activate`; the next call of the operator forgets it.
+        """Declare that another thread will call `activate`; the next call of the operator ends this.
 
-        So a job of the local engine waits for the call instead of raising that nothing is left to do. On every engine,
-        messages that the operator leaves unread meanwhile hold back the sources.
+        A local job then waits for that instead of raising that no work is left. Messages that the operator leaves
+        unread meanwhile hold back the sources.
 
         >>> import threading
         >>> import tidewheel as tw
@@ -253,18 +248,18 @@ class OperatorContext:
         self._host.agenda.expected[self._instance.number] = bool(self._instance.inputs)
 
     def end_substream(self, token: TimestampToken | LentToken, *keys: Any) -> None:
-        """Promise that nothing more of the substreams with these keys is sent, by this operator or any other.
+        """Promise that no operator sends more records of these keys' substreams.
 
-        It is for the operator right before ``stream.substreams(name, key=...)``, and takes its way among the records:
-        what this operator has sent before still belongs to them.
+        It is for the operator right before ``stream.substreams(name, key=...)``; its earlier records still belong to
+        the substreams.
 
         Args:
-            token: one with which the operator can send.
-            keys: as the key of a record is found there.
+            token: a token with which the operator can send.
+            keys: keys as ``substreams`` finds them.
 
         Raises:
             TokenError: the token does not allow to send, or is none.
-            GraphError: no stream of this operator is divided right behind it.
+            GraphError: no stream of this operator is divided right after it.
 
         >>> import tidewheel as tw
         >>> def build(context):
@@ -301,17 +296,17 @@ class OperatorContext:
             )
 
     def on_close(self, callback: Callable[[], object]) -> None:
-        """Have ``callback`` called when the dataflow ends on this worker: completes and is left, fails, or is dropped.
+        """Call ``callback`` when the dataflow ends on this worker, completes, fails or is dropped.
 
-        The last that was added is called first, none twice, and what one raises is logged. None is called where the
-        worker's process ends with the job, as on Ray it does for all but dataflows that were added.
+        The last one is called first, each once; errors are logged. On Ray the worker's process ends with the job,
+        without callbacks, except for added dataflows.
         """
         self._host.closing.add(self.name, callback)
 
     def probe(self, name: str) -> Antichain:
-        """Return the frontier at a probe of this dataflow, as far as this worker knows, for an operator to pace itself.
+        """Return this worker's frontier at a probe, by which an operator can pace itself.
 
-        From then on the operator is scheduled whenever the frontier at a probe moves.
+        From then on moves of probes schedule the operator.
 
         Raises:
             GraphError: there is no such probe.
@@ -320,7 +315,7 @@ class OperatorContext:
 
     @property
     def is_held(self) -> bool:
-        """Whether a source is not to send now, because too much is in flight."""
+        """Whether a source must not send, because too much is in flight."""
         return self._host.flow.is_held
 
 
@@ -330,12 +325,12 @@ def instance_of(context: OperatorContext) -> OperatorInstance:
 
 
 def pacts_of(context: OperatorContext) -> Sequence[Pact | None]:
-    """Return by which pact each input of an operator gets its records; None for those of its own worker."""
+    """Return the pact of each input; None for records of its own worker."""
     return context._host.plan.operators[context._instance.number].pacts
 
 
 def sender_of(context: OperatorContext, port: int = 0) -> str:
-    """Return the name of the operator whose records come in at a port."""
+    """Return the name of the operator that sends to a port."""
     plan = context._host.plan
     return plan.name_at(plan.operators[context._instance.number].sources[port])
 

@@ -1,4 +1,4 @@
-"""The worker as its operators, ports and channels see it: no more of it than they use."""
+"""The worker's interface for its operators, ports and channels."""
 
 import logging
 from collections.abc import Callable
@@ -19,7 +19,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class Closing:
-    """Callbacks for the end, however that comes: the last that was added goes first, each is called once.
+    """Callbacks for the end of any kind: the last one is called first, each once.
 
     >>> closing = Closing()
     >>> closing.add("map", lambda: print("the end"))
@@ -32,11 +32,11 @@ class Closing:
         self._callbacks: list[tuple[str, Callable[[], object]]] = []
 
     def add(self, operator: str, callback: Callable[[], object]) -> None:
-        """Have ``callback`` called in the end, on behalf of an operator."""
+        """Add a callback of an operator."""
         self._callbacks.append((operator, callback))
 
     def close(self) -> None:
-        """Call what was added. An exception is logged, and the rest goes on."""
+        """Call the callbacks; exceptions are logged."""
         while self._callbacks:
             operator, callback = self._callbacks.pop()
             try:
@@ -46,19 +46,17 @@ class Closing:
 
 
 class Saving:
-    """The snapshots of a job as the operators of one worker see them.
+    """The snapshots of a job, for the operators of one worker.
 
-    What an operator keeps while the worker is in one snapshot is in all later ones.
+    Their state during one snapshot is in all later ones.
 
     Args:
-        number: the snapshot that the worker begins with.
-        are_taken: whether there are any.
-        run: what all returns of the job have in common, also to its beginning, and no other job has; empty if there
-            are no snapshots.
+        are_taken: whether there are snapshots.
+        run: common to all restarts of the job, and to no other job; empty without snapshots.
 
     Attributes:
-        number: the snapshot that the worker is in.
-        saved: the last one that is known to be durable.
+        number: the present snapshot of the worker.
+        saved: the last known durable snapshot.
     """
 
     def __init__(self, number: int, *, are_taken: bool, run: str = "") -> None:
@@ -68,14 +66,14 @@ class Saving:
         self._waiting: dict[int, tuple[int, bool]] = {}
 
     def wait(self, operator: int, behind: int, *, has_ended: bool) -> None:
-        """Schedule an operator at each durable snapshot, until one is later than the number ``behind``; -1 for now.
+        """Schedule an operator at each durable snapshot, until one is later than ``behind``; -1 for now.
 
-        ``has_ended`` says whether its input has ended, so that nothing else is left to wait for.
+        ``has_ended`` says whether its input has ended, so that it waits for nothing else.
         """
         self._waiting[operator] = behind, has_ended
 
     def hear(self, saved: int, activate: Callable[[int], None]) -> None:
-        """Note that a snapshot is durable, 0 for none, and schedule the operators that wait for one."""
+        """Note a durable snapshot, 0 for none, and schedule the operators that wait for one."""
         if saved:
             self.saved = saved
             for operator, (behind, _) in self._waiting.items():
@@ -83,32 +81,23 @@ class Saving:
                     activate(operator)
 
     def awaited(self, *, has_ended: bool = False) -> int:
-        """Return the number behind which a snapshot is awaited; -1 for none.
+        """Return the number that a later snapshot must exceed; -1 for none.
 
-        With ``has_ended`` it is only what operators wait for whose input has ended.
+        With ``has_ended``, only for operators whose input has ended.
         """
         return max((behind for behind, ended in self._waiting.values() if ended or not has_ended), default=-1)
 
 
 class OperatorHost:
-    """The part of a worker that its operators, ports and channels use; `WorkerCore` adds what runs them.
+    """The part of a worker that its operators, ports and channels use; `WorkerCore` runs them.
 
     Attributes:
-        plan: the dataflow.
-        worker, workers: its number, and how many workers there are.
-        clock: returns seconds, from any start; for statistics.
-        ledger: counts tokens.
-        flow: counts the bytes in flight.
-        books: counts substreams.
+        ledger: counts tokens; ``flow`` counts bytes in flight, ``books`` substreams.
         outbox: collects the messages for other workers.
-        agenda: schedules operators.
-        activate: schedules an operator: still in this step if its turn has not passed, else in the next.
-        probes: the frontiers at the probes.
-        closing: the callbacks for the end.
-        saving: the snapshots of the job.
-        questions: those of the driver to operators.
-        shared: what operators have for others, which are built after them; not in snapshots.
-        received: what an operator has received last in this step. Its batch, if sent on as it is, counts for as much.
+        activate: schedules an operator: in this step if its turn has not passed, else in the next.
+        shared: objects that operators share with later ones; not in snapshots.
+        received: the last message that an operator received in this step; its batch, if sent on unchanged, has the same
+            size.
     """
 
     plan: Plan
@@ -133,7 +122,7 @@ class OperatorHost:
     _frontiers: dict[int, Antichain]
 
     def produce(self, location: int, time: Time) -> None:
-        """Count a message on its way to an input port."""
+        """Count a message to an input port."""
         self._progress.record_one(location, time, 1)
 
     def consume(self, location: int, time: Time) -> None:
@@ -149,12 +138,7 @@ class OperatorHost:
 
 
 class ProbeWatch:
-    """The probes of a dataflow as one worker sees them: their frontiers, and the operators that follow them.
-
-    Args:
-        plan: the dataflow, and ``compiled``, its graph.
-        host: the worker.
-    """
+    """The frontiers of a dataflow's probes on one worker, and the operators that follow them."""
 
     def __init__(self, plan: Plan, compiled: CompiledGraph, host: OperatorHost) -> None:
         self._host = host
@@ -167,7 +151,7 @@ class ProbeWatch:
         self._followers: set[int] = set()
 
     def frontier(self, name: str) -> Antichain:
-        """Return the frontier at a probe: the lower bound on the times that can still pass there, on any worker."""
+        """Return the frontier at a probe: the lower bound on times that can still pass, on any worker."""
         return self._host.frontier(self._places[name])
 
     def moved(self, location: int) -> None:
@@ -178,16 +162,12 @@ class ProbeWatch:
                 self._host.activate(follower)
 
     def drain_moved(self) -> set[str]:
-        """Return the names of the probes that have moved since the last call; the first time, all."""
+        """Return the probes that have moved since the last call; at first, all."""
         moved, self._moved = self._moved, set()
         return moved
 
     def follow(self, operator: int, name: str) -> Antichain:
-        """Return the frontier at a probe, and schedule an operator whenever a probe moves.
-
-        Raises:
-            GraphError: there is no probe of that name.
-        """
+        """Return the frontier at a probe, and schedule an operator whenever a probe moves; may raise GraphError."""
         if name not in self._places:
             raise GraphError(f"dataflow {self._dataflow!r} has no probe {name!r}; it has {sorted(self._places)}")
         self._followers.add(operator)

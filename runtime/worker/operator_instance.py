@@ -1,8 +1,7 @@
-"""One operator on one worker, while it runs; a stateless one is made of stages, and that of an input has a mailbox.
+"""A running operator on one worker: stateless ones consist of stages, and inputs have a mailbox.
 
-A stateless operator looks at no frontier and keeps no token, so progress tracking need not know of it. Stateless
-operators that are joined by edges within a worker run as stages of one operator, one after the other on each batch.
-Nothing is queued, counted or scheduled between them. See `fusion.py`.
+A stateless operator has no frontier and no token, so progress tracking ignores it. A fused chain runs its stages one
+after the other on each batch, without queues between them; see `fusion.py`.
 
 A mailbox keeps the commands of feeders until the operator of the input runs.
 """
@@ -27,14 +26,7 @@ from tidewheel.runtime.worker.ports import InputPort, OutputPort, PortOwner, Run
 
 
 class RunningStage:
-    """One stage on one worker, with counts of its work so far.
-
-    Attributes:
-        stage: its name, and what it does.
-        messages_in, records_in: what it has received.
-        messages_out, records_out: what it has sent.
-        seconds: how long its function has run.
-    """
+    """One stage on one worker, with its counts."""
 
     __slots__ = ("_clock", "messages_in", "messages_out", "records_in", "records_out", "seconds", "stage")
 
@@ -45,10 +37,10 @@ class RunningStage:
         self.seconds = 0.0
 
     def run(self, batch: Batch, count: int, keys: list[Any] | None) -> tuple[Batch, int, list[Any] | None]:
-        """Return what the stage makes of a batch of ``count`` records, how many it has, and their keys, if any.
+        """Return the stage's result for a batch of ``count`` records, its number of records, and their keys, if any.
 
         Raises:
-            PartError: its function has raised something.
+            PartError: its function has raised.
         """
         self.messages_in += 1
         self.records_in += count
@@ -74,22 +66,19 @@ class RunningStage:
 
 
 class OperatorInstance(PortOwner):
-    """An operator's ports and schedule function, and what is known of the call that is under way.
+    """An operator's ports and schedule function, and its present call.
 
     Attributes:
-        number: its number in the plan.
-        in_loop: whether its outputs are inside of a scope.
-        seconds: how long all calls together took that have ended.
-        started: when the last call began, as ``clock`` has it.
-        clock: returns seconds, from any start; for statistics.
-        attachments: the worker's handles of the attachments of the dataflow.
-        initial: the tokens with which it begins, one for each output; None for those that it has taken.
-        mailbox: what feeders sent to it, oldest first; only inputs have a mailbox.
-        gate: which keys it may let in; only operators that declare substreams have one.
-        stages: what it is made of, if it is stateless.
-        kept: what it keeps from one call to the next.
-        waits_for: the event for which it keeps tokens though its inputs have passed their times, in words; empty if it
-            keeps none so. The operators of the library say it, and `Job.explain` tells it.
+        in_loop: whether its outputs are inside a loop.
+        seconds: the duration of all finished calls.
+        started: when the last call began, by ``clock``.
+        attachments: the worker's handles of the dataflow's attachments.
+        initial: its initial tokens, one for each output; None for taken ones.
+        mailbox: the feeders' commands to an input, oldest first.
+        gate: the gate of an operator that declares substreams.
+        stages: the stages of a stateless operator.
+        kept: its state.
+        waits_for: the event for which it keeps tokens of passed times, in words, for `Job.explain`; empty for none.
     """
 
     def __init__(self, number: int, name: str, notify: bool, clock: Callable[[], float]) -> None:
@@ -110,7 +99,7 @@ class OperatorInstance(PortOwner):
         self._ports: list[InputPort | OutputPort] = []
 
     def run(self) -> bool:
-        """Schedule the operator once; return whether it left messages behind after it took some."""
+        """Schedule the operator once; return whether it received messages and left others."""
         waiting = [(port, port.consumed + port.looked_at) for port in self.inputs if port.queue]
         self.time = None
         self.started = self.clock()
@@ -128,19 +117,18 @@ class OperatorInstance(PortOwner):
         return left and any(port.consumed + port.looked_at > before for port, before in waiting)
 
     def _call(self) -> object:
-        """Call the schedule function; return what it returns, which should be nothing."""
         self.schedules += 1
         self.call = self.schedules
         returned: object = self.schedule(*self._ports)
         return returned
 
     def begin(self) -> None:
-        """Prepare to be built: the ports are there."""
+        """Prepare for the build; the ports exist."""
         self._ports = [*map(InputPort, self.inputs), *map(OutputPort, self.outputs)]
         self.initial = [port.initial_token() for port in self.outputs]
 
     def use_stages(self, stages: Sequence[Stage]) -> None:
-        """Send each batch, changed by all stages in turn, at its time."""
+        """Send each batch, transformed by all stages, at its time."""
         running = self.stages = [RunningStage(stage, self.clock) for stage in stages]
         (source,), (sender,) = self.inputs, self.outputs
 
@@ -158,22 +146,22 @@ class OperatorInstance(PortOwner):
                 self.initial[output] = None
 
     def work_at(self, time: Time) -> None:
-        """Note that the operator is at work at a time; errors name it."""
+        """Note the time at which the operator works, for errors."""
         self.time = time
 
     @property
     def has_more_work(self) -> bool:
         """Whether it still has work if it expects a thread and the dataflow holds no token any more.
 
-        An operator without outputs has, as publish. One with outputs holds a token for its work; but if it has kept a
-        lent token by mistake, its next call says so. Takes time in proportion to the objects of the process.
+        An operator without outputs, such as publish, has; one with outputs needs a token, and its next call reports a
+        lent token that it has kept by mistake. Linear in the objects of the process.
         """
         return not self.outputs or any(
             type(kept) is LentToken and kept._input.owner is self for kept in gc.get_objects()
         )
 
     def statistics(self) -> Iterator[tuple[str, OperatorStatistics]]:
-        """Yield its name and statistics, or those of each stage that it is made of; all stages run in one schedule."""
+        """Yield its name and statistics, or those of each stage; all stages share one schedule."""
         dropped = sum(port.records for port in self.outputs if port.drops)
         for running in self.stages:
             received, sent = (running.messages_in, running.records_in), (running.messages_out, running.records_out)

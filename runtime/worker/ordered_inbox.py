@@ -1,4 +1,4 @@
-"""The inbox that puts the envelopes of each sender in order, and drops those that it had before."""
+"""The inbox that restores each sender's order of envelopes, and drops repeated ones."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
@@ -34,11 +34,11 @@ class OrderedInbox(Generic[T]):
         self.duplicates = 0
 
     def accept(self, sender: Hashable, incarnation: int, sequence: int, item: T) -> list[T]:
-        """Take one numbered item; return the items that are now in order, oldest first.
+        """Receive one numbered item; return the items that are now in order, oldest first.
 
         Raises:
-            ProtocolError: the sender has another incarnation than before (its state is gone), or more than ``capacity``
-                items wait behind one that never came.
+            ProtocolError: the sender has another incarnation (its state is gone), or more than ``capacity`` items wait
+                for a missing one.
         """
         stream = self._streams.get(sender)
         if stream is None:
@@ -64,10 +64,10 @@ class OrderedInbox(Generic[T]):
         return ready
 
     def accepted(self, sender: Hashable) -> int:
-        """Return how many items of a sender have come, in order and without a gap."""
+        """Return how many items of a sender have come without a gap."""
         stream = self._streams.get(sender)
         return 0 if stream is None else stream.expected
 
     def forget(self, sender: Hashable) -> None:
-        """Forget a sender that will not send any more."""
+        """Forget a sender that has finished."""
         self._streams.pop(sender, None)

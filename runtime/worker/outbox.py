@@ -1,4 +1,4 @@
-"""The outbox of a worker: it puts the messages and the progress of a step into one numbered envelope for each peer."""
+"""The outbox of a worker: it puts the messages and the progress of a step into one envelope for each peer."""
 
 from collections.abc import Mapping
 
@@ -18,13 +18,8 @@ _MUCH = 256 * 1024
 class Outbox:
     """Numbers envelopes from 0 for each peer.
 
-    Args:
-        worker: the number of the sender.
-        workers: how many workers there are.
-        incarnation: of the sender.
-
     Attributes:
-        progress_bytes: about how large all batches of progress together are when pickled: one in sixteen is measured.
+        progress_bytes: about the pickled size of all progress batches; one in sixteen is measured.
     """
 
     def __init__(self, worker: int, workers: int, incarnation: int) -> None:
@@ -39,7 +34,7 @@ class Outbox:
 
     @property
     def is_full(self) -> bool:
-        """Whether there is so much to send that peers had better have it now."""
+        """Whether there is enough for peers to send it now."""
         return self._waiting_bytes > self._much
 
     def put(self, peer: int, message: Message) -> None:
@@ -56,15 +51,15 @@ class Outbox:
         snapshot: int,
         marker: tuple[int, ...] | None,
     ) -> list[tuple[int, Envelope]]:
-        """Return an envelope for each peer for which there is anything, as (worker number, envelope).
+        """Return the envelopes for peers, as (worker number, envelope).
 
         Args:
-            progress: what each peer gets of it, and the same of ``credit`` and ``substreams``.
-            credit: see ``progress``.
-            substreams: see ``progress``.
-            heard: how much the sender has heard of substreams.
-            snapshot: the snapshot that the sender is in.
-            marker: what each peer is told of a snapshot that the sender has begun; None if it has not.
+            progress: the batch for each peer.
+            credit: the credit for each peer.
+            substreams: the news for each peer.
+            heard: how many news of substreams the sender has received.
+            snapshot: the sender's snapshot.
+            marker: the message to each peer of a begun snapshot; None for none.
         """
         if progress:
             self._count(next(iter(progress.values())), len(progress))
@@ -91,7 +86,6 @@ class Outbox:
         return made
 
     def _count(self, batch: ProgressBatch, receivers: int) -> None:
-        """Count a batch that several peers get."""
         if self._batches % _MEASURED_EVERY == 0:
             self._bytes_a_change = pickled_size(batch) / len(batch)
         self._batches += 1

@@ -1,7 +1,7 @@
-"""The ports of an operator on one worker, as its schedule function has them and as the worker does, and the channels.
+"""The ports of an operator on one worker, for its schedule function and for the worker, and the channels.
 
-An `InputPort` and an `OutputPort` show the operator no more than it may use. Behind them are a `RunningInput`, which
-lends the tokens of its messages, and a `RunningOutput`, which makes tokens. A `Channel` is one edge behind an output.
+An `InputPort` and an `OutputPort` are the operator's view of a `RunningInput`, which lends the tokens of its messages,
+and a `RunningOutput`, which makes tokens. A `Channel` is one edge of an output.
 """
 
 from collections import Counter, deque
@@ -24,16 +24,14 @@ from tidewheel.runtime.worker.operator_host import OperatorHost
 
 
 class PortOwner:
-    """The operator of some ports, on one worker, and the call of it that is under way.
+    """The operator of some ports on one worker, and its present call.
 
     Attributes:
-        name: its name.
-        notify: whether it looks at frontiers.
-        inputs, outputs: its ports.
-        time: the time of the message last received, of the last notification, or of the token whose ``with`` block has
-            raised; None before the first of a call. Errors name it.
-        schedules: how often it was scheduled.
-        call: the number of the call that is under way, -1 between two.
+        notify: whether it reads frontiers.
+        time: the time of the last message, notification, or token whose ``with`` block has raised, in this call, for
+            errors.
+        schedules: the number of its calls.
+        call: the number of the present call, -1 between two.
     """
 
     def __init__(self, name: str, notify: bool = True) -> None:
@@ -47,16 +45,15 @@ class PortOwner:
 
 
 class RunningInput:
-    """An input that operators receive from through an `InputPort`, and the lender of the tokens of its messages.
+    """An input that operators read through an `InputPort`; it lends the tokens of its messages.
 
     Attributes:
-        host: the worker, and ``owner``, the operator.
-        port: the number of the input, and ``location``, that of its location.
-        paths: the summaries of the ways through the operator, for each of its outputs.
-        queue: the messages that the operator has not received, in order.
-        put: receives what arrives: into the queue, or where it waits until it may go there.
-        consumed, records: how many messages the operator has received, and how many records in them.
-        looked_at: at how many ends of substreams it has looked.
+        port: the number of the input; ``location`` is that of its location.
+        paths: the summaries to each of the operator's outputs.
+        queue: the unread messages, in order.
+        put: receives messages: into the queue, or where they must wait before.
+        consumed, records: the numbers of received messages and records.
+        looked_at: the number of ends of substreams that the operator has read.
     """
 
     __slots__ = ("consumed", "host", "location", "looked_at", "owner", "paths", "port", "put", "queue", "records")
@@ -87,21 +84,21 @@ class RunningInput:
             yield LentToken(self, owner.schedules, time), batch
 
     def whole(self) -> Iterator[tuple[LentToken, Batch]]:
-        """Receive messages as they came: of a divided stream, one message may belong to several substreams."""
+        """Receive messages whole: one of a divided stream may have several substreams."""
         return iter(self)
 
     @property
     def is_empty(self) -> bool:
-        """Whether the operator has received all that has arrived here."""
+        """Whether the operator has received all messages here."""
         return not self.queue
 
     @property
     def held(self) -> Iterator[Message]:
-        """The messages that have arrived and that the operator may not receive yet."""
+        """The arrived messages that the operator must not receive yet."""
         return iter(())
 
     def release(self, most: int) -> bool:
-        """Count the oldest unread messages as taken, at most ``most``; return whether there were any."""
+        """Count up to ``most`` of the oldest unread messages as received; return whether there were any."""
         released = 0
         for index, message in enumerate(self.queue):
             if message.size:
@@ -121,16 +118,14 @@ class RunningInput:
 
 
 class RunningOutput:
-    """An output that operators send on through an `OutputPort`, and for which tokens are made.
+    """An output that operators use through an `OutputPort`; it makes tokens.
 
     Attributes:
-        owner: the operator.
-        port: the number of the output, and ``location``, that of its location.
-        domain: the times of the output.
-        ledger: records the tokens for this output; it belongs to one worker.
-        channels: the edges that lead from here.
-        sent, records: how many messages it has sent, and how many records in them.
-        drops: whether these are records that the user could read and does not.
+        port: the number of the output; ``location`` is that of its location.
+        ledger: records the tokens for this output.
+        channels: its edges.
+        sent, records: the numbers of sent messages and records.
+        drops: whether the records are ones that the user could read and does not.
     """
 
     __slots__ = ("channels", "domain", "drops", "ledger", "location", "owner", "port", "records", "sent")
@@ -146,19 +141,19 @@ class RunningOutput:
         self.drops = False
 
     def initial_token(self) -> TimestampToken:
-        """Make the token with which the operator begins, and count it as held."""
+        """Make and count the operator's initial token."""
         token = TimestampToken(self.ledger, self.domain, self.location, self.domain.minimum(), self.owner)
         self.ledger.held.update(token._stamp, 1)
         return token
 
     def new_token(self, time: Time, label: Label | None) -> TimestampToken:
-        """Make a token from one that a message has lent for ``time``, and count it."""
+        """Make and count a token from one that a message has lent for ``time``."""
         token = TimestampToken(self.ledger, self.domain, self.location, time, self.owner, label)
         self.ledger.record((token._stamp, 1), label=label)
         return token
 
     def token_again(self, time: Time, label: Label | None, *, is_live: bool) -> TimestampToken:
-        """Make a token that a snapshot has, and count it; the operator still has its initial token."""
+        """Make and count a token of a snapshot; the operator still has its initial token."""
         token = self.new_token(time, label)
         if not is_live:
             token.discard()
@@ -176,12 +171,12 @@ class RunningOutput:
         self._push(time, batch)
 
     def send_labelled(self, token: TimestampToken | LentToken, batch: Batch, label: Labels | None) -> None:
-        """Send as `send` does, as records of other substreams than the token's, or of none."""
+        """Send as `send` does, but as records of other substreams than the token's, or of none."""
         assert label is None, "nothing in this dataflow declares substreams"
         self.send(token, batch)
 
     def refuse(self, time: Time | None, why: str) -> NoReturn:
-        """Raise TokenError for a use of this output; the worker fails with it if that was outside of a step."""
+        """Raise TokenError for a use of this output; outside of a step the worker fails with it."""
         self.ledger.refuse(self.owner.name, time, why)
 
     def _refuse_token(self, token: object) -> NoReturn:
@@ -207,19 +202,18 @@ class RunningOutput:
 
 @dataclass(slots=True, eq=False)
 class Channel:
-    """One edge as one worker sees it: its end on this worker, and the pact by which records are spread.
+    """One edge from one worker, with its pact.
 
     Args:
-        host: the worker.
-        locations: the number of the input port to which it leads, on each worker.
+        locations: the number of the target port, on each worker.
         put: receives a message at that port on this worker.
-        operator: the number of the operator of that port, and ``name``, its name.
-        sender: the name of the operator whose records come over the edge.
+        operator: the number of the target operator; ``name`` is its name.
+        sender: the name of the sending operator.
         pact: spreads records over the workers; None keeps them on this one.
 
     Attributes:
-        takes_marks: whether marks of the ends of substreams go over the edge, among the records.
-        messages, records, bytes: what this worker has sent over it, to itself and to others.
+        takes_marks: whether marks of the ends of substreams pass the edge.
+        messages, records, bytes: what this worker has sent over it.
     """
 
     host: OperatorHost
@@ -241,7 +235,7 @@ class Channel:
             self.pact = self.pact.for_worker(self.host.worker)
 
     def push(self, time: Time, batch: Batch, count: int) -> None:
-        """Carry a batch of ``count`` records over the edge."""
+        """Send a batch of ``count`` records over the edge."""
         here = self.host.worker
         if self.pact is None:
             self._deliver(here, Message(self.locations[here], time, batch, self._count(batch, count), here))
@@ -265,11 +259,10 @@ class Channel:
             host.outbox.put(worker, message)
 
     def statistics(self, source: str, target: str) -> EdgeStatistics:
-        """Return what was sent, over an edge between ports of these names."""
+        """Return the statistics of the edge between ports of these names."""
         return EdgeStatistics(source, target, self.messages, self.records, self.bytes)
 
     def _count(self, batch: Batch, count: int) -> int:
-        """Count a message; return what it counts for among the bytes in flight."""
         received = self.host.received
         if received is not None and received.batch is batch and received.size:
             size = received.size
@@ -284,7 +277,7 @@ class Channel:
 class InputPort:
     """One input of an operator on one worker: iterate over it to receive ``(token, batch)`` pairs.
 
-    Receiving a message consumes it. Each message lends a token, which is valid until the operator returns.
+    Each message lends a token, which is valid until the operator returns.
     """
 
     __slots__ = ("_running",)
@@ -297,10 +290,10 @@ class InputPort:
 
     @property
     def frontier(self) -> Antichain:
-        """The lower bound on the times that can still arrive here, from any worker.
+        """The lower bound on times that can still arrive here, from any worker.
 
         Raises:
-            TokenError: the operator said, by ``notify=False``, that it does not look at frontiers.
+            TokenError: the operator has declared ``notify=False``.
         """
         running = self._running
         if not running.owner.notify:
@@ -311,15 +304,15 @@ class InputPort:
 
     @property
     def ended(self) -> Iterator[Any]:
-        """The keys of the substreams that have ended here since it was last looked at, once for each substream.
+        """The keys of substreams that have ended here since the last read, once for each substream.
 
-        The operator has received all records of them that came here. On any worker, no more come to this operator; a
-        firm bound outside of loops ends a substream on each worker by itself. Where a key is used again, the operator
-        receives its records after it has looked at the end of the earlier substream. With a firm bound, it receives
-        nothing behind an end before it has looked at that. On another number of workers, ends may be told again.
+        The operator has received all their records here. No more come to this operator on any worker; a firm bound
+        outside of loops ends a substream on each worker separately. If a key is reused, the operator receives its
+        records after it has read the earlier end. With a firm bound, it receives nothing after an end before it has
+        read that. After a change of the number of workers, ends may be repeated.
 
         Raises:
-            TokenError: the operator did not say, by ``bound="soft"`` or ``bound="firm"``, that it wants to know.
+            TokenError: the operator has not declared ``bound="soft"`` or ``bound="firm"``.
         """
         return self._running.ended
 
@@ -333,12 +326,12 @@ class OutputPort:
         self._running = running
 
     def send(self, token: TimestampToken | LentToken, batch: Batch) -> None:
-        """Send ``batch`` at the token's time to everything connected; an empty batch is not sent.
+        """Send ``batch`` at the token's time to all readers; an empty batch is not sent.
 
-        The batch must not be changed afterwards: receivers on the same worker get the same object.
+        It must not be changed afterwards: receivers on the same worker get the same object.
 
         Raises:
-            TokenError: the token does not allow it, or the operator is not being scheduled.
+            TokenError: the token does not allow it, or the operator is not running.
             TypeError: ``batch`` is not a list, Arrow table, record batch or NumPy array.
         """
         self._running.send(token, batch)
@@ -355,7 +348,7 @@ def running_output(port: OutputPort) -> RunningOutput:
 
 
 def waiting_at(ports: Iterable[RunningInput], together: Sequence[int]) -> dict[str, Any]:
-    """Return what a report says of the messages that wait at some inputs: those in queues, and those that are held."""
+    """Return a report's description of the messages at some inputs: in queues, and held."""
     queued: Counter[tuple[int, Time]] = Counter()
     held: Counter[tuple[int, Time]] = Counter()
     sizes: Counter[int] = Counter()

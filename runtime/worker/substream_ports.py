@@ -1,7 +1,7 @@
-"""The ports and channels of a dataflow that declares substreams, and its operators, which know of substreams by them.
+"""The ports, channels and operators of a dataflow that declares substreams.
 
-Records of many small substreams travel in one message, with the key of each beside it. An operator that does not know
-of that receives the records of one substream at a time.
+Records of many small substreams share a message, with the key of each; an operator that does not expect that receives
+one substream at a time.
 """
 
 from collections.abc import Iterator
@@ -21,12 +21,12 @@ from tidewheel.runtime.worker.ports import Channel, RunningInput, RunningOutput
 
 
 class SubstreamChannel(Channel):
-    """A channel that carries the labels of records, too, and counts them in the worker's books."""
+    """A channel that also sends the labels of records, and counts them in the worker's books."""
 
     __slots__ = ()
 
     def push_labelled(self, time: Time, batch: Batch, count: int, label: Labels) -> None:
-        """Carry a batch of ``count`` records of the substreams that ``label`` says over the edge."""
+        """Send a batch of ``count`` records of the substreams of ``label`` over the edge."""
         here, books = self.host.worker, self.host.books
         if self.pact is None:
             books.produce_here(label, self.locations[here], time)
@@ -51,10 +51,7 @@ _MOST_GATHERED = 4096
 
 
 class SubstreamOutput(RunningOutput):
-    """An output that knows to which substreams its records belong.
-
-    It gathers the records of small substreams, and sends them in one message when the operator has returned.
-    """
+    """An output that knows its records' substreams; it sends small ones together, after the operator's call."""
 
     __slots__ = ("_gathered",)
 
@@ -79,7 +76,7 @@ class SubstreamOutput(RunningOutput):
         self._push_labelled(time, batch, label)
 
     def send_labelled(self, token: TimestampToken | LentToken, batch: Batch, label: Labels | None) -> None:
-        """Send as `send` does, as records of other substreams than the token's, or of none."""
+        """Send as `send` does, but as records of other substreams than the token's, or of none."""
         time = token._time_on(self)
         if self.owner.call < 0:
             self._refuse_now(time)
@@ -87,11 +84,7 @@ class SubstreamOutput(RunningOutput):
         self._push_labelled(time, batch, label)
 
     def send_marks(self, token: TimestampToken | LentToken, marks: list[EndOfSubstream]) -> bool:
-        """Send marks to those operators right behind this output that divide its stream; tell if there are any.
-
-        Raises:
-            TokenError: as `send`.
-        """
+        """Send marks to the next operators that divide this stream; tell whether there are any."""
         channels = [channel for channel in self.channels if channel.takes_marks]
         if channels:
             time = token._time_on(self)
@@ -139,8 +132,8 @@ class SubstreamInput(RunningInput):
     """An input that knows the substreams of its messages, and their ends.
 
     Attributes:
-        ends: the ends that an operator with a soft bound has not looked at; None with another bound or without one.
-        firm: the mailbox of a firm bound, in which messages wait; None without one.
+        ends: the unread ends of an operator with a soft bound, or None.
+        firm: the mailbox of a firm bound, or None.
     """
 
     __slots__ = ("ends", "firm")
@@ -154,7 +147,7 @@ class SubstreamInput(RunningInput):
         return self._receive(divided=True)
 
     def whole(self) -> Iterator[tuple[LentToken, Batch]]:
-        """Receive messages as they came: one message may belong to several substreams."""
+        """Receive messages whole: one may have several substreams."""
         return self._receive(divided=False)
 
     def _receive(self, *, divided: bool) -> Iterator[tuple[LentToken, Batch]]:
@@ -188,13 +181,11 @@ class SubstreamInput(RunningInput):
             self.firm.receive(label, time)
 
     def _is_used_again(self, label: Labels) -> bool:
-        """Tell whether a key is used again whose end the operator has not looked at; it has to, first."""
         assert self.ends is not None, "the caller has looked"
         keys = label.distinct if isinstance(label, MixedLabel) else label[1:]
         return any(key in self.ends for key in keys)
 
     def _divide_first(self) -> None:
-        """Replace the first message by one for each of its substreams."""
         parts = self.queue.popleft().divided()
         self.queue.extendleft(reversed(parts))
         for part in parts[1:]:
@@ -222,7 +213,7 @@ class SubstreamInput(RunningInput):
 
     @property
     def is_empty(self) -> bool:
-        """Whether the operator has received all that has arrived here, and has looked at all ends."""
+        """Whether the operator has received all messages here, and has read all ends."""
         return not self.queue and not self.ends
 
     @property
@@ -236,11 +227,7 @@ _MOST_SUBSTREAMS = 256
 
 
 class SubstreamInstance(OperatorInstance):
-    """An operator whose ports know substreams.
-
-    Attributes:
-        firm: those inputs at which it receives each substream in one piece.
-    """
+    """An operator whose ports know substreams; ``firm`` are the inputs where each substream comes in one piece."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -256,7 +243,6 @@ class SubstreamInstance(OperatorInstance):
         return returned
 
     def _go_on(self, returned: object) -> object:
-        """Schedule the operator again for one substream after the other, as far as these have come; not for ever."""
         for _ in range(_MOST_SUBSTREAMS):
             passed = [port.looked_at for port in self.firm]
             if returned is not None or not any(port.queue for port in self.firm):

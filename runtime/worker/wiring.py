@@ -1,4 +1,4 @@
-"""The connections between the operators of one worker, made before these are built."""
+"""The connections between the operators of one worker, made before the operators are built."""
 
 from collections.abc import Mapping
 from typing import Any, TypeAlias
@@ -35,10 +35,9 @@ def wire(
     declared: tuple[DeclaredSubstreams, ...],
     attachments: Mapping[str, Any],
 ) -> tuple[list[OperatorInstance], Edges]:
-    """Make an instance of each operator of ``plan`` with its ports; connect these, and return instances and edges.
+    """Return an instance of each operator of ``plan`` with connected ports, and the edges.
 
-    Only a dataflow that declares substreams has ports and channels that know of them. Some edges depend on the worker's
-    handles of ``attachments``.
+    Only a dataflow that declares substreams has ports and channels for them; some edges depend on the ``attachments``.
     """
     make_instance, make_input, make_output, make_channel = _OF_SUBSTREAMS if declared else _PLAIN
     instances = [
@@ -88,7 +87,6 @@ def _receive_firmly(
     declared: DeclaredSubstreams,
     instances: list[OperatorInstance],
 ) -> None:
-    """Give inputs with a firm bound the mailbox for that."""
     for at in declared.firm:
         instance = instances[at.operator]
         port = instance.inputs[at.port]

@@ -46,16 +46,16 @@ _MOST_DROPPED = 1000
 
 
 class WorkerActor:
-    """Hosts one worker. The driver deploys, starts and watches it; its peers and feeders send it envelopes.
+    """Hosts one worker: the driver deploys, starts and watches it; its peers and feeders send it envelopes.
 
-    It runs a share of each dataflow, with a thread and links of its own, so that they neither wait for nor fail with
-    each other. Calls name the dataflow by the name of its job.
+    Each dataflow has a thread and links of its own here, so that they neither wait for nor fail with each other; calls
+    name it by its job.
 
     Args:
-        worker, workers: its number, and how many there are.
-        operators: how many operators each worker of its first dataflow has.
+        worker, workers: its number, and the number of workers.
+        operators: the number of operators of its first dataflow.
         job: the name of the job that it was made for.
-        logs: how it logs, to its standard error.
+        logs: how it logs, to standard error.
     """
 
     def __init__(self, worker: int, workers: int, operators: int, job: str, logs: LogSettings) -> None:
@@ -81,43 +81,40 @@ class WorkerActor:
         logs.use(self._about, bare)
 
     def __repr__(self) -> str:
-        """Ray shows this in its dashboard, and before each line of output that it brings to the driver."""
+        """The label in Ray's dashboard, and of each line of output that Ray brings to the driver."""
         dataflow = self._job.rpartition("-")[0]
         return f"{dataflow} worker {self._worker} of {self._workers}, {self._operators} operators"
 
     def _here(self) -> tuple[str, str | None]:
-        """Return the job and the operator that run on this thread: the first job and no operator on another one."""
         for job, loop in list(self._loops.items()):
             if (running := loop.here()) is not None:
                 return job, running.operator
         return self._job, None
 
     def _label(self) -> str:
-        """Return what to put before what an operator prints."""
         _, operator = self._here()
         return "" if operator is None else f"[{operator}] "
 
     def _about(self) -> dict[str, object]:
-        """Return the fields of what is logged on this thread."""
         job, operator = self._here()
         return about(job, operator=operator, worker=self._worker)
 
     # ------------------------------------------------------------------ coming and going
 
     def process(self, before: Process | None = None) -> Process:
-        """Return what identifies this process, once that ``before`` it has ended, as far as this can be seen here."""
+        """Return the identity of this process, once the process ``before`` has ended, as far as visible here."""
         if before is not None:
             until(lambda: not is_running(before), within_s=inf, every_s=_LOOK_S)  # its caller has a deadline
         return this_process()
 
     def listen(self, job: str, keys: SocketKeys | None) -> SocketAddress:
-        """Listen for members on this node and, for those that have ``keys``, on other nodes; return where."""
+        """Listen for members on this node and, with ``keys``, on other nodes; return the address."""
         with lost_peers_fail_the_job():
             sockets = self._sockets[job] = SocketReceiver(listen_here(keys), ENVELOPES)
         return sockets.listener.address
 
     def read(self, job: str, plan: Plan, snapshots: WorkerSnapshots) -> SnapshotDamaged | None:
-        """Read what this worker begins with once it is deployed; return what is damaged, None if nothing is."""
+        """Read the worker's initial state; return any damage."""
         with self._deploying(job):
             try:
                 self._beginnings[job] = snapshots.beginning(plan, self._worker, self._workers)
@@ -136,7 +133,7 @@ class WorkerActor:
         nodes: Sequence[str],
         snapshots: WorkerSnapshots | None,
     ) -> None:
-        """Connect to the peers, which are actors or sockets, and build this worker's share of the operators.
+        """Connect to the peers, actors or sockets, and build this worker's share of the operators.
 
         Envelopes may come from now on.
         """
@@ -165,7 +162,6 @@ class WorkerActor:
     def _connect(
         self, job: str, peers: Sequence[Any] | SocketPeers, incarnation: int
     ) -> tuple[Sender[Envelope], Receiver[Envelope], Connect]:
-        """Return what sends to the peers, what receives, and what connects to further members."""
         if not isinstance(peers, SocketPeers):
             calls = RaySender(peers, job, ENVELOPES)
             return calls, CallReceiver(), lambda addresses: calls
@@ -193,9 +189,9 @@ class WorkerActor:
         self._loop(job).start()
 
     def drop(self, job: str, timeout_s: float) -> str | None:
-        """End a dataflow; return, in words, what it is doing if that does not end within ``timeout_s`` seconds.
+        """End a dataflow; if it does not end within ``timeout_s`` seconds, return in words what it is doing.
 
-        Then it ends when that does.
+        It then ends after that.
         """
         self._dropped.append(job)
         sockets = self._sockets.get(job)
@@ -219,7 +215,7 @@ class WorkerActor:
         return None
 
     def leave(self, job: str, timeout_s: float) -> str | None:
-        """End a dataflow as `drop` does, which may be deployed again."""
+        """End a dataflow as `drop` does; it may be deployed again."""
         busy = self.drop(job, timeout_s)
         self._dropped.remove(job)
         return busy
@@ -232,11 +228,11 @@ class WorkerActor:
         self._deployment(job, envelope.incarnation).deliver(envelope)
 
     def fetch(self, job: str, member: int, timeout_s: float) -> Sequence[Any]:
-        """Return the frames of what is to go to a feeder; wait for that ``timeout_s`` seconds at most."""
+        """Return the frames of an envelope for a feeder; wait for one at most ``timeout_s`` seconds."""
         return self._loop(job).mail.fetch(member, timeout_s)
 
     def live(self, timeout_s: float) -> tuple[str, ...]:
-        """Return after ``timeout_s`` seconds, which is a sign of life; at once the jobs whose telemetry is wanted."""
+        """Return after ``timeout_s`` seconds, as a sign of life; at once the jobs whose telemetry is wanted."""
         if not timeout_s or not self._is_wanted.wait(timeout_s):
             return ()
         self._is_wanted.clear()
@@ -244,7 +240,7 @@ class WorkerActor:
         return tuple(wanted)
 
     def want_telemetry(self, job: str) -> bool:
-        """Have the driver publish the telemetry of a dataflow; return whether it runs here."""
+        """Let the driver publish the telemetry of a dataflow; return whether it runs here."""
         if job not in self._loops:
             return False
         self._wanted.add(job)
@@ -252,15 +248,15 @@ class WorkerActor:
         return True
 
     def report(self, job: str, timeout_s: float) -> WorkerReport | BusyWorker:
-        """Return what the worker says of itself, within ``timeout_s`` seconds."""
+        """Return the worker's report within ``timeout_s`` seconds."""
         return replace(self._loop(job).report(timeout_s), lines=self._lines.of(job))
 
     def states(self) -> dict[str, tuple[str, str]]:
-        """Return what each dataflow does and how far its probes have come, in words, by the name of its job."""
+        """Return the state and the probes' progress of each dataflow, in words, by job."""
         return {job: loop.state() for job, loop in list(self._loops.items())}
 
     def explain(self, job: str, name: str, workers: Sequence[Any]) -> str:
-        """Say what holds a probe, topic or capture back, for a process that does not know the dataflow.
+        """Explain a probe, topic or capture to a process without the dataflow.
 
         Args:
             job: the name of the job.
@@ -270,22 +266,22 @@ class WorkerActor:
         return self._loop(job).explain(name, ask_workers(workers, job))
 
     def captured(self, job: str, name: str) -> tuple[list[tuple[Any, Any]], int]:
-        """Return what was captured on this worker, packed, and how many batches that is."""
+        """Return the packed captured batches of this worker, and their number."""
         kept = self._loop(job).captured(name)
         return [(time, pack(batch)) for time, batch in kept], len(kept)
 
     def over_captured(
         self, job: str, name: str, count: int, make: Callable[..., Iterator[Any]], *arguments: Any
     ) -> Iterator[Any]:
-        """Yield what ``make`` yields of the first ``count`` batches that were captured on this worker."""
+        """Yield what ``make`` yields of the first ``count`` captured batches of this worker."""
         yield from make(self._loop(job).captured(name)[:count], *arguments)
 
     def claim(self, job: str, incarnation: int, handle: int, feeder: FeederName) -> Claim:
-        """Give a handle to the feeder that uses it first; say who has it if that is another one."""
+        """Assign a handle to the feeder that first uses it; a late feeder learns who has it."""
         return self._deployment(job, incarnation).feeders.claim(handle, feeder)
 
     def incarnation(self, job: str) -> int:
-        """Return the number of the deployment of a dataflow that runs here."""
+        """Return the number of the present deployment of a dataflow."""
         return self._loop(job).incarnation
 
     def _deployment(self, job: str, incarnation: int) -> WorkerLoop:

@@ -1,12 +1,12 @@
-"""One worker of a dataflow, without I/O: envelopes in, envelopes out, and in between the operators run.
+"""One worker of a dataflow, without I/O: it receives envelopes, runs operators, and returns envelopes.
 
 Invariants:
 
-- One call of `step` is one scheduling step: operators that have something to do run, each at most once, in the order in
-  which the dataflow was described. In every second step all do; others may end once there is much to send. All that
-  happened is one indivisible change of this worker's pointstamps.
-- It leaves after the operators have acted, in the envelope of the messages it speaks of or, held back, in a later one.
-- No clock, thread, randomness or socket: the same envelopes in the same order give the same steps.
+- One call of `step` is one scheduling step: operators with work run, each at most once, in the order of description.
+  Every second step runs all of them; others may end early when there is much to send. All that happened is one
+  indivisible change of this worker's pointstamps.
+- The change is sent after the operators have acted, with the messages that it counts or, held back, later.
+- No clock, thread, randomness or socket: the same envelopes in the same order cause the same steps.
 
 Source: seed "Progress Tracking", section "Maintaining Capabilities"; seed "Timestamp tokens", section 3.
 """
@@ -53,21 +53,21 @@ class WorkerCore(OperatorHost):
         plan: the dataflow.
         worker: the number of this worker, of ``workers``.
         attachments: this worker's handles of the dataflow's attachments.
-        wake: called from any thread when a token was used, in case the worker sleeps.
-        incarnation: grows when a worker restarts; peers refuse a mixture.
-        progress: how workers tell each other what happened to their pointstamps; the same for all.
-        hold_back: False sends progress at the end of every step, though it may move no frontier.
-        bytes_in_flight: how many bytes this worker may answer for before sources wait.
-        clock: returns seconds, from any start; for statistics only.
-        nodes: where the workers are, as `OperatorContext` has it.
-        on_leak: whether a token that an operator drops fails the worker, or is only logged.
-        beginning: what it has of a snapshot; None begins anew.
-        is_tracked: whether snapshots are taken of it, and ``run``, what identifies them.
+        wake: called from any thread after a use of a token, as the worker may sleep.
+        incarnation: grows with each restart; peers refuse a mixture.
+        progress: the progress protocol, the same for all workers.
+        hold_back: False sends progress at the end of every step, even if it moves no frontier.
+        bytes_in_flight: the limit of this worker's bytes in flight before sources wait.
+        clock: returns seconds, for statistics only.
+        nodes: the workers' nodes, as for `OperatorContext`.
+        on_leak: whether a dropped token fails the worker or is only logged.
+        beginning: the state of a snapshot; None for none.
+        is_tracked: whether there are snapshots; ``run`` identifies them.
 
     Attributes:
         probes: the frontiers at the probes.
-        leaks: the last 100 tokens that operators have dropped.
-        feeder_statuses: those that have come and that the shell has not received, by the feeder's number.
+        leaks: the last 100 dropped tokens.
+        feeder_statuses: those for the shell, by feeder.
         memory: its share in snapshots.
     """
 
@@ -143,7 +143,7 @@ class WorkerCore(OperatorHost):
             self.activate(instance.number)
 
     def receive(self, envelope: Envelope) -> None:
-        """Take an envelope from a peer or the driver; what is in it takes effect once all before it has come.
+        """Receive an envelope from a peer or the driver; it takes effect once all earlier ones have come.
 
         Raises:
             ProtocolError: an envelope was lost or comes from another incarnation of its sender.
@@ -185,11 +185,11 @@ class WorkerCore(OperatorHost):
                 self.memory.feeder_leaves(envelope.sender, envelope.snapshot)
 
     def step(self) -> list[tuple[int, Envelope]]:
-        """Run what there is to run once, and return the envelopes for the peers, as (worker number, envelope).
+        """Run the operators with work once; return the envelopes for the peers, as (worker number, envelope).
 
         Raises:
-            JobError: an operator raised, has dropped a token, or has sent outside its schedule function; it names the
-                operator, this worker and the time. The core must not be used again.
+            JobError: an operator raised, dropped a token, or sent outside its schedule function; it names the operator,
+                this worker and the time. The core must not be used again.
         """
         self._steps += 1
         self.ledger.begin_step()
@@ -240,11 +240,11 @@ class WorkerCore(OperatorHost):
                 self.agenda.let_go()
 
     def release(self) -> bool:
-        """Count messages that operators have left unread as taken, at each input; return whether there were any.
+        """Count unread messages as received, at each input; return whether there were any.
 
-        For shells, where sources are held back and nothing else happens: an operator may be waiting for what a source
-        that is held back would send. Each call takes twice as many as the one before, until sources go on. Messages to
-        an operator that another thread is at work for are not counted: that will have it read on.
+        For shells, if sources are held back and nothing else happens: an operator may be waiting for records that only
+        a held source would send. Each call counts twice as many as the one before, until sources go on. Messages to an
+        operator that expects a thread are not counted: the thread will make it read on.
         """
         released = [
             port.release(self._to_release)
@@ -264,13 +264,13 @@ class WorkerCore(OperatorHost):
                 self.activate(self._compiled.locations[number].operator)
 
     def count_tokens(self) -> None:
-        """Count what has happened to tokens."""
+        """Apply the recorded uses of tokens."""
         if not self.ledger.is_empty:
             self._progress.record(self.ledger.drain())
             self._substreams.record_tokens(self.ledger.labelled)
 
     def captured(self, name: str) -> list[tuple[Time, Batch]]:
-        """Return what this worker captured under ``name``, as (time, batch) in order of arrival."""
+        """Return this worker's batches of a capture, as (time, batch) in order of arrival."""
         return self._instances[self.plan.captures[name]].kept.captured
 
     def location(self, number: int) -> Location:
@@ -278,11 +278,11 @@ class WorkerCore(OperatorHost):
         return self._compiled.locations[number]
 
     def view(self) -> dict[tuple[int, Time], int]:
-        """Return the counts of all pointstamps, by (location number, time), as far as this worker knows."""
+        """Return this worker's counts of all pointstamps, by (location number, time)."""
         return dict(self._tracker.counts())
 
     def report(self) -> WorkerReport:
-        """Return what this worker knows and has done, for `Job.explain` and `Job.statistics`; between steps only."""
+        """Return this worker's report, for `Job.explain` and `Job.statistics`; between steps only."""
         plan, kept = self.plan, [instance.kept for instance in self._instances]
         return WorkerReport(
             self.worker,
@@ -311,7 +311,7 @@ class WorkerCore(OperatorHost):
         )
 
     def running(self) -> BusyWorker:
-        """Return which operator runs now and since when; from any thread."""
+        """Return the running operator and since when; thread-safe."""
         if (number := self.agenda.running) < 0:
             return BusyWorker(self.worker)
         instance = self._instances[number]
@@ -325,21 +325,21 @@ class WorkerCore(OperatorHost):
         return not (self._progress.is_due or self.flow.is_due or self.books.is_due or self.memory.marker is not None)
 
     def forget(self, feeder: int) -> None:
-        """Forget a feeder that will not send any more; between steps only."""
+        """Forget a feeder that has finished; between steps only."""
         self._inbox.forget(feeder)
         self.intake.taken.pop(feeder, None)
 
     def heard(self, feeder: int) -> int:
-        """Return how many envelopes of a feeder have come, without a gap."""
+        """Return how many envelopes of a feeder have come without a gap."""
         return self._inbox.accepted(feeder)
 
     @property
     def steps_at_rest(self) -> int | None:
-        """How many steps it has taken; None if an operator is to be scheduled, or another thread is at work for one."""
+        """Return the number of steps; None if an operator is scheduled, or expects a thread."""
         return None if self.agenda.scheduled() else self._steps
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing can ever occur again, as far as this worker knows, and it has acted on that."""
+        """Whether this worker knows that no more work can come, and has acted on that."""
         is_over = self._tracker.is_complete and self.is_idle and self.books.is_over
         return is_over and not any(self._instances[operator].has_more_work for operator in self.agenda.expected)

@@ -1,4 +1,4 @@
-"""The thread that runs one worker: it sleeps until something arrives, steps, sends, and reports its progress."""
+"""The thread that runs one worker: it sleeps until envelopes arrive, steps, sends, and reports its progress."""
 
 import logging
 import threading
@@ -45,20 +45,20 @@ Connect: TypeAlias = Callable[[Mapping[int, SocketAddress]], Sender[Envelope]]
 
 
 class WorkerLoop:
-    """Runs a worker core on a thread of its own, so that calls from outside are answered while operators run.
+    """Runs a worker core on a thread of its own, so that calls are answered while operators run.
 
     Args:
         plan, worker, workers, attachments, incarnation, nodes: as for `WorkerCore`.
-        sender: carries envelopes to the peers.
-        receiver: takes what the peers and the feeders send.
-        connect: connects to further members, which listen.
+        sender: sends envelopes to the peers.
+        receiver: receives from peers and feeders.
+        connect: connects to further members.
         config: how the job runs.
-        snapshots: where it writes its parts of them; None takes none.
-        beginning: what it begins with.
+        snapshots: where it writes its parts; None for none.
+        beginning: its initial state.
 
     Attributes:
-        feeders: the other processes than the driver that feed the dataflow, as far as this worker knows.
-        mail: what was sent to feeders that do not listen; they fetch it.
+        feeders: the other feeding processes, as far as this worker knows.
+        mail: envelopes for feeders that fetch them.
     """
 
     def __init__(  # noqa: PLR0913 - as many as the core has, and the link
@@ -116,13 +116,13 @@ class WorkerLoop:
     # ------------------------------------------------------------------ from any thread
 
     def start(self) -> None:
-        """Begin to step; until then it receives and answers, and no more. Idempotent."""
+        """Begin to step; before, it only receives and answers; idempotent."""
         _LOGGER.debug("worker %d of %d starts %r", self._worker, self._core.workers, self._core.plan.name)
         self._started = True
         self._receiver.wake()
 
     def deliver(self, envelope: Envelope) -> None:
-        """Take an envelope that came by a call; the loop wakes up for it."""
+        """Receive an envelope that came by a call, and wake the loop."""
         self._receiver.deliver(envelope)
 
     def captured(self, name: str) -> list[tuple[Any, Any]]:
@@ -130,11 +130,7 @@ class WorkerLoop:
         return list(self._core.captured(name))
 
     def report(self, timeout_s: float) -> WorkerReport | BusyWorker:
-        """Return what the worker knows and has done between two steps; what it is busy with if that takes too long.
-
-        Args:
-            timeout_s: in seconds.
-        """
+        """Return the worker's report between two steps, or what it is busy with after ``timeout_s`` seconds."""
         asked: Future[WorkerReport] = Future()
         self._asked.append(asked)
         self._receiver.wake()
@@ -146,16 +142,16 @@ class WorkerLoop:
             return self._core.running()
 
     def state(self) -> tuple[str, str]:
-        """Return, in words, what the dataflow does and how far its probes have come; no step is waited for."""
+        """Return in words the state of the dataflow and the probes' progress, without waiting for a step."""
         status = self._status
         probes = [f"{name}: {', '.join(map(repr, at)) or 'ended'}" for name, at in sorted(status.probes.items())]
         return status.phase.name.lower() if self._started else "paused", "; ".join(probes)
 
     def explain(self, name: str, answers: Sequence[WorkerReport | BusyWorker]) -> str:
-        """Say what holds a probe, topic or capture back, by the reports of all workers.
+        """Explain a probe, topic or capture, by the reports of all workers.
 
         Raises:
-            JobError: there is nothing of that name.
+            JobError: nothing has that name.
         """
         plan = self._core.plan
         if name not in explicable(plan):
@@ -166,22 +162,22 @@ class WorkerLoop:
         return str(Explainer(view, None, () if self._started else (PAUSED,)).explain(name))
 
     def running(self) -> BusyWorker:
-        """Return which operator runs now, and since when."""
+        """Return the running operator, and since when."""
         return self._core.running()
 
     def here(self) -> BusyWorker | None:
-        """Return which operator runs on the calling thread; None if that is not the thread of this worker."""
+        """Return the operator running on the calling thread; None on other threads."""
         return self._core.running() if threading.get_ident() == self._thread.ident else None
 
     def stop(self) -> None:
-        """Let the thread end after the step that is under way."""
+        """Let the thread end after the present step."""
         self._stopping = True
         self._receiver.wake()
 
     def close(self, timeout_s: float) -> bool:
-        """Stop, and let go of the link; return False if the step that is under way did not end within ``timeout_s`` s.
+        """Stop and disconnect; return False if the present step did not end within ``timeout_s`` s.
 
-        Then it lets go when that ends.
+        It then disconnects when that ends.
         """
         self._leaving = True
         self.stop()
@@ -252,7 +248,6 @@ class WorkerLoop:
                 self._report_progress()
 
     def _write_parts(self, parts: PartsInBackground) -> None:
-        """Have the parts of snapshots written that are complete, and tell the driver of those that were."""
         while self._core.memory.parts:
             parts.write(self._core.memory.parts.popleft())
         while parts.written:
@@ -278,7 +273,6 @@ class WorkerLoop:
         self.feeders.check()
 
     def _hear(self, feeder: int, status: FeederStatus) -> None:
-        """Receive the status of a feeder, and answer; forget one that leaves."""
         if feeder not in self._routes:
             self._routes[feeder] = self.mail if status.address is None else self._connect({feeder: status.address})
         self.feeders.hear(feeder, status)
@@ -303,7 +297,6 @@ class WorkerLoop:
         return replace(self._core.report(), fed=fed, feeders=feeders, process=process_use())
 
     def _answer(self) -> None:
-        """Report to those who have asked; no step is under way."""
         while self._asked:
             self._asked.popleft().set_result(self._full_report())
 
@@ -336,7 +329,6 @@ class WorkerLoop:
             self._tell(feeder)
 
     def _tell(self, feeder: int, **more: Any) -> None:
-        """Send a feeder the status, and more that it has; sending the failure of this worker does not fail again."""
         taken, heard = self._core.intake.taken.get(feeder, 0), self._core.heard(feeder)
         status = replace(self._status, taken=taken, heard=heard, **more)
         self._statuses_sent += 1

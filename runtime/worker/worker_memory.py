@@ -1,6 +1,6 @@
-"""One worker's share in the snapshots of its job: it begins with what was saved, and takes its part when told to.
+"""One worker's share in the snapshots of its job: it restores saved state, and takes its part of new ones.
 
-A part is taken between two steps, before the worker applies the first envelope of the new number. See `Cut`.
+It takes a part between two steps, before the first envelope of the new number; see `Cut`.
 """
 
 from collections import Counter, deque
@@ -31,19 +31,16 @@ class WorkerMemory:
     """Takes the parts of one worker.
 
     Args:
-        host: the worker.
-        plan: the dataflow, and ``compiled``, its graph.
-        instances: its operators.
-        substreams: what it does for substreams.
-        beginning: what it has of a snapshot; None begins anew.
-        is_tracked: whether snapshots are taken.
+        plan: the dataflow; ``compiled`` is its graph.
+        beginning: the state of a snapshot; None for none.
+        is_tracked: whether there are snapshots.
 
     Attributes:
-        cut: which snapshot this worker is in.
-        parts: those that are complete and that the shell has not received.
-        marker: what the peers are still to be told of a snapshot that has begun; None for nothing.
-        feeders_in: tells which feeders there are, as a snapshot begins; the shell of worker 0 knows.
-        sizes: estimates how large the states are, where a report is asked for.
+        cut: the protocol.
+        parts: complete parts for the shell.
+        marker: the message for peers on a begun snapshot; None for none.
+        feeders_in: returns the feeders as a snapshot begins, on worker 0.
+        sizes: estimates the sizes of states for reports.
     """
 
     def __init__(
@@ -74,7 +71,7 @@ class WorkerMemory:
     # ------------------------------------------------------------------ the beginning
 
     def prepare(self, instance: OperatorInstance) -> None:
-        """Have an operator find what it had, before it is built."""
+        """Let an operator find its saved state, before it is built."""
         saved = self._beginning.operators.get(instance.name)
         instance.kept = OperatorState(
             instance.name,
@@ -86,10 +83,10 @@ class WorkerMemory:
             instance.mailbox.begins_with(self._beginning.mailboxes.get(instance.name))
 
     def built(self, instance: OperatorInstance) -> None:
-        """Give an operator the messages that it had not received, once it is built; it still has its initial tokens.
+        """Return an operator's unread messages to it, once it is built; it still has its initial tokens.
 
         Raises:
-            SnapshotError: it has not asked for all that it had.
+            SnapshotError: it has not asked for all its state.
         """
         instance.kept.check_all_taken()
         for number, unread in self._beginning.unread.get(instance.name, {}).items():
@@ -103,16 +100,12 @@ class WorkerMemory:
     # ------------------------------------------------------------------ snapshots
 
     def mark(self) -> tuple[int, tuple[int, ...] | None]:
-        """Return the snapshot that envelopes are to name, and what each peer is to be told if it has begun."""
+        """Return the snapshot for envelopes, and the marker for each peer if it has begun."""
         marker, self.marker = self.marker, None
         return self.cut.number, marker
 
     def arrives(self, envelope: Envelope) -> None:
-        """Note an envelope that is about to be applied.
-
-        Raises:
-            JobError: this worker cannot take its part.
-        """
+        """Note an envelope before it is applied; raise JobError if this worker cannot take its part."""
         cut, number = self.cut, envelope.snapshot
         if cut.begins(number):
             if self._part is not None:
@@ -141,7 +134,6 @@ class WorkerMemory:
             self._complete()
 
     def _complete(self) -> None:
-        """Let the shell have the part, as nothing more belongs to it."""
         part, self._part = self._part, None
         if part is None:
             return
@@ -156,12 +148,11 @@ class WorkerMemory:
         return positions_of(mailbox, [positions.get(name, {}) for positions in told])
 
     def write_all_next(self) -> None:
-        """Have the next part hold all that is kept by key, as a part that was taken is not written."""
+        """Have the next part contain all keyed state, as the last part is not written."""
         for instance in self._instances:
             instance.kept.write_all_next()
 
     def _add_late(self, part: WorkerPart, envelope: Envelope) -> None:
-        """Add what was on its way when the part was taken."""
         for message in envelope.messages:
             at = self._compiled.locations[message.target]
             unread = part.operators[self._instances[at.operator].name].unread[at.port]
@@ -195,7 +186,6 @@ class WorkerMemory:
         return part
 
     def _check_tokens(self, found: Sequence[Stamp]) -> None:
-        """Raise JobError if a token is in no state, or in two."""
         missing = Counter(self._host.ledger.tokens())
         missing.subtract(found)
         for (location, time), count in missing.items():

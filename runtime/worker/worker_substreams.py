@@ -1,4 +1,4 @@
-"""The substreams of one worker: its books and gates, and the operators to which it passes on what is told."""
+"""The substreams of one worker: its books and gates, and the operators that receive worker 0's news."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -20,20 +20,18 @@ from tidewheel.runtime.worker.substream_ports import SubstreamInput
 
 
 class WorkerSubstreams:
-    """What a worker core does for substreams.
+    """The work of a worker core for substreams.
 
     Args:
-        host: the worker.
-        compiled: the graph.
-        declared: what is declared in it, by number.
+        declared: the declarations, by number.
         instances: this worker's operators; those that declare substreams get their gates.
-        saved: what operators knew of substreams, by name, if they go on from a snapshot; None if they begin anew.
+        saved: restored operators' knowledge of substreams, by name; None for none.
 
     Raises:
-        SnapshotError: the snapshot numbers declarations in another way.
+        SnapshotError: the snapshot numbers declarations differently.
 
     Attributes:
-        books: what is counted.
+        books: the counts.
         gates: by the number of the declaration.
     """
 
@@ -67,9 +65,9 @@ class WorkerSubstreams:
                 self._go_on(instance, saved[instance.name])
 
     def holds_back(self, envelope: Envelope) -> bool:
-        """Tell whether an envelope has to wait for what worker 0 tells; it is kept here then.
+        """Tell whether an envelope must wait for worker 0's news; this object then keeps it.
 
-        So do all that its sender has sent after it, as that has heard no less by then.
+        Later envelopes of its sender wait too, as they need no fewer news.
         """
         if envelope.sender == TELLER or envelope.heard <= self.books.heard:  # worker 0 brings in order what it tells
             return False
@@ -77,27 +75,27 @@ class WorkerSubstreams:
         return True
 
     def record_tokens(self, groups: list[tuple[Label, tuple[Change, ...]]]) -> None:
-        """Count what happened to tokens of substreams, and forget it there."""
+        """Count the drained changes of substreams' tokens, and clear them."""
         for label, changes in groups:
             for (location, time), difference in changes:
                 self.books.record(label, location, time, difference)
         groups.clear()
 
     def hear(self, news: SubstreamNews) -> list[Envelope]:
-        """Receive what another worker tells; return the envelopes that were held back, to be received again."""
+        """Receive another worker's news; return held envelopes that are to be received again."""
         self.books.receive(news)
         early, self._early = self._early, []
         return early
 
     def open_substreams(self) -> tuple[OpenSubstreams, ...]:
-        """Say which substreams have not ended here, of those declarations of which there are some."""
+        """Return the open substreams here, by declaration."""
         found = (gate.open_substreams() for gate in self.gates)
         return tuple(one for one in found if one.count or one.waiting)
 
     # ------------------------------------------------------------------ snapshots
 
     def part_of(self, instance: OperatorInstance) -> SubstreamPart | None:
-        """Return what an operator knows of substreams, for a snapshot; None for nothing."""
+        """Return an operator's knowledge of substreams, for a snapshot; None for none."""
         if not self._declared:
             return None
         gate, view, part = instance.gate, self.books.view, SubstreamPart()
@@ -114,9 +112,9 @@ class WorkerSubstreams:
         return None if part.is_empty else part
 
     def add_late(self, news: SubstreamNews, part_of: Callable[[int], SubstreamPart]) -> None:
-        """Add news that were on their way when a part was taken; ``part_of`` returns that of an operator by number.
+        """Add news that were in flight at the cut; ``part_of`` returns an operator's part by number.
 
-        What others have told worker 0 it need not know, as they tell it again what they have.
+        News for worker 0 are not needed, as workers send them again.
         """
         for declaration, keys in news.turns.items():
             for at in self._declared[declaration].turns:
@@ -146,7 +144,6 @@ class WorkerSubstreams:
         return at.operator, at.port
 
     def _go_on(self, instance: OperatorInstance, part: SubstreamPart) -> None:
-        """Have an operator know what it knew."""
         for port in instance.inputs:
             assert isinstance(port, SubstreamInput), "all inputs of this dataflow are"
             if port.firm is not None and port.port in part.firm:
@@ -176,7 +173,6 @@ class WorkerSubstreams:
     # ------------------------------------------------------------------ what is told
 
     def _pass_on(self, news: SubstreamNews) -> None:
-        """Tell operators what worker 0 has told everyone."""
         for declaration, keys in news.turns.items():
             for port in map(self._activated, self._locations(self._declared[declaration].turns)):
                 assert port.firm is not None, "others do not take turns"
@@ -201,6 +197,5 @@ class WorkerSubstreams:
         return [self._compiled.index[port] for port in ports]
 
     def _activated(self, location: int) -> SubstreamInput:
-        """Return the input at a location, and schedule its operator."""
         self._host.activate(self._compiled.locations[location].operator)
         return self._ports[location]

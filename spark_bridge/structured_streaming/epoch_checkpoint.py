@@ -1,9 +1,8 @@
-"""The checkpoint of a folder of epochs: its writer, and the commit record, whose size does not grow with the folder.
+"""The checkpoint of a folder of epochs: its writer, and a commit record of constant size.
 
-Epochs come in a linear extension of their order, and each once it is complete. So whatever is at or before an epoch
-that was written, and has rows, was written before it: the maximal times that were written say of every other time
-whether it was. Of each partition the newest message that was written is known as well. An epoch that comes again has
-none that is newer; one that has comes from another log, and to leave it out would lose it.
+Epochs come complete, and each after all lesser ones with rows. So the maximal written times tell of every time whether
+it was written. The newest written message of each partition is known as well: an epoch that comes again has no newer
+one; an epoch that has is from another log, and must not be left out.
 """
 
 import json
@@ -32,15 +31,15 @@ _PLAIN = (int, float, str, bool, type(None))
 
 @dataclass(frozen=True, slots=True)
 class WriterIdentity:
-    """The topic, the folder and the name of a writer.
+    """The topic, folder and name of a writer.
 
     Args:
         topic: its name.
         path: the folder of the files.
         format: of the files.
-        time: the column with the epoch of each row, None for none.
-        writer: the name of the writer, which no other has; part of the names of its files and of its subscription.
-        version: of the checkpoint's files.
+        time: the column of epochs, None for none.
+        writer: the unique name of the writer, in the names of its files and subscription.
+        version: the version of the checkpoint.
     """
 
     topic: str
@@ -65,7 +64,7 @@ class WriterIdentity:
         return Path(self.path, f"epochs-{self.writer}-{number:010}.parquet")
 
     def hidden(self, number: int) -> Path:
-        """Return the place of a file before it appears: Spark does not read such names."""
+        """Return the place of a file before it appears; Spark ignores such names."""
         return Path(self.path, f".{self.file(number).name}.unfinished")
 
 
@@ -74,9 +73,7 @@ class EpochRows:
     """The rows of an epoch, for a file.
 
     Attributes:
-        time: the epoch.
-        table: the rows.
-        partition: of the topic that they come from, and ``number``, that of their message there; 0 if of no topic.
+        partition: of the topic; ``number`` is that of the message; 0 without a topic.
     """
 
     time: Time
@@ -85,19 +82,19 @@ class EpochRows:
     number: int = 0
 
     def of_message(self, batch: Batch) -> "EpochRows":
-        """Return them with the place in the topic of the message that they come from."""
+        """Return the rows with the partition and number of their message."""
         return replace(self, partition=batch.partition, number=batch.number)
 
 
 @dataclass(frozen=True, slots=True)
 class CommitRecord:
-    """The state of a folder once the file with this number is in it.
+    """The state of a folder once file number ``file`` is in it.
 
     Args:
-        file: the number of the newest file; the first is 1, and 0 stands for none.
-        times: the maximal times that are committed.
-        newest: of each partition the number of the newest message that is committed; 0 for none.
-        schema: of all files, as an Arrow IPC message in hexadecimal digits; None before the first file.
+        file: the number of the newest file, from 1; 0 for none.
+        times: the maximal committed times.
+        newest: of each partition the number of the newest committed message; 0 for none.
+        schema: of all files, as an Arrow IPC message in hexadecimal; None before the first.
         bytes: the size of the newest file.
     """
 
@@ -108,15 +105,15 @@ class CommitRecord:
     bytes: int = 0
 
     def has(self, domain: TimeDomain, time: Time, batches: Iterable[Batch | EpochRows]) -> bool:
-        """Tell whether an epoch is committed. Complexity: O(maximal times + batches); the times of integers have one.
+        """Tell whether an epoch is committed, in O(maximal times + batches); integers have one maximal time.
 
         Args:
             domain: the order of the topic's times.
             time: of the epoch.
-            batches: those of it that have rows.
+            batches: those of its batches that have rows.
 
         Raises:
-            BridgeError: its time is committed, and it has batches that are newer than what is.
+            BridgeError: its time is committed, but it has newer batches.
         """
         if not any(domain.less_equal(time, committed) for committed in self.times):
             return False
@@ -129,7 +126,7 @@ class CommitRecord:
         return True
 
     def after(self, domain: TimeDomain, parts: Iterable[EpochRows], schema: pa.Schema, size: int) -> "CommitRecord":
-        """Return the record of the next file, of so many bytes, which has these parts, in the order of their epochs."""
+        """Return the record of the next file, of ``size`` bytes, with these parts in the order of epochs."""
         maximal, newest = list(self.times), list(self.newest)
         for part in parts:
             maximal = [kept for kept in maximal if not domain.less_equal(kept, part.time)]
@@ -148,13 +145,10 @@ NOTHING: Final = CommitRecord(0, (), (), None)
 
 
 def plain_times(times: Sequence[Time]) -> list[Any]:
-    """Return times as values that JSON has: numbers, text, and lists for tuples.
+    """Return times as JSON values: numbers, strings, and lists for tuples; raise BridgeError for others.
 
     >>> plain_times([(1, ("a", 2)), 3])
     [[1, ['a', 2]], 3]
-
-    Raises:
-        BridgeError: there are others.
     """
     return [_plain(time) for time in times]
 
@@ -177,9 +171,9 @@ def _time(plain: Any) -> Time:
 
 
 class EpochCheckpoint:
-    """The checkpoint in a folder, which is locked when it is changed.
+    """The checkpoint in a folder, which is locked for changes.
 
-    A crash leaves each of its files as it was, or as it was to be. ``files`` are the calls that change them.
+    A crash leaves each of its files old or new; ``files`` are the calls that change them.
     """
 
     def __init__(self, folder: Path, files: EpochFiles) -> None:
@@ -188,14 +182,14 @@ class EpochCheckpoint:
 
     @property
     def is_in_use(self) -> bool:
-        """Whether it is the checkpoint of a writer."""
+        """Whether it has a writer."""
         return (self._folder / IDENTITY_FILE).exists()
 
     def identity(self, asked: WriterIdentity) -> WriterIdentity:
-        """Return the writer of this checkpoint; a checkpoint without a writer becomes that of ``asked``.
+        """Return the writer of this checkpoint; one without a writer gets ``asked``.
 
         Raises:
-            BridgeError: it is that of another writer than is asked for, or no checkpoint.
+            BridgeError: it has another writer, or is no checkpoint.
         """
         if not self.is_in_use:
             self._refuse_foreign()
@@ -212,17 +206,17 @@ class EpochCheckpoint:
         return found
 
     def record(self) -> CommitRecord:
-        """Return the record, which is committed once the file that it names is there."""
+        """Return the record, which is committed once its file exists."""
         if not (self._folder / COMMITS_FILE).exists():
             return NOTHING
         record = self._read(COMMITS_FILE, CommitRecord)
         return replace(record, times=tuple(map(_time, record.times)))
 
     def save(self, record: CommitRecord) -> None:
-        """Save a record, which is committed once the file that it names is there; it is durable when this returns.
+        """Save a record durably; it is committed once its file exists.
 
         Raises:
-            BridgeError: a time is of a kind that text does not keep.
+            BridgeError: a time has no JSON form.
         """
         self._save(COMMITS_FILE, json.dumps({**asdict(record), "times": plain_times(record.times)}, indent=1))
 

@@ -1,4 +1,4 @@
-"""The calls by which epochs get into a folder: the one place where tests put disks that fill up, fail or lose power."""
+"""The file operations of a folder of epochs, at which tests simulate full disks, failures and power loss."""
 
 import os
 from pathlib import Path
@@ -13,19 +13,19 @@ _LOCK_WITHIN_S = 1.0
 
 
 class EpochFiles(files.Files):
-    """The operating system's own. Nothing is durable before `sync_file`, and no name before `sync_directory`."""
+    """The operating system's own calls; `sync_file` makes content durable, `sync_directory` names."""
 
     def write_table(self, path: Path, table: pa.Table) -> None:
-        """Write a Parquet file, in place of one that has the name."""
+        """Write or replace a Parquet file."""
         with path.open("wb") as file:
             parquet.write_table(table, file)
 
     def write_text(self, path: Path, text: str) -> None:
-        """Write a file, in place of one that has the name."""
+        """Write or replace a file."""
         path.write_text(text, encoding="utf-8")
 
     def sync_file(self, path: Path) -> None:
-        """Return once what a file holds would survive the loss of power."""
+        """Make a file's content durable."""
         with path.open("rb") as file:
             os.fsync(file.fileno())
 
@@ -35,13 +35,12 @@ FILES = EpochFiles()
 
 
 def lock_folder(path: Path, wait_s: float = _LOCK_WITHIN_S) -> int:
-    """Take the lock on a folder, and return a descriptor of it; closing that releases the lock.
+    """Lock a folder; return a descriptor, whose closing releases the lock.
 
-    A process that was just killed may hold the lock for ``wait_s`` seconds more. The lock has no file: it would be read
-    as data.
+    It waits ``wait_s`` seconds for a process that was just killed. There is no lock file, which would be read as data.
 
     Raises:
-        BridgeError: another writer still has it.
+        BridgeError: another writer has the lock.
     """
     descriptor = file_lock.open_locked(path, os.O_RDONLY | os.O_DIRECTORY, wait_s)
     if descriptor is None:

@@ -1,4 +1,4 @@
-"""A folder of epochs that one process alone writes to, with nothing in it that Spark would take for epochs."""
+"""A folder of epochs that one process alone writes to, without files of others that Spark would read."""
 
 import os
 import re
@@ -20,20 +20,18 @@ _MODE: Final = 0o777
 
 
 class EpochFolder:
-    """A folder that this process alone writes to, from the beginning to `close`.
+    """A folder that this process alone writes to until `close`.
 
     Args:
-        asked: the identity of the writer; a writer that was there before keeps its name.
+        asked: the identity of the writer; an existing writer keeps its name.
         checkpoint: the folder of its checkpoint.
         files: the calls that change files.
 
     Attributes:
-        identity: the writer.
-        checkpoint: its checkpoint.
-        is_new: whether nothing was committed when this was opened.
+        is_new: whether nothing was committed before.
 
     Raises:
-        BridgeError: another writer is at it, the checkpoint is not for this, or there are files of others.
+        BridgeError: another writer uses it, the checkpoint belongs to something else, or there are other files.
     """
 
     def __init__(
@@ -65,16 +63,15 @@ class EpochFolder:
             self._locks = locks.pop_all()
 
     def check(self) -> None:
-        """Raise BridgeError unless the path is still that of this folder."""
+        """Raise BridgeError unless the path still leads to this folder."""
         if not (self._path.is_dir() and os.path.samestat(self._path.stat(), os.fstat(self._descriptor))):
             raise BridgeError(f"{self._path} was moved, removed or replaced while it was written to")
 
     def close(self) -> None:
-        """Let others write to the folder. Called again, it does nothing."""
+        """Let others write to the folder; idempotent."""
         self._locks.close()
 
     def _refuse_foreign(self, ours: re.Pattern[str], last: int, why: str) -> None:
-        """Raise BridgeError if Spark would see something here that is not one of our files up to the last."""
         for entry in self._path.iterdir():
             known = ours.fullmatch(entry.name)
             if known is not None and int(known["number"]) > last:

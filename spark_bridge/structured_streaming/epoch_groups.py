@@ -1,7 +1,7 @@
-"""The epochs of a topic on their way into a sink: each is left out, joins the next commit, or has nothing to store.
+"""The epochs of a topic on their way into a sink: each is left out, joins the next commit, or has no rows.
 
-The subscription drives the sink, as a job does elsewhere: each epoch is prepared, then committed, then acknowledged. An
-epoch that comes again after a crash is one that the sink has, or has nothing of.
+The subscription drives the sink, as a job does elsewhere: each epoch is prepared, committed, then acknowledged. An
+epoch that comes again after a crash is in the sink, or not at all.
 """
 
 from collections.abc import Sequence
@@ -19,15 +19,7 @@ from tidewheel.spark_bridge.structured_streaming.epoch_sink import EpochSink
 
 @dataclass(frozen=True, slots=True)
 class EpochWriterStatistics:
-    """The counts of a writer since its start.
-
-    Attributes:
-        epochs: how many epochs with rows it has committed.
-        rows: how many rows they have.
-        files: how many files.
-        bytes: the size of these files.
-        left_out: how many epochs came again that were committed before.
-    """
+    """The counts of a writer since its start; ``left_out`` are committed epochs that came again."""
 
     epochs: int = 0
     rows: int = 0
@@ -37,23 +29,22 @@ class EpochWriterStatistics:
 
 
 class EpochGroups:
-    """Takes the epochs of a topic into a folder, and says which batches are to be acknowledged after that.
+    """Commits the epochs of a topic to a folder, and returns the batches to acknowledge.
 
-    A reader of the folder takes every file that appears as new rows, so small files cannot be put together after it has
-    seen them: small epochs wait for each other before.
+    A reader takes every file as new rows, so small epochs must be joined before they appear.
 
     Args:
-        folder: where they go.
+        folder: the folder of epochs.
         domain: the order of their times.
-        schema: of their rows, None for that of the first; in a folder that has files it is theirs.
-        file_bytes: a group of epochs becomes a file once it is so large, as Arrow has it in memory.
-        max_delay_s: a group becomes a file once its first epoch has waited for so many seconds.
+        schema: of their rows, None for the first one's; a folder with files has theirs.
+        file_bytes: the size in memory at which a group of epochs becomes a file.
+        max_delay_s: the age of its first epoch, in seconds, at which a group becomes a file.
 
     Attributes:
         statistics: the counts so far.
 
     Raises:
-        BridgeError: the folder has files of another schema, or of times of another kind.
+        BridgeError: the folder has files of another schema, or of other kinds of times.
     """
 
     def __init__(
@@ -70,14 +61,14 @@ class EpochGroups:
 
     @property
     def schema(self) -> pa.Schema | None:
-        """The schema of the rows that are written, the time column included; None before an epoch has told it."""
+        """The schema of the written rows, with the time column; None until it is known."""
         return self._sink.tables.schema
 
     def receive(self, epoch: Epoch, now_s: float) -> Sequence[Batch]:
-        """Take an epoch; return what can be acknowledged now.
+        """Receive an epoch; return the batches to acknowledge.
 
         Raises:
-            BridgeError: its rows do not go with those before, it comes from another log, or the commit has failed.
+            BridgeError: its rows do not fit the earlier ones, it comes from another log, or the commit has failed.
         """
         full = [batch for batch in epoch.batches if len(batch)]
         if not full:
@@ -94,21 +85,21 @@ class EpochGroups:
         return self.look(now_s)
 
     def due_in_s(self, now_s: float) -> float | None:
-        """Return in how many seconds a file is due; None if no epoch waits."""
+        """Return the seconds until a file is due; None if no epoch waits."""
         if not self._parts:
             return None
         is_large = self._bytes >= self._file_bytes
         return 0.0 if is_large else max(0.0, self._since_s + self._max_delay_s - now_s)
 
     def look(self, now_s: float) -> Sequence[Batch]:
-        """Make a file if one is due; return what can be acknowledged then."""
+        """Make a file if one is due; return the batches to acknowledge."""
         return self.flush() if self.due_in_s(now_s) == 0.0 else []
 
     def flush(self) -> Sequence[Batch]:
-        """Make a file of all that waits; return what can be acknowledged then.
+        """Make a file of all waiting epochs; return the batches to acknowledge.
 
         Raises:
-            BridgeError: the commit has failed. The topic sends again what is not acknowledged.
+            BridgeError: the commit has failed; the topic sends its batches again.
         """
         parts, batches = self._parts, self._batches
         self._begin_group()
@@ -132,6 +123,5 @@ class EpochGroups:
 
 
 def _without_content(batch: Batch) -> Batch:
-    """Return a batch that acknowledges another one, and does not hold its content meanwhile."""
     nothing = DataMessage(batch.time, b"", "pickle", 0)
     return Batch(batch.time, batch.partition, nothing, batch.counter, number=batch.number)

@@ -1,12 +1,11 @@
 """The sink into a folder of Parquet files, each of whole epochs, that appear once and never change.
 
-A commit is, in this order, each step durable before the next: the rows under a hidden name; the commit record in the
-checkpoint; the file's real name. So after a crash there is one question: is the hidden file still there that the record
-names? If it is, the record was made and the name was not, so it gets that name now. If it is not, it had its name,
-whatever readers may have done to the file since. Any other hidden file is not in the record, and its epochs come again.
+A commit writes, each step durable before the next: the rows under a hidden name; the commit record in the checkpoint;
+the file's real name. If the hidden file of the record exists after a crash, it gets its real name then; if not, it had
+it, whatever readers have done since. Any other hidden file has no record, and its epochs come again.
 
-One file has all parts of a commit, as Spark sees two files at two moments. So parts travel to the commit with their
-rows. Nothing of an epoch is on the disk before.
+One file has all parts of a commit, since Spark sees two files at two moments. So parts carry their rows to the commit,
+and nothing of an epoch is on disk before.
 """
 
 import json
@@ -33,19 +32,19 @@ _MOST_CHUNKS: Final = 64
 
 
 class EpochSink(Sink):
-    """A folder of files. A file may have several epochs: the last one, and those before it that are in no file yet.
+    """A folder of files, each of one or several epochs.
 
     Args:
         identity: the writer.
         checkpoint: the folder of its commit record.
         domain: the order of the times.
-        schema: of the rows, None for that of the first; in a folder that has files it is theirs.
+        schema: of the rows, None for the first one's; a folder with files has theirs.
 
     Attributes:
         tables: makes the tables, all of one schema.
 
     Raises:
-        BridgeError: the folder has files of another schema, or of times of another kind.
+        BridgeError: the folder has files of another schema, or of other kinds of times.
     """
 
     def __init__(
@@ -62,7 +61,7 @@ class EpochSink(Sink):
         self.tables = _tables(identity, record.arrow_schema(), schema)
 
     def prepare(self, epoch: Time, records: Batch) -> EpochRows:
-        """Return the rows as a file has them. Raises BridgeError if they do not go with those before."""
+        """Return the rows for a file; raise BridgeError if they do not fit the earlier ones."""
         is_first = self.tables.schema is None
         table = self.tables.table(epoch, records)
         assert table is not None, "an epoch without records is not prepared"
@@ -71,14 +70,14 @@ class EpochSink(Sink):
         return EpochRows(epoch, table)
 
     def commit(self, epoch: Time, parts: list[EpochRows]) -> None:
-        """Let a file appear that has all parts, but those of epochs that are committed.
+        """Let one file appear with all parts, except those of committed epochs.
 
         Args:
-            epoch: the last of them.
-            parts: its parts, and those of epochs before it that are in no commit yet.
+            epoch: the last of their epochs.
+            parts: its parts, and those of earlier, uncommitted epochs.
 
         Raises:
-            BridgeError: it was not possible. The next commit or `record` finds out how far it got.
+            BridgeError: the commit has failed; the next one or `record` finds out how far it got.
         """
         with readable(self._identity.path, "the topic sends again all that was not committed"):
             record = self.record()
@@ -98,7 +97,7 @@ class EpochSink(Sink):
         return next(reversed(self.record().times), None)
 
     def record(self) -> CommitRecord:
-        """Return what is committed, and finish the commit that a crash has cut off after its record."""
+        """Return the committed record, after finishing a commit that a crash has interrupted."""
         with readable(self._identity.path, "start again to finish the last commit"):
             record = self._checkpoint.record()
             if self._identity.hidden(record.file).exists():
@@ -123,7 +122,6 @@ def readable(where: str, what: str = "nothing was written") -> Iterator[None]:
 
 
 def _joined(parts: Sequence[EpochRows], note: dict[str, Any], last: Time) -> pa.Table:
-    """Return the rows of parts, with a note of what they are, for people."""
     table = pa.concat_tables(part.table for part in parts)
     if len(parts) > _MOST_CHUNKS:
         table = table.combine_chunks()
@@ -133,7 +131,6 @@ def _joined(parts: Sequence[EpochRows], note: dict[str, Any], last: Time) -> pa.
 
 
 def _tables(identity: WriterIdentity, written: pa.Schema | None, schema: pa.Schema | None) -> RecordTables:
-    """Return the `RecordTables` of the schema of the files that are written, or of the one that was given."""
     given = None if schema is None else RecordTables(schema, identity.time)
     if given is not None and given.schema is not None:
         _refuse_null(given.schema)

@@ -47,43 +47,42 @@ def feed(
 ) -> "StreamingFeed":
     """Start a query of Structured Streaming that feeds an input: each micro-batch is an epoch, its id the time.
 
-    Batches are Arrow tables. A micro-batch is sent whole or not at all, and once, also if Spark replays it: its id is
-    compared with the time of ``input``. Ids that Spark skips are passed, so a frontier waits for none of them. Where
-    the dataflow is behind (`RuntimeConfig.bytes_in_flight`, ``epochs_ahead``), Spark waits with the next micro-batch.
+    Batches are Arrow tables. A micro-batch is sent whole or not at all, and once, even if Spark replays it, by
+    comparison of its id with the time of ``input``. Skipped ids are passed, so no frontier waits for them. Spark delays
+    the next micro-batch while the dataflow is behind (`RuntimeConfig.bytes_in_flight`, ``epochs_ahead``).
 
-    If the query fails, so does the job; if the job fails or is left, the query is stopped. When the query ends by
-    itself, or is stopped, the input is closed. Rows go from Spark's executors through Ray's object store to this
-    process, and from it to the workers. If Spark does not run on Ray, they go through Spark's driver.
-    If the job keeps snapshots, Spark commits a micro-batch when one has it. So nothing is missing after the job has
-    gone back, or in a later run with the same folder and checkpoint. Where that snapshot is gone, both fail.
+    If the query fails, so does the job; if the job fails or is left, the query stops. The end of the query closes the
+    input. Rows go from Spark's executors through Ray's object store to this process, and from it to the workers; for a
+    Spark outside of Ray, through its driver. In a job with snapshots, Spark commits a micro-batch once a snapshot has
+    it, so nothing is missing after a return to a snapshot, or in a later run with the same folder and checkpoint;
+    without that snapshot, both fail.
 
     Args:
-        input: a handle of the job, at the least time or where a snapshot has it. It belongs to the query from now on;
+        input: a handle of the job, at the least time or where a snapshot has it. The query owns it from now on;
             `InputHandle.clone` it before to send other records.
         streaming_df: the streaming DataFrame, such as ``spark.readStream.schema(...).parquet("orders")``. A micro-batch
-            has to fit into the memory of this process. Without ``maxFilesPerTrigger`` or ``maxOffsetsPerTrigger``,
-            options of Spark's sources, the first micro-batch has all rows that there are.
-        checkpoint: the directory where Spark keeps what it has committed. A program that is started again with it goes
-            on there: the input begins with the next id. It belongs to one query.
-        trigger: the moment of the next micro-batch, as in ``DataStreamWriter.trigger``. ``{"availableNow": True}``
-            reads all rows that there are and ends; ``{"processingTime": "10 seconds"}`` waits between micro-batches. By
+            must fit into the memory of this process; without Spark's ``maxFilesPerTrigger`` or ``maxOffsetsPerTrigger``
+            the first one has all present rows.
+        checkpoint: the directory where Spark keeps its commits; a restarted program continues there, with the next id.
+            It belongs to one query.
+        trigger: the moment of the next micro-batch, as for ``DataStreamWriter.trigger``. ``{"availableNow": True}``
+            reads all present rows and ends; ``{"processingTime": "10 seconds"}`` waits between micro-batches. By
             default the next one begins as soon as possible.
-        output_mode: as in ``DataStreamWriter.outputMode``, for a query that aggregates.
-        query_name: as in ``DataStreamWriter.queryName``.
+        output_mode: as for ``DataStreamWriter.outputMode``, for a query that aggregates.
+        query_name: as for ``DataStreamWriter.queryName``.
         commit_after: ``job.topic(name)`` of a topic with exactly-once delivery, or a probe, such as one behind
-            `Stream.write_files`. Spark commits a micro-batch only when its epoch is durable in the topic, or has passed
-            the probe. Without it Spark commits what the dataflow has received, and records that it has not processed
-            are lost with the program. With it a program that dies loses nothing: micro-batches that were not committed
-            come again with the same id. If the query is deterministic, they have the same rows. State needs snapshots.
+            `Stream.write_files`. Spark then commits a micro-batch only when its epoch is durable in the topic, or has
+            passed the probe. By default it commits received ones, and unprocessed records are lost with the program.
+            With ``commit_after``, uncommitted micro-batches come again with the same id, and from a deterministic query
+            with the same rows. State needs snapshots.
 
     Returns:
         The running feed, to `wait` for or to `stop`; a context manager, which stops it.
 
     Raises:
-        BridgeError: an argument is wrong. It is no streaming DataFrame, or its types have no Arrow form. ``input`` is
-            closed, fed already, not at the least time, or of a dataflow whose times are no integers. Or
-            ``commit_after`` makes nothing durable.
-        JobError: the job of ``commit_after`` has ended, or the times of that probe are no integers.
+        BridgeError: an argument is wrong: no streaming DataFrame, or types without Arrow form; ``input`` is closed, fed
+            already, not at the least time, or its times are no integers; or ``commit_after`` makes nothing durable.
+        JobError: the job of ``commit_after`` has ended, or its probe's times are no integers.
         pyspark.errors.PySparkException: Spark cannot run such a query.
     """
     from tidewheel.spark_bridge.arrow_blocks import arrow_schema, is_on_ray, note

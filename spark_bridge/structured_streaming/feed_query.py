@@ -1,7 +1,7 @@
-"""A streaming query that feeds an input, for as long as both live: whichever ends first ends the other.
+"""A streaming query that feeds an input; whichever ends first ends the other.
 
-One thread waits, in Spark, for the end of the query. Another stops the query, and is started when the job is over.
-The micro-batches come on a thread of PySpark's, one after the other: Spark goes on when the one before was delivered.
+One thread waits for the end of the query; another, started at the end of the job, stops the query. Micro-batches come
+on a thread of PySpark, each after the delivery of the one before.
 
 ===============================================  ====================================================
 what ends first                                  what becomes of the other
@@ -12,9 +12,9 @@ Spark is stopped, and the query not before       the job fails, and says so
 the job fails, or is left                        the query is stopped; it commits nothing any more
 ===============================================  ====================================================
 
-Each micro-batch is an epoch of the input, sent once. Spark delivers it at least once: what it had not committed when it
-was stopped comes again, under the same id and, if the query is deterministic, with the same rows. So the id is the
-epoch, and the time of the input's handle says which ids were delivered before.
+Each micro-batch is an epoch of the input, sent once. Spark delivers it at least once: uncommitted ones come again, with
+the same id and, from a deterministic query, the same rows. So the id is the epoch, and the time of the input's handle
+tells which were delivered.
 
 ===============  =======================================================================
 id of the batch  what becomes of it
@@ -24,10 +24,10 @@ the time         its rows are sent, and the input goes past it
 above the time   the same, after the input has passed the ids that Spark has skipped
 ===============  =======================================================================
 
-In a job that keeps snapshots Spark commits a micro-batch when a snapshot has it, and one is taken for each. So a job
-that goes back to a snapshot lacks nothing but the micro-batch that Spark has not committed. If that is under way it is
-sent again from the position of the handle on; if the program is started again, Spark delivers it again. A job that
-goes back further, as that snapshot is damaged or gone, lacks what Spark has committed: the query fails, and says so.
+In a job with snapshots Spark commits a micro-batch once a snapshot has it, which is taken for each. So a job that
+returns to a snapshot lacks only the uncommitted micro-batch. If that is in progress it is sent again from the handle's
+position; a restarted program gets it again from Spark. A job that returns further, past a damaged or missing snapshot,
+lacks committed ones: the query fails, and says so.
 """
 
 import logging
@@ -61,10 +61,10 @@ _AGAIN_S = 0.1
 
 
 class Progress(Protocol):
-    """A place of a job where a caller can wait for epochs to pass: a `ProbeHandle`, or a topic of the job."""
+    """A place of a job that epochs pass: a `ProbeHandle`, or a topic."""
 
     def wait_until(self, time: int, timeout_s: float, /) -> None:
-        """Wait until every time before ``time`` is done; raise TimeoutError after ``timeout_s`` seconds."""
+        """Wait until every time before ``time`` has passed; raise TimeoutError after ``timeout_s`` seconds."""
 
 
 class _Stopped(Exception):  # noqa: N818 - named for what it says
@@ -74,13 +74,13 @@ class _Stopped(Exception):  # noqa: N818 - named for what it says
 class StreamingFeed:
     """A query of Structured Streaming that feeds an input; `feed` makes it.
 
-    Use it in a ``with`` block, which stops the query at its end; `wait` before, for a query that ends by itself.
+    Its ``with`` block stops the query at its end; `wait` before, for a query that ends by itself.
 
     Args:
         input: the input that it feeds.
         writer: starts the query; its errors are raised here.
-        checkpoint: the folder where Spark keeps what it has committed, for messages.
-        commit_after: the place that an epoch has to pass before Spark commits it; None if it only has to be sent.
+        checkpoint: Spark's folder of commits, for messages.
+        commit_after: the place that an epoch must pass before Spark commits it; None for a sent epoch.
 
     Attributes:
         query: Spark's query, with its progress and its status.
@@ -113,10 +113,10 @@ class StreamingFeed:
         self._job.when_over(self._end_with_job)
 
     def wait(self, timeout_s: float | None = None) -> None:
-        """Wait until the query has ended and the input is closed: all there was has been sent.
+        """Wait until the query has ended and the input is closed, with everything sent.
 
         Raises:
-            BridgeError: the job has gone on from a snapshot that lacks what Spark has committed.
+            BridgeError: the job has returned to a snapshot without micro-batches that Spark has committed.
             JobError: the query or the job has failed, or the job was stopped before.
             TimeoutError: it did not end within ``timeout_s`` seconds.
         """
@@ -132,10 +132,10 @@ class StreamingFeed:
             raise JobError(f"the job was stopped before the query that feeds its input {self._input.name!r} had ended")
 
     def stop(self, timeout_s: float = 10.0) -> None:
-        """Stop the query after the micro-batch that is under way, and close the input. Idempotent.
+        """Stop the query after the present micro-batch, and close the input; idempotent.
 
-        One that is not done in ``timeout_s`` seconds is broken off, but for one that is just being sent. What Spark has
-        not committed comes again when a query is started with the same checkpoint.
+        After ``timeout_s`` seconds it is interrupted, unless it is being sent; uncommitted ones come again with the
+        same checkpoint.
 
         Raises:
             BridgeError, JobError: the query or the job has failed, as for `wait`.
@@ -164,7 +164,6 @@ class StreamingFeed:
     # ------------------------------------------------------------------ on a thread of PySpark's
 
     def _take(self, df: DataFrame, batch_id: int) -> None:
-        """Deliver one micro-batch, for Spark to commit; what is raised here fails the query."""
         if self._batch_id is None:
             self._uncommitted = batch_id
         self._batch_id, self._was_sent = batch_id, False
@@ -196,7 +195,6 @@ class StreamingFeed:
                 return
 
     def _may_commit(self, epoch: int) -> bool:
-        """Wait a while until Spark may commit an epoch, and tell whether it may."""
         try:
             if self._commit_after is not None:
                 self._commit_after.wait_until(epoch + 1, _LOOK_S)
@@ -220,7 +218,6 @@ class StreamingFeed:
         return rows
 
     def _check_going_on(self) -> None:
-        """Raise for Spark, in place of any other error, if this micro-batch is left to the next run."""
         if self._is_stopping or self._input_is_over.is_set() or self._has_ended.is_set():
             text = f"the query that feeds input {self._input.name!r} is stopped: Spark is not to commit this"
             raise _Stopped(text) from None
@@ -228,7 +225,6 @@ class StreamingFeed:
     # ------------------------------------------------------------------ on threads of its own
 
     def _follow(self) -> None:
-        """Wait for the end of the query, and end the input as that has ended."""
         failure: Exception | None = None
         try:
             self._await_end()
@@ -245,7 +241,6 @@ class StreamingFeed:
         self._stop_query()  # one without Spark would wait on for input
 
     def _await_end(self) -> None:
-        """Wait until the query has ended; raise why it failed, or if Spark was stopped, which an idle one ignores."""
         while not self.query.awaitTermination(_LOOK_S):
             if is_stopped_under(self.query) and not self.query.awaitTermination(_LOOK_S):
                 raise JobError(f"the Spark session was stopped while its query feeds input {self._input.name!r}")
@@ -266,7 +261,6 @@ class StreamingFeed:
         self._error = self._error or JobError(f"input {self._input.name!r} cannot be fed any more: {reason}")
 
     def _has_closed(self) -> bool:
-        """Close the input, and tell whether it stays closed, though the job may go back to a snapshot."""
         try:
             self._input.close()
             self._input.wait_until_saved()
@@ -296,7 +290,6 @@ class StreamingFeed:
         )
 
     def _end_with_job(self, failure: Exception | None) -> None:
-        """Have the query stopped, now that the job is over."""
         self._input_is_over.set()
         self._error = self._error or failure
         threading.Thread(target=self._stop_query, name=f"tidewheel-stop-{self._input.name}", daemon=True).start()

@@ -1,8 +1,7 @@
-"""One micro-batch: its rows, how an input gets them, and whether the job has those before it.
+"""One micro-batch: its rows, how an input receives them, and whether the job has the earlier ones.
 
-All rows are there before the first is sent, so a query that fails midway leaves no part of a micro-batch behind. The
-slices, and the worker that gets each, depend on nothing but the rows and the id: a program that is started again deals
-a micro-batch out as the one before did. So a log knows what it has already.
+All rows exist before the first is sent, so a failing query sends no part of a micro-batch. Slices and their workers
+depend only on the rows and the id, so a restarted program sends the same ones, and a log knows what it has.
 """
 
 from collections.abc import Callable
@@ -21,20 +20,20 @@ ROWS_PER_SLICE = 65_536
 
 
 class MissingMicroBatches(BridgeError):  # noqa: N818 - named for what it says
-    """The job does not have micro-batches that Spark has committed, and so does not deliver again."""
+    """The job lacks micro-batches that Spark has committed and will not deliver again."""
 
 
 def check_has_committed(input: InputHandle, job: FedJob, uncommitted: int, checkpoint: str) -> None:
-    """Check that a job with snapshots has all micro-batches that Spark has committed; another job begins without them.
+    """Raise MissingMicroBatches if a job with snapshots lacks committed micro-batches; another job begins without them.
 
     Args:
-        input: the input that they feed, which may have gone back to a snapshot.
+        input: their input, which may have returned to a snapshot.
         job: its job.
-        uncommitted: the first id that Spark has not committed.
-        checkpoint: the folder where Spark keeps what it has committed, for the message.
+        uncommitted: Spark's first uncommitted id.
+        checkpoint: Spark's folder of commits, for the message.
 
     Raises:
-        MissingMicroBatches: the input is before that id, so what lies between is lost.
+        MissingMicroBatches: the input is before that id, so micro-batches between are lost.
     """
     if not job.keeps_snapshots or input.time >= uncommitted:
         return
@@ -47,12 +46,12 @@ def check_has_committed(input: InputHandle, job: FedJob, uncommitted: int, check
 
 
 def deliver(batch_id: int, rows: Callable[[], pa.Table], input: InputHandle) -> bool:
-    """Send one micro-batch as the epoch of its id, unless that was done before; tell whether it was sent.
+    """Send one micro-batch as the epoch of its id, unless it was sent before; tell whether it was sent now.
 
     Args:
         batch_id: its id.
-        rows: computes it; whatever that raises, nothing was sent.
-        input: where to, at the time behind the last micro-batch that was sent. Whatever it raises, the job is over.
+        rows: computes it; if this raises, nothing was sent.
+        input: at the time after the last sent micro-batch; if it raises, the job has ended.
     """
     if batch_id < input.time:
         return False
@@ -68,12 +67,10 @@ def deliver(batch_id: int, rows: Callable[[], pa.Table], input: InputHandle) -> 
 def rows_of(df: DataFrame, name: str) -> pa.Table:
     """Compute a DataFrame, and return its rows in this process, in the order of its partitions.
 
-    Of a Spark that runs on Ray they come out of Ray's object store, where the executors put them; of another one,
-    through its driver. Nothing is left of them in Spark or in the store when the table is there.
+    They come from Ray's object store, or for a Spark outside of Ray through its driver; neither keeps anything of them.
 
     Raises:
-        BridgeError: its types have no Arrow form, it cannot be computed, or a partition got lost; ``name`` says which
-            DataFrame.
+        BridgeError: types have no Arrow form, the DataFrame ``name`` cannot be computed, or a partition was lost.
     """
     if not is_on_ray(df.sparkSession):
         return collected(df, arrow_schema(df, name), name)

@@ -34,20 +34,19 @@ _LOOK_EVERY_S: Final = 0.25
 
 
 class EpochWriter:
-    """Writes the epochs of a topic to a folder, on a thread of its own, until the topic ends or this is closed.
+    """Writes the epochs of a topic to a folder, on a thread, until the topic ends or this is closed.
 
-    Use it in a ``with`` block, which closes it, and raises what has gone wrong. A writer that is not closed goes
-    on until the process ends.
+    Its ``with`` block closes it, and raises its error; otherwise it runs until the process ends.
 
     Args:
-        subscription: to the topic, exactly once, with ``ack="manual"``.
-        folder: where the epochs go.
-        groups: puts them there.
+        subscription: exactly once, with ``ack="manual"``.
+        folder: the folder of epochs.
+        groups: commits the epochs.
 
     Attributes:
         topic: the name of the topic.
         path: the folder of the files.
-        subscription: the name of the durable subscription; ``tw.end_subscription`` ends it when nobody will go on.
+        subscription: the name of the durable subscription, which ``tw.end_subscription`` ends.
     """
 
     def __init__(self, subscription: Subscription, folder: "EpochFolder", groups: "EpochGroups") -> None:
@@ -66,16 +65,16 @@ class EpochWriter:
 
     @property
     def schema(self) -> "pa.Schema | None":
-        """The schema of the files; None as long as neither ``schema=`` nor an epoch has told it."""
+        """The schema of the files; None until it is known."""
         return self._groups.schema
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing more will be written: the topic has ended, this was closed, or has failed."""
+        """Whether writing has finished: the topic has ended, or this was closed or has failed."""
         return not self._thread.is_alive()
 
     def statistics(self) -> "EpochWriterStatistics":
-        """Return counts of what was committed so far, from the start of this writer."""
+        """Return this writer's counts so far."""
         return self._groups.statistics
 
     def wait(self, timeout_s: float | None = None) -> None:
@@ -85,8 +84,8 @@ class EpochWriter:
             timeout_s: in seconds; None waits as long as the topic lives.
 
         Raises:
-            BridgeError: an epoch does not go with those before, the folder cannot be written to, or this was closed.
-            DeliveryError: the topic has failed; what came before is written.
+            BridgeError: an epoch does not fit the earlier ones, the folder cannot be written to, or this was closed.
+            DeliveryError: the topic has failed; earlier epochs are written.
             TimeoutError: the topic has not ended in time.
         """
         self._thread.join(timeout_s)
@@ -100,9 +99,9 @@ class EpochWriter:
             raise BridgeError(f"the writer of topic {self.topic!r} to {self.path} was closed before the topic ended")
 
     def close(self) -> None:
-        """Write the whole epochs that have come, and stop; from any thread. Called again, it does nothing.
+        """Write the whole epochs that have come, and stop; thread-safe, idempotent.
 
-        A writer that goes on with the same checkpoint receives again what was not written.
+        A later writer with the same checkpoint receives the rest again.
         """
         self._stop.set()
         self._thread.join()
@@ -131,7 +130,6 @@ class EpochWriter:
             atexit.unregister(self.close)
 
     def _write(self) -> bool:
-        """Write until this is closed, or the topic ends; return whether it has ended."""
         with self._subscription:
             try:
                 while not self._stop.is_set():
@@ -150,13 +148,11 @@ class EpochWriter:
                 self._acknowledge(self._groups.flush())
 
     def _next(self) -> Epoch | None:
-        """Return the next epoch, None at the end of the topic; TimeoutError says that it is time to look around."""
         due_in_s = self._groups.due_in_s(time.monotonic())
         wait_s = _LOOK_EVERY_S if due_in_s is None else min(due_in_s, _LOOK_EVERY_S)
         return next(self._subscription.epochs(timeout_s=wait_s), None)
 
     def _acknowledge(self, batches: Sequence[Batch]) -> None:
-        """Have all of them acknowledged together."""
         if batches:
             self._subscription.acknowledge(Epoch(batches[-1].time, tuple(batches)))
 
@@ -175,36 +171,34 @@ def write_epochs(  # noqa: PLR0913 - what can be said of a folder, by name
 ) -> EpochWriter:
     """Write each completed epoch of a topic with exactly-once delivery to a folder, which Spark reads live.
 
-    Files appear in one step and never change. Each has one or more whole epochs, so that a reader sees an epoch whole
-    or not at all: ``spark.readStream.schema(schema).parquet(path)``. Once there is a file,
-    ``spark.read.parquet(path).schema`` is that schema. Durations become microseconds. An epoch is acknowledged once its
-    file is on the disk.
+    Files appear in one step, never change, and have whole epochs, so that a reader sees an epoch whole or not at all:
+    ``spark.readStream.schema(schema).parquet(path)``. ``spark.read.parquet(path).schema`` is that schema once there is
+    a file. Durations become microseconds. An epoch is acknowledged once its file is on disk.
 
-    After a crash, an error, or `close`, call this again with the same ``checkpoint``. The writer continues behind the
-    last epoch that is there, so each epoch is there once. That also holds when the job that publishes is started again
-    with the same log. Files may be removed once they are read, by Spark's ``cleanSource`` as well.
+    After a crash, an error, or `close`, call this again with the same ``checkpoint``: the writer continues after the
+    last written epoch, so each epoch is there once, even if the publishing job restarts with the same log. Files may be
+    removed after reading, also by Spark's ``cleanSource``.
 
-    Small epochs share a file, of ``file_bytes`` or of all epochs within ``max_delay_s``. They have to be joined before
-    they appear: later, Spark would read merged files as new rows, and miss the files that are gone. The writer runs on
-    a thread of this process and needs no Spark. It takes the memory of ``file_bytes``, or of the largest epoch.
+    Small epochs share a file, of ``file_bytes`` or of all epochs within ``max_delay_s``; merged later, Spark would read
+    them as new rows. The writer runs on a thread of this process, without Spark, and needs the memory of
+    ``file_bytes``, or of the largest epoch.
 
     Args:
-        topic: its name. Batches are Arrow tables, or lists of dicts.
-        path: a folder on a local disk, made if need be, with nothing else in it: object stores cannot rename a file in
-            one step.
-        format: of the files.
-        checkpoint: a folder of this writer's own, on a local disk, made if need be. It holds the name of the durable
-            subscription, and which files are committed. It may be in ``path`` if its name begins with a dot or an
-            underscore.
-        schema: of the rows. It is needed for lists of dicts if the first epoch with rows does not show all types.
+        topic: its name; batches are Arrow tables, or lists of dicts.
+        path: a folder on a local disk, since object stores cannot rename a file in one step, with nothing else in it;
+            made if needed.
+        format: the format of the files.
+        checkpoint: a folder of this writer's own, on a local disk, made if needed, with the name of the durable
+            subscription and the commits. It may be in ``path`` if its name begins with a dot or an underscore.
+        schema: the schema of the rows, needed for lists of dicts if the first epoch with rows does not show all types.
         time: the name of a column (64-bit integer) to add with the epoch of each row.
-        file_bytes: how large the rows of a file are, in memory, when it is written at once. A larger epoch is one file.
-        max_delay_s: how long a complete epoch waits for others, in seconds; with 0 each is a file of its own.
-        timeout_s: how long to wait until the topic exists, in seconds; None waits forever.
+        file_bytes: the size in memory at which a file is written at once; a larger epoch is one file.
+        max_delay_s: how long a complete epoch waits for others, in seconds; with 0 each has its own file.
+        timeout_s: how long to wait for the topic to exist, in seconds; None waits forever.
 
     Raises:
-        BridgeError: the topic is best effort. Another writer uses the folder or its checkpoint. The checkpoint belongs
-            to something else, or the folder has files of others or of another schema.
+        BridgeError: the topic is best effort, another writer uses the folder or its checkpoint, the checkpoint belongs
+            to something else, or the folder has other files or another schema.
         UnknownTopic: no job published the topic in time.
         DeliveryError: there is no Ray cluster, or the log no longer has the next epoch.
     """
@@ -252,7 +246,6 @@ def _check(format: object, file_bytes: object, max_delay_s: object) -> None:  # 
 
 
 def _folders(path: str | os.PathLike[str], checkpoint: str | os.PathLike[str]) -> tuple[Path, Path]:
-    """Return both folders as they really are, links followed, so that what is one folder is so by any name."""
     place, saved = _local("path", path), _local("checkpoint", checkpoint)
     if saved == place or (saved.is_relative_to(place) and not saved.relative_to(place).parts[0].startswith((".", "_"))):
         raise BridgeError(
