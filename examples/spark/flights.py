@@ -47,7 +47,7 @@ def pipeline(spark: SparkSession, folder: Path, hours: int, workers: int) -> Non
     write_hours(flight_hours(BEGIN, hours), folder / "hours")
     flights = spark.readStream.schema(FLIGHT).option("maxFilesPerTrigger", 1).parquet(f"{folder}/hours")
     flow = tw.Dataflow("flights")
-    expected(flow.input("flights")).publish("expected", delivery="exactly_once", log=folder / "log")
+    expected(flow.input("flights")).publish("expected", log=tw.Log(folder / "log"))
     with tw.run(flow, workers=workers) as job:
         with (
             tw.subscribe("expected") as live,

@@ -131,7 +131,7 @@ class Publication:
         """
         if host.engine == "local" and self.log is not None:
             raise DeliveryError(
-                f"topic {self.topic!r}: delivery='exactly_once' needs publishers in processes of their own: "
+                f"topic {self.topic!r}: a log needs publishers in processes of their own: "
                 "run the job with engine='ray', or publish it best effort",
                 topic=self.topic,
             )
@@ -190,7 +190,7 @@ class RunningPublication(RunningAttachment):
         """
         raise DeliveryError(
             f"topic {self._topic!r} keeps nothing, so there is no waiting until {time!r} is durable: publish it with "
-            "delivery='exactly_once'",
+            "log=tw.Log(place)",
             topic=self._topic,
         )
 

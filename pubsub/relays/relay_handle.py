@@ -81,7 +81,7 @@ def relay(
     if info.delivery != "exactly_once":
         raise DeliveryError(
             f"topic {topic!r} of job {info.job!r} is published best effort, and relays need exactly-once delivery. "
-            "Run the job with engine='ray'. Publish it with delivery='exactly_once', or let its subscribers connect "
+            "Run the job with engine='ray'. Publish it with log=tw.Log(place), or let its subscribers connect "
             "without relays",
             topic=topic,
         )

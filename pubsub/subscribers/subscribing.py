@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from numbers import Real
+from reprlib import repr as short
 from typing import Any
 
 from tidewheel.host.ray_cluster import (
@@ -28,7 +29,7 @@ from tidewheel.pubsub.subscribers.live_source import LiveSource
 from tidewheel.pubsub.subscribers.local_source import LocalSource
 from tidewheel.pubsub.subscribers.message_source import MessageSource
 from tidewheel.pubsub.subscribers.subscription import Subscription
-from tidewheel.pubsub.subscribers.subscription_options import Acknowledging, Start, SubscriptionOptions, check_options
+from tidewheel.pubsub.subscribers.subscription_options import Durable, Start, SubscriptionOptions, check_options
 
 _LOG = logging.getLogger(__name__)
 _LOOKUP_S = 2.0
@@ -47,10 +48,9 @@ def subscribe(  # noqa: PLR0913 - what a subscriber can ask for, by name
     slow: Slow = "disconnect",
     block_limit_s: float = BLOCK_LIMIT_S,
     schema: object = None,
-    name: str | None = None,
-    ack: Acknowledging = "auto",
     start: Start = "live",
     order: Order = "publisher",
+    durable: Durable | None = None,
 ) -> Subscription:
     """Connect to a topic: of a local job of this process if there is one, otherwise of a job on Ray.
 
@@ -74,15 +74,12 @@ def subscribe(  # noqa: PLR0913 - what a subscriber can ask for, by name
         block_limit_s: for how long it may do so without taking anything, in seconds, before it is cut off.
         schema: what records are expected to be, said as for `Stream.publish`. A topic that is said to have something
             else is an error at once; of one of which nothing is said each batch is checked when it is looked at.
-        name: of a durable subscription, for a topic published with ``delivery="exactly_once"``, as are the arguments
-            below. Who subscribes by the same name later, in whatever process, goes on with what was not acknowledged:
-            the log keeps it meanwhile. Whoever had the name until then gets an error.
-        ack: ``"auto"`` takes what was given out as done with when the subscription is asked for more, or its ``with``
-            block ends without an exception. ``"manual"`` waits for `Subscription.acknowledge`.
-        start: where a subscription begins that has not been there: ``"live"``, at what comes next; ``"earliest"``, with
-            all that the log still has; or a tick, in microseconds since 1970.
+        start: for a topic with a log, as are the arguments below: where a new subscription begins, ``"live"``, at what
+            comes next; ``"earliest"``, with all that the log still has; or a tick, in microseconds since 1970.
         order: ``"total"`` has everybody see the batches of all partitions in one order, that of their ticks; otherwise
             only the order within each partition is the same.
+        durable: a `Durable`, by whose name a later subscriber goes on with what was not acknowledged. Without one the
+            log keeps nothing for this subscription once it is closed.
 
     Raises:
         UnknownTopic, NoCluster: no job published it, or this process could not join a cluster, in time.
@@ -99,14 +96,38 @@ def subscribe(  # noqa: PLR0913 - what a subscriber can ask for, by name
     [[2, 3]]
     """
     options = DeliveryOptions(None if where is None else Where(where), slow, block_limit_s)
-    asked = SubscriptionOptions(name, ack, start, order)
+    asked = _asked(topic, durable, start, order)
     expected = None if schema is None else topic_schema(schema)
     here = _here(topic)
     info = here or find_topic(topic, timeout_s if blocking else 0.0)
     check_options(info, options, asked)
     expected = _to_check(info, expected)
     source = _source(info, options, asked, is_here=here is not None)
-    return Subscription(info, source, atomic=atomic, may_drop=slow == "drop_epochs", expected=expected, ack=ack)
+    return Subscription(info, source, atomic=atomic, may_drop=slow == "drop_epochs", expected=expected, ack=asked.ack)
+
+
+def _asked(topic: str, durable: object, start: Start, order: Order) -> SubscriptionOptions:
+    if durable is None:
+        return SubscriptionOptions(start=start, order=order)
+    if not isinstance(durable, Durable):
+        raise DeliveryError(f"topic {topic!r}: durable is tw.Durable(name), not {short(durable)}", topic=topic)
+    return SubscriptionOptions(durable.name, durable.ack, start, order)
+
+
+def _asked(topic: str, durable: object, start: Start, order: Order) -> SubscriptionOptions:
+    if durable is None:
+        return SubscriptionOptions(start=start, order=order)
+    if not isinstance(durable, Durable):
+        raise DeliveryError(f"topic {topic!r}: durable is tw.Durable(name), not {short(durable)}", topic=topic)
+    return SubscriptionOptions(durable.name, durable.ack, start, order)
+
+
+def _asked(topic: str, durable: object, start: Start, order: Order) -> SubscriptionOptions:
+    if durable is None:
+        return SubscriptionOptions(start=start, order=order)
+    if not isinstance(durable, Durable):
+        raise DeliveryError(f"topic {topic!r}: durable is tw.Durable(name), not {short(durable)}", topic=topic)
+    return SubscriptionOptions(durable.name, durable.ack, start, order)
 
 
 def _here(topic: str) -> TopicInfo | None:
@@ -153,11 +174,11 @@ def end_subscription(topic: str, name: str, *, timeout_s: float = 10.0) -> None:
     """End a durable subscription for good: the topic's log keeps nothing for it any more.
 
     Its reader gets an error. A later subscriber by that name begins a new subscription. A subscription that is neither
-    ended nor read holds the log for the publisher's ``retention_s=``.
+    ended nor read holds the log for ``Log(retention_s=)`` of its publisher.
 
     Args:
         topic: its name; a job has to publish it now.
-        name: of the subscription, as it was given to `subscribe`.
+        name: of the subscription, as it was given to `Durable`.
         timeout_s: how long to wait until the topic exists, in seconds.
 
     Raises:

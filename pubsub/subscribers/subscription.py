@@ -186,7 +186,7 @@ class Subscription:
         if self._done is None:
             raise DeliveryError(
                 f"topic {self.topic!r} is best effort, so there is nothing to acknowledge: publish it with "
-                "delivery='exactly_once'",
+                "log=tw.Log(place)",
                 topic=self.topic,
             )
         self._done.acknowledge(done)

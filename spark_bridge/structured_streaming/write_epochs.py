@@ -15,6 +15,7 @@ from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.messages.events import Batch, Epoch
 from tidewheel.pubsub.subscribers.subscribing import find_topic, subscribe
 from tidewheel.pubsub.subscribers.subscription import Subscription
+from tidewheel.pubsub.subscribers.subscription_options import Durable
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.storage.store_url import local_path
 
@@ -215,8 +216,7 @@ def write_epochs(  # noqa: PLR0913 - what can be said of a folder, by name
         subscription = subscribe(
             topic,
             timeout_s=timeout_s,
-            name=folder.identity.subscription,
-            ack="manual",
+            durable=Durable(folder.identity.subscription, ack="manual"),
             # If the subscription was ended, or given up, whoever goes on has to hear of what is no longer kept.
             start="earliest" if folder.is_new else _FIRST_TICK,
         )
@@ -232,7 +232,7 @@ def _check_topic(topic: str, timeout_s: float | None) -> None:
     if info.delivery != "exactly_once":
         raise BridgeError(
             f"topic {topic!r} of job {info.job!r} is best effort, so it does not keep epochs while no writer runs: "
-            "publish it with delivery='exactly_once', log=..."
+            "publish it with log=tw.Log(place)"
         )
 
 

@@ -120,12 +120,12 @@ def leave() -> None:
         flow = tw.Dataflow(name)
         numbers = flow.input("numbers")
         numbers.publish(f"{name} live")
-        numbers.publish(f"{name} kept", delivery="exactly_once", log=log)
+        numbers.publish(f"{name} kept", log=tw.Log(log))
         return flow
 
     with tempfile.TemporaryDirectory() as log:
         first = tw.run(described("first", log), workers=1)
-        readers = [tw.subscribe("first live"), tw.subscribe("first kept", name="reader")]
+        readers = [tw.subscribe("first live"), tw.subscribe("first kept", durable=tw.Durable("reader"))]
         ray.shutdown()
         with suppress(tw.JobError):
             first.wait(_DEADLINE_S)

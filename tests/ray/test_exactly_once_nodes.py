@@ -20,7 +20,7 @@ RECORDS = 50
 
 def read(name: str) -> list[tuple[int, int]]:
     """Return the time of each epoch of the topic, and how many different records it has."""
-    with tw.subscribe("bills", timeout_s=DEADLINE_S, name=name, start="earliest") as bills:
+    with tw.subscribe("bills", timeout_s=DEADLINE_S, durable=tw.Durable(name), start="earliest") as bills:
         return [(epoch.time, len(set(epoch.records))) for epoch in bills.epochs(timeout_s=DEADLINE_S)]
 
 
@@ -30,7 +30,7 @@ def bill(folder: str) -> None:
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     flow = tw.Dataflow("bills")
-    flow.input("numbers").rebalance().publish("bills", delivery="exactly_once", log=folder).probe("published")
+    flow.input("numbers").rebalance().publish("bills", log=tw.Log(folder)).probe("published")
     config = tw.RuntimeConfig(resources={"CPU": 1})
     with tw.run(flow, workers=2, config=config) as job, ThreadPoolExecutor() as threads:
         here = ray.get_runtime_context().get_node_id()

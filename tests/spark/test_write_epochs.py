@@ -43,7 +43,7 @@ def topic(request: pytest.FixtureRequest) -> str:
 def publishing(topic: str, log: Path) -> Iterator[Any]:
     """A job of two workers that publishes its input, each worker what is sent to it, in one order."""
     flow = tw.Dataflow(f"publishes {topic}")
-    flow.input("rows").publish(topic, delivery="exactly_once", log=log)
+    flow.input("rows").publish(topic, log=tw.Log(log))
     with tw.run(flow, workers=2) as job:
         yield job
         job.stop()

@@ -55,8 +55,7 @@ def main() -> None:
             subscription = tw.subscribe(
                 topic,
                 timeout_s=DEADLINE_S,
-                name=name or None,
-                ack="manual",
+                durable=tw.Durable(name, ack="manual") if name else None,
                 start="earliest",
                 order="total" if order == "total" else "publisher",
             )
@@ -64,7 +63,8 @@ def main() -> None:
                 for done, line in found(subscription, order):
                     if line not in known:
                         append(file, line)
-                    subscription.acknowledge(done)
+                    if name:
+                        subscription.acknowledge(done)
         except tw.TidewheelError as error:
             append(file, {"error": f"{type(error).__name__}: {error}"})
             raise

@@ -75,7 +75,7 @@ def tour(cluster: Any, nodes: list[Any], log: str) -> dict[str, Any]:
 
     first, second, third = [node.node_id for node in nodes]
     flow = tw.Dataflow("producer")
-    flow.input("numbers").publish(TOPIC, delivery="exactly_once", log=log)
+    flow.input("numbers").publish(TOPIC, log=tw.Log(log))
     with tw.run(flow, workers=1) as job, tw.relay(TOPIC, [second]) as relay, job.input("numbers") as numbers:
         places = relay_nodes(relay)
         readers = [start_reader(node) for node in (first, third)]

@@ -106,7 +106,7 @@ def test_a_log_that_has_messages_awaits_nobody(topic: str, tmp_path: Path, ray_c
     options = {"delivery": "exactly_once", "log": tmp_path, "wait_for": 1}
     with tw.run(publishing(topic, options), workers=2) as job:
         send_all(job)
-        with tw.subscribe(topic, name="billing", ack="manual") as billing:
+        with tw.subscribe(topic, durable=tw.Durable("billing", ack="manual")) as billing:
             first = next(billing.epochs(timeout_s=DEADLINE_S))
             assert (first.time, len(first.records)) == (0, RECORDS)
         job.wait(timeout_s=DEADLINE_S)

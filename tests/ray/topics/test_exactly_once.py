@@ -28,7 +28,7 @@ def topic(request: pytest.FixtureRequest) -> str:
 def publishing(topic: str, log: Path, workers: int = 2, **options: Any) -> Iterator[Any]:
     """A job that publishes its input."""
     flow = tw.Dataflow(f"publishes {topic}")
-    flow.input("numbers").publish(topic, delivery="exactly_once", log=log, **options).probe("published")
+    flow.input("numbers").publish(topic, log=tw.Log(log), **options).probe("published")
     with tw.run(flow, workers=workers) as job:
         yield job
         job.stop()
@@ -72,17 +72,20 @@ def kill(actor: Any) -> None:
 def test_a_durable_subscription_goes_on_where_it_was(topic: str, tmp_path: Path) -> None:
     """By its name, with what it has not acknowledged, and to the end of the topic; others begin where they say."""
     with publishing(topic, tmp_path) as job, job.input("numbers") as numbers:
-        with tw.subscribe(topic, name="billing", ack="manual") as billing:
+        with tw.subscribe(topic, durable=tw.Durable("billing", ack="manual")) as billing:
             send(numbers, range(5))
             for epoch in billing.epochs(timeout_s=DEADLINE_S):
                 if epoch.time < 3:
                     billing.acknowledge(epoch)
                 if epoch.time == 4:
                     break
-        with tw.subscribe(topic, name="billing") as billing, tw.subscribe(topic, start="earliest") as all_of_it:
+        with (
+            tw.subscribe(topic, durable=tw.Durable("billing")) as billing,
+            tw.subscribe(topic, start="earliest") as all_of_it,
+        ):
             assert read(billing, 2) == expected(range(3, 5))
             assert read(all_of_it, 5) == expected(range(5))
-        with tw.subscribe(topic, name="billing") as billing, tw.subscribe(topic) as live:
+        with tw.subscribe(topic, durable=tw.Durable("billing")) as billing, tw.subscribe(topic) as live:
             send(numbers, range(5, 7))
             assert read(live, 2) == expected(range(5, 7))
             numbers.close()
@@ -125,7 +128,10 @@ def test_total_order_has_the_last_messages_of_a_job(topic: str, tmp_path: Path) 
 def test_a_publisher_that_is_killed_comes_back_with_all_that_it_had(topic: str, tmp_path: Path) -> None:
     """Neither the job nor its subscribers notice more than that it takes a moment."""
     with publishing(topic, tmp_path) as job, job.input("numbers") as numbers:
-        with tw.subscribe(topic, name="billing") as billing, tw.subscribe(topic, start="earliest") as unnamed:
+        with (
+            tw.subscribe(topic, durable=tw.Durable("billing")) as billing,
+            tw.subscribe(topic, start="earliest") as unnamed,
+        ):
             send(numbers, range(3))
             assert read(billing, 3) == expected(range(3))
             for publisher in publishers(topic):
@@ -140,13 +146,16 @@ def test_a_publisher_that_is_killed_comes_back_with_all_that_it_had(topic: str, 
 def test_a_job_that_starts_again_publishes_nothing_twice(topic: str, tmp_path: Path) -> None:
     """What it sends again is left out; what is new follows what is there, and names go on."""
     with publishing(topic, tmp_path) as job:
-        with tw.subscribe(topic, name="billing") as billing:
+        with tw.subscribe(topic, durable=tw.Durable("billing")) as billing:
             numbers = job.input("numbers")
             send(numbers, range(4))
             assert read(billing, 2) == expected(range(2))
         job.stop()
     with publishing(topic, tmp_path) as job:
-        with tw.subscribe(topic, name="billing") as billing, tw.subscribe(topic, start="earliest") as all_of_it:
+        with (
+            tw.subscribe(topic, durable=tw.Durable("billing")) as billing,
+            tw.subscribe(topic, start="earliest") as all_of_it,
+        ):
             with job.input("numbers") as numbers:
                 send(numbers, range(6))
             assert read(billing, 9) == expected(range(2, 6))
@@ -198,11 +207,11 @@ def test_a_job_that_begins_again_may_send_an_open_epoch_differently(topic: str, 
 def test_subscribers_of_a_job_that_fails_are_told(topic: str, tmp_path: Path) -> None:
     """Once they have read what it had published; the name can go on with the job's next life."""
     flow = tw.Dataflow("fails")
-    flow.input("numbers").map(lambda n: 1 // n).publish(topic, delivery="exactly_once", log=tmp_path)
+    flow.input("numbers").map(lambda n: 1 // n).publish(topic, log=tw.Log(tmp_path))
     with (
         pytest.raises(tw.TidewheelError, match="division"),
         tw.run(flow) as job,
-        tw.subscribe(topic, name="billing") as billing,
+        tw.subscribe(topic, durable=tw.Durable("billing")) as billing,
     ):
         fail(job, billing)
 
@@ -225,7 +234,9 @@ def test_what_was_acknowledged_when_a_job_is_stopped_stays_so(topic: str, tmp_pa
     """Though the subscriptions are closed after that, of which one acknowledges by itself and the other by hand."""
     names: dict[str, Literal["auto", "manual"]] = {"billing": "auto", "audit": "manual"}
     with publishing(topic, tmp_path) as job, ExitStack() as stack:
-        subscriptions = [stack.enter_context(tw.subscribe(topic, name=name, ack=ack)) for name, ack in names.items()]
+        subscriptions = [
+            stack.enter_context(tw.subscribe(topic, durable=tw.Durable(name, ack=ack))) for name, ack in names.items()
+        ]
         send(job.input("numbers"), range(3))
         for subscription, ack in zip(subscriptions, names.values(), strict=True):
             for epoch in subscription.epochs(timeout_s=DEADLINE_S):
@@ -236,7 +247,7 @@ def test_what_was_acknowledged_when_a_job_is_stopped_stays_so(topic: str, tmp_pa
         job.stop()
     with publishing(topic, tmp_path) as job:
         with ExitStack() as stack:
-            subscriptions = [stack.enter_context(tw.subscribe(topic, name=name)) for name in names]
+            subscriptions = [stack.enter_context(tw.subscribe(topic, durable=tw.Durable(name))) for name in names]
             with job.input("numbers") as numbers:
                 send(numbers, range(5))
             assert [read(subscription, 9) for subscription in subscriptions] == [expected(range(3, 5))] * 2
@@ -260,7 +271,7 @@ def test_a_job_gets_the_log_though_another_one_s_last_epochs_are_not_read(
     The job is told that the topic has ended.
     """
     with publishing(topic, tmp_path) as job:
-        billing = tw.subscribe(topic, name="billing", ack="manual")
+        billing = tw.subscribe(topic, durable=tw.Durable("billing", ack="manual"))
         with job.input("numbers") as numbers:
             send(numbers, range(3))
         job.wait(timeout_s=DEADLINE_S)
@@ -273,7 +284,7 @@ def test_a_job_gets_the_log_though_another_one_s_last_epochs_are_not_read(
         billing.close()
         with job.input("numbers") as numbers:
             send(numbers, range(4))
-        with tw.subscribe(topic, name="billing") as billing:
+        with tw.subscribe(topic, durable=tw.Durable("billing")) as billing:
             assert read(billing, 9) == expected(range(3))
         job.wait(timeout_s=DEADLINE_S)
     assert caplog.text.count("has the topic to its end already") == 1
@@ -282,7 +293,7 @@ def test_a_job_gets_the_log_though_another_one_s_last_epochs_are_not_read(
 def test_another_dataflow_reads_it(topic: str, tmp_path: Path) -> None:
     """It never has to hold back the one that publishes."""
     second = tw.Dataflow("reads")
-    second.from_topic(topic).publish(f"{topic} again", delivery="exactly_once", log=tmp_path, partition="merged")
+    second.from_topic(topic).publish(f"{topic} again", log=tw.Log(tmp_path), partition="merged")
     with publishing(topic, tmp_path, workers=1) as job, tw.run(second, workers=2) as other:
         job.topic(topic).wait_for_subscribers(1, timeout_s=DEADLINE_S)
         with tw.subscribe(f"{topic} again") as again:
@@ -297,7 +308,10 @@ def test_the_newest_reader_has_the_name(topic: str, tmp_path: Path) -> None:
     """So that a subscriber which was killed can start again at once; one that was not gets an error."""
     with publishing(topic, tmp_path, workers=1) as job:
         numbers = job.input("numbers")
-        with tw.subscribe(topic, name="billing") as old, tw.subscribe(topic, name="billing") as new:
+        with (
+            tw.subscribe(topic, durable=tw.Durable("billing")) as old,
+            tw.subscribe(topic, durable=tw.Durable("billing")) as new,
+        ):
             send(numbers, range(2))
             assert read(new, 2) == expected(range(2))
             with pytest.raises(DeliveryError, match=r"another reader .*'billing'"):
@@ -311,7 +325,7 @@ def test_best_effort_topics_have_no_names(topic: str) -> None:
     flow.input("numbers").publish(topic)
     with tw.run(flow) as job:
         with pytest.raises(DeliveryError, match="is best effort"):
-            tw.subscribe(topic, name="billing")
+            tw.subscribe(topic, durable=tw.Durable("billing"))
         job.stop()
 
 

@@ -130,7 +130,7 @@ def test_everybody_has_everything_once(
     topic = f"killed-{run}-{place}"
     log = tmp_path if place == "folder" else request.getfixturevalue("bucket")
     flow = tw.Dataflow(topic)
-    flow.input("numbers").rebalance().publish(topic, delivery="exactly_once", log=log)
+    flow.input("numbers").rebalance().publish(topic, log=tw.Log(log))
     with ExitStack() as stack:
         job = stack.enter_context(tw.run(flow, workers=2))
         relay = stack.enter_context(tw.relay(topic))

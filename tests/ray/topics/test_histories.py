@@ -90,7 +90,7 @@ def test_a_log_has_the_state_for_everybody(tmp_path: Path, monkeypatch: pytest.M
     options: dict[str, Any] = {"delivery": "exactly_once", "log": tmp_path}
     with nothing_left(), tw.run(collection(topic, **options), workers=2) as job:
         changes = job.input("changes")
-        with tw.subscribe(topic, name="named") as named:
+        with tw.subscribe(topic, durable=tw.Durable("named")) as named:
             send(changes, range(6))
             assert rows(named.to_arrow(until=5, timeout_s=DEADLINE_S)) == state_at(5)
         for publisher in publishers(topic):
@@ -102,7 +102,7 @@ def test_a_log_has_the_state_for_everybody(tmp_path: Path, monkeypatch: pytest.M
         send(changes, range(6, 8))
         with tw.relay(topic), tw.subscribe(topic) as late:
             assert rows(late.to_arrow(until=7, timeout_s=DEADLINE_S)) == state_at(7)
-        with tw.subscribe(topic, name="named") as named:
+        with tw.subscribe(topic, durable=tw.Durable("named")) as named:
             with pytest.raises(DeliveryError, match="goes on where it was before, so to_arrow"):
                 named.to_arrow(until=7, timeout_s=DEADLINE_S)
             found = [epoch for _, epoch in zip(range(2), named.epochs(timeout_s=DEADLINE_S), strict=False)]

@@ -122,11 +122,11 @@ def test_an_epoch_waits_for_no_end_and_late_subscribers_are_told_of_later_ones(t
 
 def test_ends_are_durable_and_come_again_until_they_are_acknowledged(topic: str, tmp_path: Path) -> None:
     """With exactly-once delivery, over the death of publishers, and to who goes on with a subscription later."""
-    flow = walking(topic, delivery="exactly_once", log=tmp_path)
+    flow = walking(topic, log=tw.Log(tmp_path))
     with tw.run(flow, workers=2) as job, ExitStack() as stack:
         found: list[tw.types.Epoch] = []
         with job.input("walks") as walks:
-            with tw.subscribe(topic, name="billing", ack="manual") as billing:
+            with tw.subscribe(topic, durable=tw.Durable("billing", ack="manual")) as billing:
                 for epoch in range(2):
                     send(walks, epoch)
                 job.probe("published").wait_until(2, DEADLINE_S)
@@ -136,7 +136,7 @@ def test_ends_are_durable_and_come_again_until_they_are_acknowledged(topic: str,
                 next(epochs)  # it is given out, and not acknowledged
             for publisher in publishers(topic):
                 kill(publisher)
-            again = stack.enter_context(tw.subscribe(topic, name="billing"))
+            again = stack.enter_context(tw.subscribe(topic, durable=tw.Durable("billing")))
             for epoch in range(2, EPOCHS):
                 send(walks, epoch)
         found += again.epochs(timeout_s=DEADLINE_S)
@@ -150,7 +150,7 @@ def test_ends_are_durable_and_come_again_until_they_are_acknowledged(topic: str,
 )
 def test_relays_pass_ends_on(topic: str, where: Any, tmp_path: Path) -> None:
     """As they are, also to who wants some records only."""
-    with tw.run(walking(topic, delivery="exactly_once", log=tmp_path), workers=2) as job, ExitStack() as stack:
+    with tw.run(walking(topic, log=tw.Log(tmp_path)), workers=2) as job, ExitStack() as stack:
         stack.enter_context(tw.relay(topic))
         subscription = stack.enter_context(tw.subscribe(topic, where=where, start="earliest"))
         with job.input("walks") as walks:
@@ -168,14 +168,14 @@ def test_relays_pass_ends_on(topic: str, where: Any, tmp_path: Path) -> None:
 
 def test_a_job_that_starts_again_with_ends_needs_another_log(topic: str, tmp_path: Path) -> None:
     """As its ends are told at other times, some would be there twice, and others never; without ends it may go on."""
-    flow = walking(topic, delivery="exactly_once", log=tmp_path)
+    flow = walking(topic, log=tw.Log(tmp_path))
     with tw.run(flow, workers=1) as job:
         with job.input("walks") as walks:
             send(walks, 0)
         job.wait(DEADLINE_S)
     with pytest.raises(tw.DeliveryError, match=r"has something already, .* Give this run a log of its own"):
-        tw.run(walking(topic, delivery="exactly_once", log=tmp_path), workers=1)
-    with tw.run(walking(topic, delivery="exactly_once", log=tmp_path / "other"), workers=1) as job:
+        tw.run(walking(topic, log=tw.Log(tmp_path)), workers=1)
+    with tw.run(walking(topic, log=tw.Log(tmp_path / "other")), workers=1) as job:
         job.input("walks").close()
         job.wait(DEADLINE_S)
 
@@ -184,7 +184,7 @@ def test_folders_of_epochs_have_the_records_alone(topic: str, tmp_path: Path) ->
     """What `write_epochs` does not write, the ends, it acknowledges all the same: nothing of it comes again."""
     flow = tw.Dataflow(topic)
     rows = flow.input("rows").substreams("orders", "key")
-    rows.publish(topic, ends=True, delivery="exactly_once", log=tmp_path / "log")
+    rows.publish(topic, ends=True, log=tw.Log(tmp_path / "log"))
     with tw.run(flow) as job:
         with write_epochs(topic, tmp_path / "epochs", checkpoint=tmp_path / "state", max_delay_s=0) as writer:
             with job.input("rows") as handle:
@@ -193,7 +193,7 @@ def test_folders_of_epochs_have_the_records_alone(topic: str, tmp_path: Path) ->
                     handle.advance_to(epoch + 1)
                 handle.end_substream("a", "b", "never")
             writer.wait(DEADLINE_S)
-        with tw.subscribe(topic, name=writer.subscription) as again:
+        with tw.subscribe(topic, durable=tw.Durable(writer.subscription)) as again:
             assert list(again.epochs(timeout_s=DEADLINE_S)) == []
         job.wait(DEADLINE_S)
     written = [parquet.read_table(file)["n"].to_pylist() for file in (tmp_path / "epochs").glob("*.parquet")]

@@ -37,7 +37,7 @@ def publishing(topic: str, log: Path, workers: int = 2, **options: Any) -> Itera
     """A job that publishes its input exactly once."""
     flow = tw.Dataflow(f"publishes {topic}")
     numbers = flow.input("numbers").exchange(lambda n: n)
-    numbers.publish(topic, delivery="exactly_once", log=log, **options).probe("published")
+    numbers.publish(topic, log=tw.Log(log), **options).probe("published")
     with tw.run(flow, workers=workers) as job:
         yield job
         job.stop()
@@ -271,7 +271,7 @@ def test_what_cannot_be_relayed_is_an_error(topic: str, tmp_path: Path) -> None:
     flow = tw.Dataflow("best effort")
     flow.input("numbers").publish(topic)
     with tw.run(flow, workers=1) as job:
-        with pytest.raises(DeliveryError, match="Publish it with delivery='exactly_once'"):
+        with pytest.raises(DeliveryError, match=r"Publish it with log=tw\.Log\(place\)"):
             tw.relay(topic)
         job.stop()
     with tw.run(flow, engine="local") as job:

@@ -47,7 +47,7 @@ def test_readers_of_a_log_miss_nothing(tmp_path: Path, ray_cluster: str) -> None
     topic = "stopped-with-log"
     flow = tw.Dataflow(topic)
     numbers = flow.input("numbers").rebalance()
-    numbers.publish(topic, delivery="exactly_once", log=tmp_path / "log", wait_for=1)
+    numbers.publish(topic, log=tw.Log(tmp_path / "log"), wait_for=1)
     with nothing_left(), DriverProcess(ray_cluster, READER, topic, "reader") as reader:
         with tw.run(flow, workers=2) as job:
             stop = Stopper(job.topic(topic), 1)

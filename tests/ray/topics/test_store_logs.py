@@ -20,7 +20,10 @@ def test_nothing_is_lost_or_doubled(request: pytest.FixtureRequest, bucket: str)
     log: Any = f"{bucket}/logs"
     with publishing(topic, log, workers=1) as job:
         numbers = job.input("numbers")
-        with tw.subscribe(topic, name="billing") as billing, tw.subscribe(topic, start="earliest") as unnamed:
+        with (
+            tw.subscribe(topic, durable=tw.Durable("billing")) as billing,
+            tw.subscribe(topic, start="earliest") as unnamed,
+        ):
             send(numbers, range(3))
             assert read(billing, 3) == expected(range(3))
             for publisher in publishers(topic):
@@ -30,7 +33,10 @@ def test_nothing_is_lost_or_doubled(request: pytest.FixtureRequest, bucket: str)
             assert read(unnamed, 6) == expected(range(6))
         job.stop()
     with publishing(topic, log, workers=1) as job:
-        with tw.subscribe(topic, name="billing") as billing, tw.subscribe(topic, start="earliest") as all_of_it:
+        with (
+            tw.subscribe(topic, durable=tw.Durable("billing")) as billing,
+            tw.subscribe(topic, start="earliest") as all_of_it,
+        ):
             with job.input("numbers") as numbers:
                 send(numbers, range(8))
             assert read(billing, 9) == expected(range(5, 8))
@@ -42,7 +48,7 @@ def test_a_publisher_that_another_has_replaced_ends_with_its_job(request: pytest
     """It says why, and writes nothing more."""
     topic = str(request.node.name)
     log: Any = f"{bucket}/logs"
-    place = topic_log(topic, "exactly_once", log, 60.0)
+    place = topic_log(topic, tw.Log(log, retention_s=60.0))
     assert place is not None
     identity = identity_of(topic, 0, 1, IntegerDomain())
     opened = []
