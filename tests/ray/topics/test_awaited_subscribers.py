@@ -31,7 +31,7 @@ def topic(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(params=["best_effort", pytest.param("exactly_once", marks=pytest.mark.long)])
 def delivery(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
     """The arguments of `publish` for either kind of delivery."""
-    return {"delivery": request.param, **({"log": tmp_path} if request.param == "exactly_once" else {})}
+    return {"log": tw.Log(tmp_path)} if request.param == "exactly_once" else {}
 
 
 def publishing(topic: str, options: dict[str, Any]) -> tw.Dataflow:
@@ -103,7 +103,7 @@ def test_it_says_what_it_waits_for_and_the_job_can_be_left(
 @pytest.mark.long  # one that only some partitions have begun is another such log
 def test_a_log_that_has_messages_awaits_nobody(topic: str, tmp_path: Path, ray_cluster: str) -> None:
     """A job that is started again goes on, as what it sends is in the log already."""
-    options = {"delivery": "exactly_once", "log": tmp_path, "wait_for": 1}
+    options = {"log": tw.Log(tmp_path), "wait_for": 1}
     with tw.run(publishing(topic, options), workers=2) as job:
         send_all(job)
         with tw.subscribe(topic, durable=tw.Durable("billing", ack="manual")) as billing:
@@ -134,7 +134,7 @@ def test_a_subscriber_that_comes_and_goes_before_the_first_record_holds_up_nothi
 
 def test_a_log_that_only_some_partitions_have_begun_awaits_nobody(topic: str, tmp_path: Path, ray_cluster: str) -> None:
     """All partitions go on: none waits for subscribers while its worker does not."""
-    options: dict[str, Any] = {"delivery": "exactly_once", "log": tmp_path, "wait_for": 1}
+    options: dict[str, Any] = {"log": tw.Log(tmp_path), "wait_for": 1}
 
     def flow() -> tw.Dataflow:
         made = tw.Dataflow(f"publishes {topic}")
