@@ -114,22 +114,6 @@ def _asked(topic: str, durable: object, start: Start, order: Order) -> Subscript
     return SubscriptionOptions(durable.name, durable.ack, start, order)
 
 
-def _asked(topic: str, durable: object, start: Start, order: Order) -> SubscriptionOptions:
-    if durable is None:
-        return SubscriptionOptions(start=start, order=order)
-    if not isinstance(durable, Durable):
-        raise DeliveryError(f"topic {topic!r}: durable is tw.Durable(name), not {short(durable)}", topic=topic)
-    return SubscriptionOptions(durable.name, durable.ack, start, order)
-
-
-def _asked(topic: str, durable: object, start: Start, order: Order) -> SubscriptionOptions:
-    if durable is None:
-        return SubscriptionOptions(start=start, order=order)
-    if not isinstance(durable, Durable):
-        raise DeliveryError(f"topic {topic!r}: durable is tw.Durable(name), not {short(durable)}", topic=topic)
-    return SubscriptionOptions(durable.name, durable.ack, start, order)
-
-
 def _here(topic: str) -> TopicInfo | None:
     """Return a topic of this process; the catalog of the cluster goes before that of this process, if there is one."""
     if topic != CATALOG_TOPIC:
