@@ -74,10 +74,6 @@ def held_bytes(records: Sequence[Any], turn: int = 0) -> int:
     """Return about how many bytes records, at least one, hold with everything they refer to; O(1).
 
     An object that several sampled records share counts once.
-
-    Args:
-        records: a list, or an array of one dimension.
-        turn: another number samples other records.
     """
     count = len(records)
     some = records if count == 1 else _some(records, min(_MOST_OF_A_LEVEL, 2 + count // _ONE_IN), turn)

@@ -14,6 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+from benchmarks.contestants.exactly_once_peers import EXACTLY_ONCE
 from benchmarks.contestants.topic_contestants import started_servers
 from benchmarks.loops import barrier, components
 from benchmarks.measuring.file_systems import disk_folder
@@ -229,7 +230,7 @@ LINES: Final = (
     ),
     Line(
         "topic with a log, synced to disk, p50",
-        (("", f"1 subscriber, 200 messages/s, {exactly_once.ours(exactly_once.EXACTLY_ONCE)}: p50"),),
+        (("", f"1 subscriber, 200 messages/s, {exactly_once.ours(EXACTLY_ONCE)}: p50"),),
         (
             ("Redis Streams", f"1 subscriber, 200 messages/s, {exactly_once.REDIS}: p50"),
             ("JetStream", f"1 subscriber, 200 messages/s, {exactly_once.JETSTREAM}: p50"),

@@ -59,10 +59,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def serve(options: argparse.Namespace, show: Callable[[str], None]) -> None:
     """Run a gateway until SIGTERM or Ctrl-C.
 
-    Args:
-        options: the options of `add_options`.
-        show: prints a line for the person who runs the command.
-
     Raises:
         GatewayError: the gateway cannot start with these options.
         DeliveryError: there is no Ray cluster.

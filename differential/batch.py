@@ -246,7 +246,6 @@ class Placed:
     """The keys of a batch that a reader has asked for.
 
     Attributes:
-        found: their places among the reader's keys.
         places: their places among the batch's keys, None if it has no index.
         starts: the first row of each; ``counts`` is the number of its rows.
     """

@@ -6,8 +6,6 @@ all parts are interned, as bytes.
 
 The first values decide the kind of the codes. When values of another kind come, `Codes.encode` announces that all codes
 become numbers of interned values, and holders of codes translate them.
-
-Pickled codes have the interned values in parts; a part without new values is the same object as before.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,13 +36,7 @@ _TOGETHER = 1 << 9
 
 
 def overflow_of(updates: Updates, keys: "Codes", values: "Codes | None") -> CountOverflowError:
-    """Return the error of updates whose counts are too large; it names the record with the largest.
-
-    Args:
-        updates: the updates.
-        keys: the codes of their keys.
-        values: the codes of their values, None if whole records are the keys.
-    """
+    """Return the error of updates whose counts are too large; it names the record with the largest."""
     key, value = most_counted(updates)
     columns = keys.decode(key) if values is None else [keys.decode(key)[0], values.decode(value)[0]]
     return CountOverflowError(short(_as_objects(columns)[0]))
@@ -133,7 +125,7 @@ class Codes:
     def known(
         self, column: Column, translate: Callable[[Translate], None] = lambda _: None
     ) -> tuple[Integers | None, Integers]:
-        """Return the places of a column's values with codes, None for all, and these codes."""
+        """Return the codes of those values of a column that have one, after their places; None for all places."""
         if self.kind is None or not len(column):
             return None, np.empty(0, np.int64)
         if self.kind != "object" and (isinstance(self.kind, tuple) or _kind([column]) != self.kind):

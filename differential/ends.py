@@ -41,7 +41,6 @@ class Ends:
 
     Attributes:
         places: the places of keys that have an end, in no order.
-        values: their ends.
         is_settled: for each key whether its end stays the same at all later times, by all present rows.
     """
 
@@ -135,11 +134,6 @@ def next_bounds(placed: Sequence[Placed], count: int, time: FlatTime) -> Iterato
 
     Of a key's bounds later than ``time``, those that come after another of its bounds are left out: they follow from
     there. If some bounds are not ordered, all are yielded.
-
-    Args:
-        placed: the keys in the batches.
-        count: the number of keys.
-        time: the time.
     """
     together: dict[FlatTime, list[Integers]] = {}
     for bound, places in _bounds_with(placed, time):

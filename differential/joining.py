@@ -35,7 +35,6 @@ class Join:
     Args:
         depth: the number of coordinates of times; those that an arrangement lacks are 0.
         name: the operator's name; each of its sides is a reader with its own name.
-        sides: the left and the right arrangement.
     """
 
     def __init__(self, depth: int, name: str, sides: Sequence[SharedArrangement]) -> None:

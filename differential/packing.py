@@ -148,10 +148,6 @@ def sort_words(words: Integers) -> None:
 def sum_words(words: Integers, packing: Packing) -> tuple[Integers, Integers]:
     """Add up the diffs, the last column, of words that are equal otherwise.
 
-    Args:
-        words: in order, not empty; many words are overwritten.
-        packing: the packing of the words.
-
     Returns:
         A word for each sum other than 0, with any diff in it, and the sums, of any integer type.
     """

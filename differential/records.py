@@ -3,7 +3,7 @@
 A pair has its parts in ``key`` and ``value``. Any other record is in ``key`` alone, without a field ``value``. A field
 holds int64, float64, or for other or mixed types Python objects. Tuples may be rows: a structured array with a field
 for each part. ``diff`` is int64: how often the record is added, or removed if negative. All updates of an array have
-the time of its message. Long arrays may have smaller integer types, which `columns_of` and `diffs_of` widen to int64.
+the time of its message.
 """
 
 from collections.abc import Iterable, Sequence

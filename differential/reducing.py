@@ -34,13 +34,7 @@ from tidewheel.differential.updates import FlatTime, Updates, at_time, summed
 
 
 class Reducer:
-    """A reader of an arrangement that keeps its result there.
-
-    Args:
-        arrangement: the arrangement of the input.
-        name: the operator's name.
-        reduction: the function of a key's values.
-    """
+    """A reader of an arrangement that keeps its result there."""
 
     def __init__(self, arrangement: SharedArrangement, name: str, reduction: Reduction) -> None:
         self._arrangement = arrangement

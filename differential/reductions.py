@@ -27,9 +27,7 @@ class Rows:
 
     Attributes:
         keys: the codes of the distinct keys, each at its place.
-        groups: the place of each row's key.
         values: the code of each row's value; ``counts`` has its count.
-        key_codes, value_codes: the codes.
     """
 
     keys: Integers

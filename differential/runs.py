@@ -25,15 +25,7 @@ _TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None)
 
 
 class Run:
-    """Batches with ever greater keys.
-
-    Args:
-        batches: at least one.
-
-    Attributes:
-        batches: the batches.
-        count: the number of their updates.
-    """
+    """Batches with ever greater keys."""
 
     __slots__ = ("_firsts", "batches", "count")
 

@@ -44,12 +44,10 @@ class SharedArrangement:
     """The records of a collection by key.
 
     Args:
-        depth: the number of coordinates of times.
         operator: the operator that first asked for it, for errors.
         by_record: whether whole records are the keys, with value 0; else records are pairs.
 
     Attributes:
-        spines: the spines, by number.
         keys: the codes of keys; ``values`` are those of values.
         readers: each reader's promised lower bound of the times it will ask for, None for no times.
         since: the least readable time; earlier ones are compacted, perhaps on another worker.
@@ -142,11 +140,7 @@ class SharedArrangement:
         return [placed for spine in self._seen(reader) for placed in spine.place(keys)]
 
     def find_keys(self, column: Column) -> tuple[Integers | None, Integers]:
-        """Return the places of keys that may be here, None for all, and their codes, in order.
-
-        Args:
-            column: distinct keys; numbers are in order.
-        """
+        """Return the places of keys that may be here, None for all, and their codes, in order."""
         places, codes = self.keys.known(column, self._translate_keys)
         if places is None:
             return None, codes

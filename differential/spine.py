@@ -56,9 +56,6 @@ def ranges(starts: Integers, counts: Integers) -> Integers:
 class Spine:
     """The updates of one collection by key; see the module.
 
-    Args:
-        depth: the number of coordinates of its times.
-
     Attributes:
         runs: the runs of batches, the largest first.
         since: readers ask for times at or after it; None if there are no more readers.

@@ -18,12 +18,6 @@ _CONTROLS: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
 def check_name(of: str, name: object, error: Callable[[str], Exception], most: int = MOST_CHARACTERS) -> None:
     """Raise ``error`` of a message unless ``name`` can be a name; linear.
 
-    Args:
-        of: the kind of named thing, for the message, such as ``a topic``.
-        name: the name.
-        error: makes the exception.
-        most: the largest number of characters.
-
     >>> check_name("a topic", "words of 今日", ValueError)
     >>> check_name("a topic", "", ValueError)
     Traceback (most recent call last):

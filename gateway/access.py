@@ -5,7 +5,7 @@ For an HTTP request it checks, in this order:
 - The host that the client addresses, on loopback one of this machine's usual names. A page whose name was made to point
   here (DNS rebinding) sends that name, and is refused.
 - The page that sends the request, as the browser names it: of the gateway's own address or of an allowed origin.
-- The token, with which a client may read every topic, in a header.  Browsers cannot set that: a WebSocket has the token
+- The token, with which a client may read every topic, in a header. Browsers cannot set that: a WebSocket has the token
   in a subprotocol, and Server-Sent Events in the query.
 
 For a call over Arrow Flight it checks the token.
@@ -132,10 +132,6 @@ def new_token() -> str:
 
 def check_token(token: str, place: str) -> None:
     """Check that a header, a query and a WebSocket's subprotocol can carry a token unchanged.
-
-    Args:
-        token: the token, which no message ever shows.
-        place: its origin, for the message.
 
     Raises:
         GatewayError: they cannot, or the token is too short to be a secret.

@@ -47,7 +47,6 @@ class Guard:
     """Passes on the requests that a rule permits.
 
     Args:
-        app: the application behind the guard.
         refusal: returns why a request is refused; None if it is not refused.
     """
 

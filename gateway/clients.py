@@ -1,8 +1,7 @@
 """The clients of the gateway: at most a given number at once, and none when it stops.
 
 Each client has a subscription and a thread of its own, which reads one item for each request. The messages of a slow
-client stay with the publishers, as for any slow subscriber, and do not delay others. Incomplete epochs of a client have
-a bounded size.
+client stay with the publishers, as for any slow subscriber, and do not delay others.
 """
 
 import logging
@@ -78,8 +77,6 @@ class TopicFeed(Generic[T]):
     """A subscription and the items made from its events; thread-safe, never waits.
 
     Args:
-        subscribe: connects to the topic.
-        read: makes items from the topic's times and events.
         left: called once after the feed is closed and its subscription has ended.
     """
 
@@ -150,7 +147,6 @@ class Clients:
     """The feeds of all clients, of every protocol; thread-safe.
 
     Args:
-        most: the largest number of clients at once.
         max_epoch_bytes: the largest size of incomplete epochs of a client.
     """
 
@@ -163,10 +159,6 @@ class Clients:
 
     def admit(self, subscribe: Callable[[], Subscription], read: Read[T]) -> TopicFeed[T]:
         """Return the feed of a new client, which leaves by closing the feed.
-
-        Args:
-            subscribe: connects to the topic that the client requests.
-            read: makes the client's items from the topic's times and events.
 
         Raises:
             TooManyClients: the gateway is full, or it stops.
@@ -207,11 +199,6 @@ class Clients:
 
 def assembled(domain: TimeDomain, events: Iterator[Event], max_bytes: int) -> Iterator[Epoch | Event]:
     """Yield each whole epoch once it is complete, then the event that completes it, and other events.
-
-    Args:
-        domain: the times of the topic.
-        events: the events of its subscription.
-        max_bytes: the largest size of incomplete epochs, as published.
 
     Raises:
         TidewheelError: incomplete epochs exceed the bound.

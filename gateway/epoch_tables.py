@@ -31,11 +31,6 @@ def timed_batches(
     they are, but dictionaries become plain columns, since a Flight stream cannot carry them. Dicts become rows, with
     null for a missing key.
 
-    Args:
-        domain: the times of the topic.
-        events: the events of its subscription.
-        max_epoch_bytes: the largest size of incomplete epochs.
-
     Raises:
         TidewheelError: the topic failed, incomplete epochs are too large, or records are neither tables nor dicts, or
             do not fit the first schema.

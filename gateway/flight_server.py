@@ -46,11 +46,7 @@ _STOPS_WITHIN_S = 1.5
 
 
 class TokenFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc,unused-ignore]
-    """Checks the token of every call before anything else runs.
-
-    Args:
-        access: the rules of the gateway.
-    """
+    """Checks the token of every call before anything else runs."""
 
     def __init__(self, access: Access) -> None:
         super().__init__()
@@ -71,10 +67,7 @@ class FlightServer:
     client that reads nothing; Arrow Flight would wait for it forever.
 
     Args:
-        address: the address to listen at.
-        port: the port, 0 for any.
         access: the rules of the gateway, such as the token.
-        clients: all clients of the gateway.
         stall_s: the seconds without an acknowledgement after which a connection breaks.
 
     Raises:

@@ -1,8 +1,8 @@
 """A listener that forwards each connection to a Unix socket, in both directions.
 
 It serves a server that accepts connections by itself and cannot break them, such as gRPC's: the forwarder can break the
-connection of a client that reads nothing. The server sees a client only after its greeting. The kernel moves the bytes
-between sockets (``splice``), without Python and its interpreter lock.
+connection of a client that reads nothing. The kernel moves the bytes between sockets (``splice``), without Python and
+its interpreter lock.
 """
 
 import errno
@@ -29,8 +29,6 @@ class Forwarder:
     is closed.
 
     Args:
-        listener: the listening socket; the forwarder closes it.
-        target: the path of the server's Unix socket.
         greeting: the first bytes of every client, before it waits for the server.
         name: the prefix of its threads' names.
     """
@@ -86,7 +84,7 @@ class Forwarder:
                     del self._connections[thread]
                 client.close()
                 self._closed.wait(_RETRY_S)
-            for closing, _ in cut:  # so that there are not ever more of those that are not closed yet
+            for closing, _ in cut:  # bounds the number of connections that are not yet closed
                 closing.join(_CLOSES_WITHIN_S)
 
     def _serve(self, ends: list[socket.socket]) -> None:

@@ -60,14 +60,7 @@ def error_message(error: object) -> LiveMessage:
 def live_messages(
     domain: TimeDomain, events: Iterator[Event], max_epoch_bytes: int = MAX_EPOCH_BYTES, *, whole: bool = True
 ) -> Iterator[LiveMessage]:
-    """Yield the messages of a topic's events; an error is the last one.
-
-    Args:
-        domain: the times of the topic.
-        events: the events of its subscription.
-        max_epoch_bytes: the largest size of incomplete epochs.
-        whole: whether to send complete epochs, and not single batches.
-    """
+    """Yield the messages of a topic's events; an error is the last one."""
     try:
         if whole:
             for item in assembled(domain, events, max_epoch_bytes):

@@ -209,7 +209,7 @@ def _comparable(found: Any, value: Value, field: str | None) -> tuple[Any, Any]:
         case ("a time", "a text"):
             return found, (datetime if isinstance(found, datetime) else date).fromisoformat(str(value))
         case ("a text" | "something else", "a text"):
-            return str(found), value  # what is no JSON is shown as text, so it is compared as that, too
+            return str(found), value  # values without JSON form are shown as text, and compared as such
         case (one, other) if one == other:
             return found, value
     name = _RECORD if field is None else repr(field)

@@ -61,7 +61,6 @@ class EventStream(StreamingResponse):
     """The response to one client, until its events end or the client leaves.
 
     Args:
-        events: the encoded events and comments.
         feed: their feed, if any, which the stream closes at the end of the response.
     """
 

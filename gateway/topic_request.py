@@ -32,7 +32,6 @@ class TopicRequest:
     """A request for a topic.
 
     Args:
-        topic: its name.
         where: the filter of the records; None for all.
         whole: whether to send complete epochs, and not single batches.
         slow: the treatment of a slow client, as in `subscribe`.
@@ -46,10 +45,6 @@ class TopicRequest:
     @classmethod
     def from_query(cls, topic: str, parameters: Iterable[tuple[str, str]]) -> "TopicRequest":
         """Return the request of a URL.
-
-        Args:
-            topic: from its path.
-            parameters: from its query, in order: ``where`` (repeatable), ``epochs`` and ``slow``.
 
         Raises:
             BadRequest: a parameter is unknown, repeated, or wrong.
@@ -80,8 +75,7 @@ class TopicRequest:
     def from_command(cls, command: bytes) -> "TopicRequest":
         """Return the request of a Flight ticket, or of a descriptor's command.
 
-        Args:
-            command: a JSON object with ``topic``, and optionally ``where`` (a list) and ``slow``.
+        It is a JSON object with ``topic``, and optionally ``where`` (a list) and ``slow``.
 
         Raises:
             BadRequest: it is something else.

@@ -79,7 +79,6 @@ class WebServer:
     `answers` logs failures.
 
     Args:
-        app: the application.
         listener: a listening socket; the server closes it at the end.
         stall_s: the seconds after which it closes a WebSocket that does not answer a ping.
     """

@@ -95,9 +95,6 @@ class BackgroundTurns:
 class CoreScarcity:
     """Whether a thread has lately waited for a core; the past counts half at each look.
 
-    Args:
-        scheduled: as for `BackgroundTurns`.
-
     >>> times = iter([(0, 0), (10, 0), (20, 30), (60, 30), (160, 30)])
     >>> scarcity = CoreScarcity(lambda: next(times))
     >>> [scarcity.look() for _ in range(4)]

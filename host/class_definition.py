@@ -47,7 +47,6 @@ class ClassDefinition(NamedTuple):
     """A definition of a class at the top level of the main program, or nested in one.
 
     Attributes:
-        name: the qualified name.
         code: a digest of methods and attributes, also of the program's base classes and metaclass.
         fields: the fields of an instance, or members of an Enum, in order; None if unknown.
         replaced: the digests of earlier definitions in the same run, as in a notebook.

@@ -117,7 +117,6 @@ class LogSettings:
     """How a process logs; it passes this to the actors that it starts.
 
     Attributes:
-        level: the level of the logger ``tidewheel``.
         fields: the fields of each line, which name the purpose of the process.
     """
 
@@ -133,17 +132,12 @@ class LogSettings:
         return cls(logging.getLogger("tidewheel").getEffectiveLevel(), "json" if is_json else "text", fields)
 
     def use(self, fields: Callable[[], Mapping[str, object]] = dict, stream: TextIO | None = None) -> None:
-        """Let this actor process log in this way; in text, Python itself shows WARNING and above.
-
-        Args:
-            fields: returns more fields of this thread's records.
-            stream: of JSON lines, by default standard error.
-        """
+        """Let this actor process log in this way."""
         redact_records()
         logging.getLogger("tidewheel").setLevel(self.level)
         if self.form == "json":
             write_lines("NOTSET", "json", None, stream or sys.stderr, lambda: {**self.fields, **fields()})
-        elif self.level < logging.WARNING:
+        elif self.level < logging.WARNING:  # Python itself shows WARNING and above
             logging.basicConfig(format=TEXT)
 
 

@@ -47,8 +47,6 @@ class ProcessUse(msgspec.Struct, frozen=True):
     """The resources of a process.
 
     Attributes:
-        pid: its number.
-        node: the name of its host.
         rss: its bytes of memory; 0 if unknown.
         cpu_seconds: the CPU seconds of all its threads.
     """

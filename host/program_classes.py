@@ -49,11 +49,7 @@ class ClassChanged(TidewheelError):  # noqa: N818 - named for what it says
 
 
 class ProgramClasses:
-    """The tracker of one process: the classes that it pickles by value or has received by value, while used.
-
-    Attributes:
-        is_worker: whether the process runs operators of one program.
-    """
+    """The tracker of one process: the classes that it pickles by value or has received by value, while used."""
 
     def __init__(self) -> None:
         self.is_worker = False
@@ -225,7 +221,7 @@ def _class_with(id_: str, by_value: bytes) -> Any:
     assert definition is not None, "others are not pickled so"
     found = CLASSES.of(definition)
     if found is None or not CLASSES.is_filled(found):
-        found = pickle.loads(by_value)  # noqa: S301 - a part of what is unpickled anyway
+        found = pickle.loads(by_value)  # noqa: S301 - a part of a pickle that is unpickled anyway
     return found
 
 

@@ -116,7 +116,7 @@ def dashboard_url() -> str:
     if joined_at() is None:
         return ""
     found = os.environ.get("RAY_OVERRIDE_DASHBOARD_URL") or str(get_dashboard_url() or "")
-    found = re.sub(r"//[^/@]*@", "//", found)  # a user and a password are nobody else's business
+    found = re.sub(r"//[^/@]*@", "//", found)  # a user and a password are secrets
     return found if not found or "://" in found else f"http://{found}"
 
 

@@ -27,9 +27,6 @@ class LogLine:
     Attributes:
         number: its number in the process, from 1.
         at: when it was logged, in seconds since 1970.
-        level: ``"warning"`` or ``"error"``.
-        text: the message, up to 400 characters.
-        logger: the name of the logger.
         job, operator, worker: its subject, as far as known.
     """
 

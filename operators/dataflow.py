@@ -218,6 +218,7 @@ class Dataflow(Described):
                 that input leaves by that output, and waiting messages hold nothing back behind it. By default a time at
                 any input can leave by any output unchanged.
             name: the operator's name.
+            name: the operator's name.
             exchange: for each input, how records are spread over the workers.
             notify: False for an operator that never looks at a frontier.
             bound: how the operator learns the ends of substreams, as for `Stream.unary`.

@@ -104,12 +104,12 @@ class HeldBatch:
         """Add the changes of a whole step."""
         self._changes.extend(step)
         if not self._changes:
-            self.drain()  # so that what has cancelled out makes nothing urgent that comes later
+            self.drain()  # so that cancelled changes make no later ones urgent
         elif not self._urgent:
             self._urgent = not self._hold_back or self._any_matters(step)
 
     def _any_matters(self, step: ProgressBatch) -> bool:
-        # What a step adds may leave something taken away that an earlier step took, which was looked at then.
+        # A removal that this step's additions leave in the batch is of an earlier step, and was checked then.
         for (location, time), difference in step:  # noqa: SIM110 - once for each change of every step
             if difference < 0 and self._matters(location, time):
                 return True

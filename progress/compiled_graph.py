@@ -141,7 +141,6 @@ class Reachability:
         stations: the number of each station's location, ordered so that a frontier bears only on later ones; the index
             is the rank.
         rank_of: the rank of each station, by its location's number.
-        asked: the numbers of the locations of interest.
         entries: for each location, the stations that its counts reach directly.
         onward: for each station, by rank, the stations that its frontier reaches directly.
     """

@@ -60,7 +60,7 @@ class Knowledge:
     hears_all: bool
 
     def together(self, together: Sequence[int]) -> "Knowledge":
-        """Return the same with all workers' counts at an input added up; see `CompiledGraph.together`."""
+        """Return this knowledge with all workers' counts at an input added up; see `CompiledGraph.together`."""
         if together[-1] == len(together) - 1:  # the last location is one of these, if there are any
             return self
 

@@ -47,10 +47,7 @@ class _State:
     """The counts of a substream, shared by all substreams with the same history.
 
     Attributes:
-        counts: the counts other than zero, by (location, time).
-        positive: the locations with a positive count.
         awaited: the locations of interest where it has not ended.
-        is_closed: whether no sender may send at its key.
     """
 
     counts: Mapping[tuple[int, Time], int]
@@ -77,8 +74,6 @@ class _Move:
 
     Attributes:
         state: the next state; None if nothing is counted any more.
-        closes: whether no sender may send from now on.
-        ends: where it has ended now.
         is_quiet: whether there is a next state, and nothing to tell.
     """
 
@@ -92,10 +87,6 @@ class SubstreamTracker:
     """Accumulates changes of points, and tells which substreams they end where.
 
     Args:
-        compiled: the graph.
-        start: the location where records get their keys.
-        senders: how many workers may send at each key.
-        interesting: the locations where ends are told.
         ordered: those where substreams end in the order in which they were closed.
 
     Raises:
@@ -147,11 +138,6 @@ class SubstreamTracker:
 
         Complexity: O(1) for each key; for each distinct state and shape, its points and the locations of interest where
         it has not ended.
-
-        Args:
-            keys: the substreams, each once, closed ones in the order of closing.
-            which: for each, the index of its history in ``shapes``.
-            shapes: the histories.
         """
         lives, begin = self._lives, self._begin
         moves: list[dict[_State, _Move]] = [{} for _ in shapes]

@@ -1,1 +1,1 @@
-"""Live topics: every output of a dataflow can be published, and anybody in the cluster can subscribe to it."""
+"""Live topics: a dataflow can publish every output, and any process of the cluster can subscribe to it."""

@@ -6,7 +6,7 @@ from tidewheel.progress import TidewheelError
 
 
 def where(topic: str, partition: int | None) -> str:
-    """Return a partition of a topic in words, or all of them if it is None."""
+    """Describe a partition of a topic, or all of them for None."""
     return f"topic {topic!r}" if partition is None else f"topic {topic!r}, partition {partition}"
 
 
@@ -15,8 +15,8 @@ class DeliveryError(TidewheelError):
 
     Args:
         message: the fault, its place, and the remedy.
-        topic: the topic, where one was named.
-        partition: the partition, where it is about one.
+        topic: the topic, if any.
+        partition: the partition, if any.
     """
 
     def __init__(self, message: str, *, topic: str | None = None, partition: int | None = None) -> None:
@@ -26,7 +26,7 @@ class DeliveryError(TidewheelError):
 
     @classmethod
     def at(cls, topic: str, partition: int | None, why: str) -> Self:
-        """Return the error of a partition, of any of them if it is None: its publisher ``why``, a verb first."""
+        """Return the error of a partition, or of any of them for None; ``why`` begins with a verb."""
         return cls(f"{where(topic, partition)}: the publisher {why}", topic=topic, partition=partition)
 
 
@@ -39,16 +39,16 @@ class TopicStopped(PublisherLost):
 
 
 class SchemaMismatch(DeliveryError):  # noqa: N818  it names what happened
-    """Records are not of the schema that was declared for them, or that a subscriber expects."""
+    """Records do not have the declared schema, or the one that a subscriber expects."""
 
 
 class UnknownTopic(DeliveryError):  # noqa: N818  it names what happened
     """No job published the topic within the time that the subscriber was ready to wait.
 
     Args:
-        message: what was wrong.
-        topic: the topic that was asked for.
-        waited_s: how long it was waited for, in seconds.
+        message: the message.
+        topic: the wanted topic.
+        waited_s: the time waited, in seconds.
         topics: the topics that exist.
     """
 

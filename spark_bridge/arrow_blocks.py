@@ -2,10 +2,7 @@
 
 A partition of a DataFrame becomes a block. Spark computes the partitions into its cache, and each executor, a Ray
 actor, returns its own as results of actor calls to the workers that read them (`dataframe_blocks`) or to this process;
-rows pass neither the driver nor a Python worker. RayDP's own conversion to a Ray dataset runs Ray tasks that need a
-free CPU, and hangs when the executors hold all.
-
-In the other direction, tables become blocks of about one size, which Spark reads as partitions.
+rows pass neither the driver nor a Python worker.
 
 Rows of a Spark outside of Ray, such as ``local[*]`` or another cluster, pass its driver both ways, so all of a
 DataFrame is in the memory of this process and its JVM at once; a log line says so. A session of
@@ -213,12 +210,6 @@ def collected(df: DataFrame, schema: pa.Schema, name: str) -> pa.Table:
 
 
 def created(spark: SparkSession, tables: Iterable[pa.Table], schema: pa.Schema) -> DataFrame:
-    """Return a DataFrame of tables, in a Spark outside of Ray.
-
-    Args:
-        spark: the session.
-        tables: the rows.
-        schema: the schema of all tables, from `readable_schema`.
-    """
+    """Return a DataFrame of tables, in a Spark outside of Ray."""
     table = pa.concat_tables([schema.empty_table(), *tables]).combine_chunks()
     return jvm.dataframe_of_tables(spark, [table], write_stream, spark_schema(schema).json())

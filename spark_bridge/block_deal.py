@@ -44,11 +44,11 @@ def deal(places: Sequence[str], nodes: Sequence[str], *, in_step: bool) -> list[
 
 
 def _readers(places: Sequence[str], nodes: Sequence[str]) -> list[int]:
-    """Return the reader of each block of one window, of which all workers get the same number, some one more.
+    """Return the reader of each block of one window; all workers get the same number, some one more.
 
-    A node's blocks go to its workers by turn, as long as these have room. There is room for one more than the others
-    have as often as blocks are left over, and it does not matter to how many blocks are near who takes it first: each
-    time that is one block more. What has found no room goes to who has some left, whatever is near.
+    A node's blocks go to its workers in turn while these have room: for the same number each, and for one more as often
+    as blocks are left over. Which workers take those makes no difference to the number of near blocks. Blocks that find
+    no room go to any workers with room.
     """
     share, more = divmod(len(places), len(nodes))
     local: dict[str, list[int]] = {}

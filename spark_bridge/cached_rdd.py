@@ -22,11 +22,8 @@ class CachedRdd:
     """A cached RDD of Arrow batches, with its executors at that time.
 
     Attributes:
-        number: Spark's number of it.
-        schema_json: the schema of the batches, as Arrow's JSON.
         agent: the URL of RayDP's agent in the driver, which has Spark compute lost partitions.
         holders: Spark's numbers of the executors of the partitions; None if unknown.
-        actors: the id of each executor's actor, by executor.
         nodes: the Ray node of each executor, as far as known; a restarted one may be elsewhere.
     """
 

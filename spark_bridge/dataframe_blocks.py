@@ -54,10 +54,8 @@ class DataFrameBlocks:
     """The blocks of a DataFrame, in the order of its partitions, one for each if Spark runs on Ray.
 
     Attributes:
-        schema: the schema of every block.
         rdd: the RDD that has or had them in Spark's cache; without partitions if none ever had.
         stored: the blocks as Ray objects, None while they are only in Spark's cache.
-        is_read: whether a job has received them.
     """
 
     schema: pa.Schema
@@ -149,7 +147,7 @@ class DataFrameBlocks:
             ready, left = ray.wait(left, num_returns=len(left), timeout=SILENCE_SECONDS, fetch_local=False)
             if left and not ready:
                 raise BridgeError(f"{len(left)} of {len(stored)} blocks did not come for {SILENCE_SECONDS:.0f} s")
-        # What is on no node is in this process: a small block, or why there is none.
+        # An object on no node is in this process: a small block, or an error.
         places = ray.experimental.get_object_locations(list(stored))
         try:
             ray.get([block for block in stored if not places[block]["node_ids"]])

@@ -224,7 +224,7 @@ class BlockLeases:
             if is_much:
                 self._new_leases = self._new_bytes = 0
         if is_much:
-            gc.collect()  # which lets go of what Python has of the JVM's objects
+            gc.collect()  # releases Python's references to the JVM's objects
             jvm.System.gc()
         self.prune(look=is_much)
 

@@ -38,10 +38,8 @@ class DataFrameSource:
     requested.
 
     Attributes:
-        name: the name of the stream, for messages.
         blocks: the rows, in epoch order over all blocks and within each.
         time: the column of epochs; None if all rows are of epoch 0.
-        keeps_time: whether rows have that column.
     """
 
     name: str
@@ -165,7 +163,7 @@ def from_spark(
     if partitions is not None and partitions < 1:
         raise BridgeError(f"DataFrame {name!r} must become one block or more, not partitions={partitions}")
     if time is None:
-        # Without executors to fetch from, blocks are cut of what the driver has collected.
+        # Without executors to fetch from, blocks are cut from the rows that the driver has collected.
         shuffled = df if partitions is None or not is_on_ray(df.sparkSession) else df.repartition(partitions)
         return flow.source(name, DataFrameSource(name, blocks_of(shuffled, name, partitions)))
     epochs = epoch_column(df, name, time)

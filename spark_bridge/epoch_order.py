@@ -23,8 +23,6 @@ class EpochColumn:
     """A DataFrame with its column of epochs, which ``is_own`` if the user's rows have it.
 
     Attributes:
-        df: the DataFrame, with its epochs as a column.
-        column: the column's name.
         name: what the DataFrame is called, for messages.
         is_own: whether the column is one of the user's, and stays in the rows.
     """
@@ -111,7 +109,7 @@ def in_epoch_order(df: DataFrame, time: str, count: int) -> DataFrame:
 
 
 def _salt(df: DataFrame) -> Column:
-    """Return what tells rows of one epoch apart, the same at every computation: a hash of all that can be hashed."""
+    """Return a hash of the columns that can be hashed; it divides an epoch alike at every computation."""
     # Spark hashes no maps, not even inside other types.
     hashable = [field.name for field in df.schema.fields if "map<" not in field.dataType.simpleString()]
     return functions.xxhash64(*(functions.col(quoted(name)) for name in hashable))

@@ -34,7 +34,6 @@ class Java:
     """An installed Java runtime.
 
     Attributes:
-        home: the directory that ``JAVA_HOME`` names.
         version: its feature version, such as 17 (8 for the releases that called themselves 1.8).
     """
 

@@ -64,7 +64,7 @@ def errors_without(noise: str) -> Iterator[None]:
     """
     import pyspark.context
 
-    private = _any(pyspark.context)  # whose types leave out what it imports
+    private = _any(pyspark.context)  # its types lack the functions that it imports
     launch = private.launch_gateway
     reading, writing = os.pipe()
     relay = partial(_relay, reading, re.compile(rf"(?m)(?:{noise})\n".encode()))
@@ -78,7 +78,7 @@ def errors_without(noise: str) -> Iterator[None]:
 
 
 def _relay(reading: int, noise: re.Pattern[bytes]) -> None:
-    """Pass on each piece as it comes, a progress bar too; a line that comes in two pieces may be shown."""
+    """Pass on each piece of output at once, without noise; noise that comes in two pieces may be shown."""
     with suppress(OSError), open(reading, "rb", 0) as pieces, open(2, "wb", closefd=False) as shown:
         while piece := pieces.read(2**16):
             shown.write(noise.sub(b"", piece))

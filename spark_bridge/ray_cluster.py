@@ -3,8 +3,7 @@
 RayDP waits for what does not fit, so the bridge first refuses whatever would make it hang or fail half-way: Ray Client,
 too few CPUs, a second RayDP in the namespace, nodes without Java 17.
 
-An executor is one Ray actor, so its CPUs and its memory are on one node. RayDP's two masters hold nothing, but Ray
-needs one free CPU to place the first of them.
+An executor is one Ray actor, so its CPUs and its memory are on one node.
 """
 
 import re
@@ -39,13 +38,7 @@ _UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 @dataclass(frozen=True, slots=True)
 class ExecutorDemand:
-    """The resources of a session's executors.
-
-    Attributes:
-        executors: their number.
-        cpus: the Ray CPUs of each.
-        memory_bytes: the Ray memory of each.
-    """
+    """The resources of a session's executors."""
 
     executors: int
     cpus: float

@@ -23,11 +23,10 @@ class RecordTables:
     Args:
         schema: the schema of the batches; None for the first batch's.
         time: the added column with the time of each row, None for none.
-        origin: where the schema is from, for messages.
 
     Attributes:
         columns: the schema without the time column; None until it is known.
-        origin: as above, or the batch that has decided the schema.
+        origin: names the source of the schema in errors: an argument or a batch.
     """
 
     def __init__(self, schema: pa.Schema | None = None, time: str | None = None, origin: str = "schema=") -> None:

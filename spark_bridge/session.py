@@ -2,7 +2,7 @@
 
 RayDP has fixed actor names and PySpark one SparkContext, so a process and a Ray namespace have one session. This module
 starts one with everything that it needs (Java, Python, Ray, room for the executors), and restores the process
-afterwards. It uses a session that the program has started with ``raydp.init_spark`` as it is.
+afterwards.
 """
 
 import atexit
@@ -42,7 +42,7 @@ def session(
 
     It uses the Ray that this process is connected to, or starts one in the namespace ``tidewheel``. It never stops Ray:
     a job may still use it, and a Ray started here ends with the process. A stream of ``from_spark`` that no job has
-    read outlives the block, but a DataFrame, also one of ``to_spark``, does not.  A job that is still reading fails.
+    read outlives the block, but a DataFrame, also one of ``to_spark``, does not. A job that is still reading fails.
 
     During the block, ``executors * cores`` CPUs of the cluster are taken, and ``JAVA_HOME``, ``PATH`` and
     ``PYSPARK_PYTHON`` of this process are set for Spark. Spark logs errors only. Starting takes 10 to 20 seconds.

@@ -98,11 +98,6 @@ def make_directory(files: Files, path: Path, mode: int = 0o700) -> None:
 def check_private(path: Path, what: str, error: Callable[[str], Exception]) -> None:
     """Check that no other user can write to a directory whose content readers unpickle.
 
-    Args:
-        path: the directory.
-        what: its content, for the message, such as "the log".
-        error: makes the exception of a message.
-
     Raises:
         Exception: another user can write there.
     """

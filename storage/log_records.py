@@ -34,8 +34,7 @@ payload           bytes
 =========  =====  ===================================================================================================
 
 The salt is the checksum of the file's header. So a record is valid only at its own place in its own segment. Bytes of
-another log inside a payload, old bytes in an overwritten file, or a misplaced disk block are no records. The head has a
-checksum of its own. So a reader can skip a record without its payload, and knows the tick of a damaged payload.
+another log inside a payload, old bytes in an overwritten file, or a misplaced disk block are no records.
 """
 
 import struct
@@ -88,7 +87,6 @@ class Entry(msgspec.Struct, frozen=True):
 
     Args:
         tick: at least 0, and at least the previous entry's.
-        kind: 0 to 255.
         parts: together less than 4 GiB; they must not change any more.
         checksum: the CRC-32C of the first non-empty part, if known; unchecked.
         refers: whether the first part is a `REFERENCE` to the beginning of the payload, with its checksum.
@@ -173,13 +171,6 @@ def salt_of(header: bytes) -> int:
 
 def encode_record(entry: Entry, offset: int, salt: int, durable: int, into: list[Part]) -> int:
     """Append the bytes of a record to ``into``, without copying its parts; return their number.
-
-    Args:
-        entry: the entry to write.
-        offset: the record's offset in the file.
-        salt: the segment's salt.
-        durable: the size of the durable part of the file.
-        into: receives the parts, none of them empty.
 
     Raises:
         ValueError: the payload, the kind or the tick is too large.

@@ -39,11 +39,6 @@ class Put(Enum):
 class NumberedLog:
     """The names of a claimed log's objects, and the calls that put them, without I/O; see `folder_calls`.
 
-    Args:
-        prefix: the prefix of all names, such as ``log/``.
-        digits: the least number of digits.
-        suffix: the suffix of all names, such as ``.json``.
-
     >>> entries = NumberedLog("log/", 10, ".json")
     >>> entries.name(43)
     'log/0000000043.json'
@@ -90,12 +85,6 @@ class NumberedLog:
         """Check that the store refuses a second object of a number.
 
         It puts nothing if the object is gone: a later writer has removed it, as the next put finds out.
-
-        Args:
-            number: of an existing object.
-            url: the place of the log, for the message.
-            harm: what two writers could do otherwise, for the message.
-            error: makes the exception of a message.
 
         Raises:
             Exception: it does not refuse.

@@ -39,8 +39,6 @@ class RemoteFolder:
     Every call and the constructor raise ``error`` of a message with the URL, the reason and the remedy.
 
     Args:
-        url: such as ``s3://bucket/job``, ``gs://bucket/job`` or ``az://container/job``; without secrets.
-        timeout_s: how long the store may not answer.
         error: makes the exception of a message.
     """
 
@@ -168,7 +166,7 @@ def _config_of(again: Retry) -> "RetryConfig":
 
 
 def _allows_http() -> bool:
-    """Return what the environment says; obstore does not look there for it if it has other options of its client."""
+    """Tell whether the environment allows HTTP; obstore ignores that variable if it gets other client options."""
     names = ("AWS_ALLOW_HTTP", "AZURE_ALLOW_HTTP", "GOOGLE_ALLOW_HTTP")
     return any(os.environ.get(name, "").lower() in {"1", "true", "yes", "on"} for name in names)
 

@@ -31,11 +31,6 @@ def is_place(given: object) -> TypeGuard[str | os.PathLike[str]]:
 def local_path(given: object, what: str, error: Callable[[str], Exception]) -> Path:
     """Return a file system path, as given.
 
-    Args:
-        given: a string or a path, not a URL.
-        what: its purpose, such as ``"write_files: a folder"``.
-        error: makes the exception of a message without secrets.
-
     Raises:
         Exception: it is no path, or a URL.
     """
@@ -59,11 +54,6 @@ def is_url(place: str) -> bool:
 
 def absolute(place: str | os.PathLike[str], what: str, error: Callable[[str], Exception]) -> str:
     """Return an absolute path, or a URL without a final slash.
-
-    Args:
-        place: a path, ``file:///path``, ``s3://bucket/path``, ``gs://bucket/path`` or ``az://container/path``.
-        what: the purpose of the folder, for the message.
-        error: makes the exception of a message without secrets.
 
     Raises:
         Exception: the URL has another scheme, no bucket, one slash where it needs two, or a secret.

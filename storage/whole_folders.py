@@ -16,23 +16,14 @@ _REPLACED = ".old-"
 
 
 class WholeFolders:
-    """The folders of one folder with a common prefix.
-
-    Args:
-        root: the folder.
-        prefix: the prefix, such as ``epoch=``.
-    """
+    """The folders of one folder with a common prefix."""
 
     def __init__(self, root: Path, prefix: str) -> None:
         self._root = root
         self._prefix = prefix
 
     def recover(self, *, but_unfinished: bool = False) -> None:
-        """Make the root, and clean up after failed writers; replaced folders without successors come back.
-
-        Args:
-            but_unfinished: whether unfinished folders stay.
-        """
+        """Make the root, and clean up after failed writers; replaced folders without successors come back."""
         self._root.mkdir(parents=True, exist_ok=True)
         for replaced in self._hidden(_REPLACED):
             final = self._root / replaced.name.removeprefix(_REPLACED)

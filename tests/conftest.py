@@ -59,6 +59,9 @@ Ray lists its logs twice a second, not ten times, and starts no workers before t
 than the tests that wait for them: on two cores they would hardly start.
 """
 
+_PROCESSES = 3
+"""As many share the tests in `make test`."""
+
 _OF_SPARK = {name: os.environ.get(name) for name in ("JAVA_HOME", "PATH", "PYSPARK_PYTHON")}
 """The variables that a Spark session sets in its process for as long as it lasts, as this process has found them."""
 
@@ -78,6 +81,22 @@ def pytest_configure(config: pytest.Config) -> None:
     BOOK.is_written = config.option.write_messages
     if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
         _have_an_environment(config)
+    if hasattr(config, "workerinput"):
+        config.args = _begun_elsewhere(config.rootpath, config.args, int(config.workerinput["workerid"][2:]))
+
+
+def _begun_elsewhere(root: Path, arguments: list[str], process: int) -> list[str]:
+    """Return what a process collects tests from: the same for each process, in an order of its own.
+
+    The first process that imports a file keeps it compiled, which takes longer than the rest of the import. If all of
+    them had one order, all would compile the same files at the same time.
+    """
+    folders = [root / argument for argument in arguments]
+    if not all(folder.is_dir() for folder in folders):
+        return arguments
+    inner = [path for folder in folders for path in sorted(folder.iterdir()) if path.is_dir() or path.suffix == ".py"]
+    start = process * len(inner) // _PROCESSES % len(inner)
+    return [str(path) for path in inner[start:] + inner[:start] if path.name != "__pycache__"]
 
 
 def _have_an_environment(config: pytest.Config) -> None:
@@ -122,9 +141,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let PySpark leave a local socket open whenever it fetches a result; nobody else may. Put the items in order.
 
     What needs no cluster runs in a process that has not had one yet. Of the rest, what takes longest comes first, so
-    that processes that share the tests end together.
+    that processes that share the tests end together. Files are in the order of their paths, wherever a process has
+    begun to collect.
     """
-    items.sort(key=lambda item: _turn(item.path))
+    items.sort(key=lambda item: (_turn(item.path), item.path.parts))
     for item in items:
         if item.get_closest_marker("spark"):
             item.add_marker(pytest.mark.filterwarnings(_SPARK_SOCKET))
@@ -191,6 +211,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
                 waits = (one for one in files if one == _SPARK or _turn(config.rootpath / one))
                 self.workqueue.move_to_end(next(waits, next(iter(self.workqueue))), last=False)
             super()._assign_work_unit(node)
+
+        def remove_node(self, node: Any) -> str | None:
+            """Let go of a process that has ended; the others get the files that one which has crashed has not done.
+
+            pytest-xdist would give them those that it has done, too. A process that gets such a file waits for ever.
+            """
+            files = self.assigned_work[node]
+            self.assigned_work[node] = {file: tests for file, tests in files.items() if not all(tests.values())}
+            ended: str | None = super().remove_node(node)
+            return ended
 
     return Scheduling(config, log)
 

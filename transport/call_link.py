@@ -39,7 +39,6 @@ class CallChild:
     """The parent's end, for one asyncio loop.
 
     Args:
-        codec: encodes messages.
         clock: monotonic seconds.
         waiting_bytes: the limit of waiting bytes; a single larger message may wait.
         drained: called when the child has received everything.
@@ -144,7 +143,6 @@ class CallParent:
     """The child's end, for one thread at a time; its first message identifies it.
 
     Args:
-        codec: of the messages.
         talk: calls the parent with messages and the longest wait, and returns the future answer.
         clock: monotonic seconds.
         again: how often to call a parent that is briefly out of reach, and with which pauses; more than once, the
@@ -227,13 +225,13 @@ class CallParent:
     def _say(self) -> None:
         while not self.is_lost and self._may_call():
             try:
-                # Nobody else may come before who says who this is.
+                # The call that identifies this child must come first.
                 self._said = self._unsaid.take()
                 arrived = (self._received, self._failures > 0) if self._again.attempts != 1 else ()
                 answer = self._talk(self._said, WAIT_S if self._has_joined else 0.0, *arrived)
             except Exception as error:  # noqa: BLE001 - Ray has many for an actor that it cannot reach
                 self._lose(f"{type(error).__name__}: {error}")
-                self._ring()  # who polls has to find out
+                self._ring()  # the polling thread must notice
                 return
             self._under_way[answer] = self._clock()
             answer.add_done_callback(self._answered)
@@ -259,7 +257,7 @@ class CallParent:
         self._ring()
 
     def _ring(self) -> None:
-        with self._lock, suppress(OSError):  # it has rung often enough, or nobody listens any more
+        with self._lock, suppress(OSError):  # enough unread bytes, or no thread listens
             self._rope.send(b".")
 
     def _lose(self, why: str) -> None:

@@ -29,7 +29,6 @@ class Children:
     """The children of one actor, for its loop only.
 
     Args:
-        codec: encodes messages.
         loop: the loop of all calls.
         heard: receives a child's name and its messages, in order.
         gone: receives, once, a child's name and why it has gone; not after `close` or `let_go`. Neither is called

@@ -82,7 +82,6 @@ class EagerLoop:
 
     Args:
         loop: the loop of all calls.
-        receive: receives what has come.
         short_s: how long to poll, in seconds; 0 for never.
     """
 

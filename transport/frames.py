@@ -9,8 +9,8 @@ length of   length of the       the head           payload
 the head    payload
 ==========  ==================  =================  =======
 
-So a receiver reads a head without the payload, and a large payload straight to its place. Users of this module define
-the head. An empty frame is only a sign of life. Numbers are little-endian.
+So a receiver reads a head without the payload, and a large payload straight to its place. An empty frame is only a sign
+of life.
 
 Source: seed "Strymon publish-subscribe", section "Protocol Messages" (multi-part slots).
 """
@@ -156,7 +156,6 @@ class FrameReader(Generic[M]):
     """Reads messages from a non-blocking socket.
 
     Args:
-        source: the socket.
         decode: makes a message of a head, valid only during the call, and a payload, or raises ProtocolError.
         most_at_once: about how many bytes to read at a time.
         most_payload_bytes: of one frame; None for no limit.
@@ -206,9 +205,9 @@ class FrameReader(Generic[M]):
             except (BlockingIOError, InterruptedError):
                 return
             except OSError:
-                count = 0  # it has ended without a word; what that means is for others to say
+                count = 0  # the peer has died: an end like any other here
             if not count:
-                self.is_at_end, self._payload = True, memoryview(b"")  # nobody needs half of one
+                self.is_at_end, self._payload = True, memoryview(b"")  # half of one is useless
                 return
             taken += count
             self.read_bytes += count

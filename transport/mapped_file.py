@@ -16,7 +16,6 @@ class MappedFile(mmap.mmap):
     """The first bytes of a file, mapped.
 
     Args:
-        descriptor: the file's descriptor, which may be closed afterwards.
         size: the number of bytes to map, all present.
 
     Attributes:

@@ -20,11 +20,6 @@ class RaySender(Sender[Item]):
     """Sends each item by one call of the peer's actor, and checks that the calls succeed.
 
     Ray runs a call at most once; a failed one may have run, so it ends the job.
-
-    Args:
-        peers: the actors.
-        job: the dataflow, one of those on the actors.
-        codec: encodes items.
     """
 
     def __init__(self, peers: Sequence[Any], job: str, codec: Codec[Item]) -> None:
@@ -81,11 +76,7 @@ class RaySender(Sender[Item]):
 
 
 class Mail(Sender[Item]):
-    """Keeps items for peers that are no actors, until they fetch them; see `FetchReceiver`.
-
-    Args:
-        codec: encodes items.
-    """
+    """Keeps items for peers that are no actors, until they fetch them; see `FetchReceiver`."""
 
     def __init__(self, codec: Codec[Item]) -> None:
         self._codec = codec
@@ -135,14 +126,7 @@ class CallReceiver(Receiver[Item]):
 
 
 class FetchReceiver(CallReceiver[Item]):
-    """Fetches a non-actor's items from the actors of its peers, with one pending call at each.
-
-    Args:
-        peers: the actors.
-        job: the dataflow, one of those on the actors.
-        member: the number of the member.
-        codec: decodes items.
-    """
+    """Fetches a non-actor's items from the actors of its peers, with one pending call at each."""
 
     def __init__(self, peers: Sequence[Any], job: str, member: int, codec: Codec[Item]) -> None:
         super().__init__()

@@ -28,12 +28,7 @@ class SocketAddress:
 
 @dataclass(frozen=True, slots=True)
 class SocketKeys:
-    """Two CURVE key pairs, new for each job and known only to its members.
-
-    Attributes:
-        listener_public, listener_secret: of every listening socket.
-        caller_public, caller_secret: of every connecting socket.
-    """
+    """Two CURVE key pairs, new for each job and known only to its members."""
 
     listener_public: bytes
     listener_secret: bytes = field(repr=False)
@@ -43,7 +38,7 @@ class SocketKeys:
     @classmethod
     def make(cls) -> Self:
         """Make new keys."""
-        import zmq  # most who know an address have no socket
+        import zmq  # most processes with an address have no socket
 
         return cls(*zmq.curve_keypair(), *zmq.curve_keypair())
 

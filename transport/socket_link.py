@@ -49,12 +49,6 @@ class SocketSender(Sender[Item]):
     """Has a connection to each peer of one member.
 
     Args:
-        member: a worker's number, or ``DRIVER``.
-        node: the member's node.
-        peers: their addresses.
-        keys: the job's, for other nodes.
-        incarnation: of this member.
-        codec: encodes items.
         context: the ZeroMQ context that sends; sharing the receiver's is faster.
         copies: whether to copy large buffers, as a user's program may change its arrays after sending.
 
@@ -117,7 +111,7 @@ class SocketSender(Sender[Item]):
                 connection.send(frames[0])
             else:
                 parts = frames if datagrams is not None or size <= PIECE_BYTES else in_pieces(frames)
-                # What an operator has sent is the runtime's; the driver's program may still change its arrays.
+                # Batches of operators belong to the runtime; the driver's program may still change its arrays.
                 connection.send_multipart(parts, copy=self._copies)
         except zmq.Again:
             # A peer that refuses the handshake leaves the socket without a connection to queue for.
@@ -157,11 +151,7 @@ class SocketSender(Sender[Item]):
 
 
 class DatagramSender:
-    """Sends datagrams to one peer on the same node, from any thread.
-
-    Args:
-        path: the peer's socket.
-    """
+    """Sends datagrams to one peer on the same node, from any thread."""
 
     def __init__(self, path: str) -> None:
         self._socket = datagram_socket()
@@ -192,7 +182,6 @@ class SocketReceiver(Receiver[Item]):
 
     Args:
         listener: its sockets, which are closed with the receiver; an attribute, too.
-        codec: decodes items.
     """
 
     def __init__(self, listener: SocketListener, codec: Codec[Item]) -> None:
@@ -307,11 +296,7 @@ class SocketReceiver(Receiver[Item]):
 
 
 class DatagramReceiver:
-    """Receives the datagrams of a non-blocking socket.
-
-    Attributes:
-        descriptor: readable when datagrams have come.
-    """
+    """Receives the datagrams of a non-blocking socket."""
 
     def __init__(self, source: socket) -> None:
         self._socket = source

@@ -27,15 +27,7 @@ _SILENCE_MS = 30_000
 
 
 class SocketListener:
-    """The listening sockets of one member.
-
-    Args:
-        node: the member's node, as its peers name it.
-
-    Attributes:
-        address: its address for peers.
-        context: the ZeroMQ context of ``pull``.
-    """
+    """The listening sockets of one member."""
 
     def __init__(self, node: str) -> None:
         self.context = zmq.Context()

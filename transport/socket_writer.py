@@ -27,9 +27,6 @@ _QUEUED = struct.Struct("i")
 class SocketWriter:
     """Writes as much as the socket takes, and keeps the rest.
 
-    Args:
-        target: the socket, which `close` closes.
-
     Attributes:
         waiting_bytes: the kept bytes.
         written_bytes: the bytes that the socket has taken.

@@ -45,12 +45,9 @@ class Codec:
     """How messages become frames, and which ones a link treats specially.
 
     Attributes:
-        encode: returns the parts of a message's frames.
         decode_told: returns the message of a parent's frame; raises ProtocolError.
         decode_said: returns the message of a child's frame; raises ProtocolError.
-        most_told_bytes: the largest payload of a parent's frame.
         size_of: returns about how many bytes a message has in memory.
-        must_be_told: whether a message is kept even without room.
         joins: whether a message identifies a child; one without a socket sends it first.
         unsaid: returns an empty store of a child's pending messages.
     """
@@ -109,8 +106,6 @@ class ChildLink:
     """The parent's end of a connection, for the loop only, until the child has gone or it is closed.
 
     Args:
-        connection: to the authenticated child; non-blocking.
-        frames: shared with the other children.
         received: receives the child's messages, in order; it may close the link.
         gone: receives, once, why the child has gone, after the link is closed; not after `close`. Neither is called
             within a call of the link.
@@ -217,7 +212,7 @@ class ChildLink:
         except OSError:
             self._is_over = True
             self._loop.remove_writer(self._connection)
-            self._loop.call_soon(self._readable)  # what it has said before it went is heard
+            self._loop.call_soon(self._readable)  # its messages from before the end are received
             return
         if is_full and not self._is_full:
             self._loop.add_writer(self._connection, self._write)
@@ -258,8 +253,6 @@ class ParentLink:
     """The child's end of a connection, for one thread at a time.
 
     Args:
-        codec: encodes messages.
-        connection: to the parent; non-blocking.
         most_at_once: about how many bytes to read at a time.
 
     Attributes:
@@ -318,7 +311,7 @@ class ParentLink:
                 for message in self._unsaid.take():
                     self._writer.add(self._codec.encode(message))
         except OSError:
-            self._is_deaf = True  # what it has told before it went can still be read
+            self._is_deaf = True  # its messages from before the end can still be read
 
     @property
     def read_bytes(self) -> int:

@@ -3,7 +3,7 @@
 An actor listens at a name in Linux's abstract namespace, so no file can be left behind. Any process of the node can
 find it, so the actor admits only its own user with a ticket, which serves once. It makes each ticket for one process
 and sends it through Ray, so its bearer belongs to the cluster. The caller checks in turn that the listener has the same
-user, before it unpickles anything. Without Linux, and between nodes, Ray's own connections are used.
+user, before it unpickles anything.
 
 Source: unix(7) on the abstract namespace and on ``SO_PEERCRED``.
 """
@@ -36,13 +36,7 @@ Who = TypeVar("Who")
 
 @dataclass(frozen=True, slots=True)
 class SocketOffer:
-    """An actor's address with a ticket.
-
-    Attributes:
-        node: its node of the cluster.
-        name: its address there.
-        ticket: for one connection.
-    """
+    """An actor's address with a ticket."""
 
     node: str
     name: str
@@ -108,7 +102,6 @@ class TicketListener(Generic[Who]):
     """Listens at its own address.
 
     Args:
-        node: the node of this process.
         admitted: receives each non-blocking connection with a valid ticket, and the ticket's owner.
     """
 
@@ -125,7 +118,7 @@ class TicketListener(Generic[Who]):
         """Return the address with a ticket for ``who``."""
         ticket = secrets.token_bytes(TICKET_BYTES)
         self._tickets[ticket] = who
-        self._loop.call_later(_GOOD_FOR_S, lambda: self._tickets.pop(ticket, None))  # who connects by calls shows none
+        self._loop.call_later(_GOOD_FOR_S, lambda: self._tickets.pop(ticket, None))  # connecting by calls needs none
         return SocketOffer(self._node, self._name, ticket)
 
     def withdraw(self, who: Who) -> None:

@@ -29,8 +29,6 @@ class Metric:
     """One metric of all things of a kind.
 
     Args:
-        name: the name, which tells counters.
-        text: a description.
         section: the part of the document that has the things.
         key: the key of the number in each of them, which may be missing.
     """

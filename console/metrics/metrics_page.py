@@ -23,7 +23,6 @@ class JobFamilies:
     """The metrics of all jobs as a collector for Prometheus.
 
     Args:
-        documents: returns the telemetry of the jobs.
         now: returns the time, in seconds since 1970.
     """
 

@@ -1,8 +1,7 @@
 """The feed of a notebook's view: a thread that reads a job or topic, and sends the page's content to the browser.
 
 A kernel receives nothing from the browser while it runs a cell, so the feed begins at once, and sends whole pages until
-a view has reported; then it sends changes. It ends when the last view has left, or has been silent for a minute without
-a running cell, and begins again with the next view.
+a view has reported; then it sends changes.
 """
 
 import logging
@@ -53,7 +52,6 @@ class Feed:
     """Feeds all views of one widget.
 
     Args:
-        page: their content.
         read: begins to read, on the feed's thread.
         send: sends a message to all views; thread-safe.
         when_idle: calls a function when the kernel runs no cell; thread-safe; None if that is impossible.

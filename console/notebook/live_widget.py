@@ -14,17 +14,9 @@ from tidewheel.console.notebook.page_module import page_module
 class LiveWidget(AnyWidget):
     """A view of the page, fed until it or its last view in the browser is closed.
 
-    Args:
-        page: the content.
-        read: begins to read it.
-        **shown: attributes for the browser.
-
     Attributes:
-        kind: ``"job"`` or ``"plot"``.
         name: of the job, or the title of the chart.
         chosen: the first choice, such as ``["probe", "done"]``, which makes the view of a job brief.
-        label: of the chart's line.
-        most: the largest number of points.
     """
 
     _esm = page_module()

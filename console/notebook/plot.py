@@ -76,12 +76,7 @@ class PlotPage:
 
 
 class Points:
-    """Reads a subscription, and yields the points of its epochs, several at a time.
-
-    Args:
-        subscription: closed with this; nothing else reads it.
-        what: the number of an epoch.
-    """
+    """Reads a subscription, and yields the points of its epochs, several at a time."""
 
     def __init__(self, subscription: Topic, what: What) -> None:
         self._subscription = subscription
@@ -108,7 +103,7 @@ class Points:
             yield found
 
     def _epochs(self) -> Iterator[Epoch | None]:
-        """Yield epochs, and None before a pause. It never waits for an epoch: that is an error where a job is idle."""
+        """Yield epochs, and None before a pause; it never waits for an epoch, as an idle local job would raise."""
         epochs = self._subscription.epochs(timeout_s=0.0)
         while True:
             try:
@@ -130,7 +125,7 @@ def _place(time: Any, count: int) -> float:
 
 
 def number_of(topic: str, epoch: Epoch, what: What) -> float | None:
-    """Return the number of an epoch: of the function, or the mean of the column without None; None for none.
+    """Return the number of an epoch, if any: the function's result, or the mean of the column's values except None.
 
     Raises:
         DeliveryError: the column is missing, a value is no number, or the function fails.

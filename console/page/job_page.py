@@ -26,7 +26,6 @@ class Shown:
         number: the number of the moment, from 1; 0 is an empty page.
         document: the job's document, with the page's numbers as ``live``.
         change: the merge patch from the previous moment, as JSON.
-        is_last: whether no more come.
     """
 
     number: int = 0
@@ -42,11 +41,7 @@ class Shown:
 
 
 class JobPage:
-    """The page of one job; one thread adds views of the job, any thread reads.
-
-    Args:
-        name: the job.
-    """
+    """The page of one job; one thread adds views of the job, any thread reads."""
 
     def __init__(self, name: str) -> None:
         self.name = name

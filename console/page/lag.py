@@ -71,7 +71,6 @@ class Fronts:
     """The fronts of one job, from document to document.
 
     Attributes:
-        inputs: the front of its inputs.
         published: the fronts of partitions, by topic and number, in counts of messages.
     """
 

@@ -11,14 +11,9 @@ from tidewheel.pubsub.subscribers.view import View
 
 
 def live_numbers(view: View, fronts: Fronts) -> dict[str, Any]:
-    """Return the numbers of ``operators``, ``edges``, ``probes``, ``workers`` and ``topics``, by key, and of the job.
-
-    Args:
-        view: the present job.
-        fronts: its fronts, which this updates.
-    """
+    """Return the numbers of the job and its operators, edges, probes, workers and topics, by key."""
     document = view.document
-    view = View(document) if view.has_ended else view  # nothing flows any more
+    view = View(document) if view.has_ended else view  # an ended job has no rates
     _advance(fronts.inputs, document)
     workers = max(1, int(document["job"].get("workers", 1)))
     operators = {

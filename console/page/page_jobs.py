@@ -36,8 +36,6 @@ class PageJobs:
 
     Args:
         find: returns the names of the running jobs; it may wait for a cluster.
-        read: follows one of them.
-        most: the largest number of browsers at once.
         linger_s: how long to follow jobs without browsers, in seconds.
     """
 

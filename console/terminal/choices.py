@@ -16,10 +16,7 @@ class Choices:
 
     Attributes:
         order: the order of operators, one of `ORDERS`.
-        is_reversed: whether it is reversed.
-        first: how many operators are scrolled past.
         wants_next: whether the last key asks for the next job.
-        is_over: whether the person wants to leave.
     """
 
     order: str = "graph"

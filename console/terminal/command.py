@@ -115,9 +115,7 @@ class _Followed:
     """A job whose telemetry a thread reads.
 
     Attributes:
-        name: the job.
         view: the last view, or None.
-        trouble: why no more come, in words.
     """
 
     def __init__(self, name: str, read: Callable[[str], Reader]) -> None:
@@ -172,12 +170,7 @@ class _Listed:
 
 
 def watch(jobs: Callable[[], Sequence[ListedJob]], read: Callable[[str], Reader]) -> None:
-    """Fill the terminal with the telemetry of one job at a time, until a key ends that.
-
-    Args:
-        jobs: returns the jobs to choose from.
-        read: returns the reader of the job of a name.
-    """
+    """Fill the terminal with the telemetry of one job at a time, until a key ends that."""
     from rich.console import Console
     from rich.live import Live
 

@@ -31,15 +31,7 @@ _ALARM = "bold red"
 def picture(
     jobs: Sequence[ListedJob], view: View | None, message: str, choices: Choices, height: int
 ) -> RenderableType:
-    """Return the content of the terminal.
-
-    Args:
-        jobs: the jobs of the cluster.
-        view: the telemetry of the shown job, if any.
-        message: a problem, or why nothing is shown; else empty.
-        choices: the person's choices.
-        height: the lines of the terminal.
-    """
+    """Return the content of the terminal."""
     above, below = _Lines(), _Lines()
     below.text("")
     if view is not None:

@@ -4,8 +4,6 @@ They hold no records and never ask for a frontier, so progress tracking keeps no
 once with a token for its later time. An operator downstream that waits for a time therefore waits for the records
 delayed to it.
 
-Results keep the order and the kind of their batch.
-
 Source: timely dataflow's ``delay``, which instead holds records until their new time has come.
 """
 

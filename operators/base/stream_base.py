@@ -43,7 +43,6 @@ class StreamBase(Generic[Record]):
     """The records that one output of one operator sends, each at a time; `Stream` has the operators.
 
     Attributes:
-        flow: the dataflow of the stream.
         schema: the schema of its batches if they are known to be Arrow tables of one schema; else None.
     """
 
@@ -161,7 +160,7 @@ class StreamBase(Generic[Record]):
 
 
 def make_pact(name: str, key: Key | Pact | None) -> Pact | None:
-    """Return the exchange by ``key``; None for none.  Raise GraphError if it is no key."""
+    """Return the exchange by ``key``; None for none. Raise GraphError if it is no key."""
     if key is None or isinstance(key, Pact):
         return key
     names = key if isinstance(key, tuple) else (key,)

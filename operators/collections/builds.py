@@ -231,7 +231,7 @@ def build_lookups(side: str) -> Build:
             for _, new in _numbers(input):
                 arrangement.take(context.name, new)
             newest = answer(input)
-            if 0 <= newest < ENDED:  # in the end it keeps its last epoch, too, as somebody may know that only
+            if 0 <= newest < ENDED:  # in the end it keeps its last epoch, too, as some worker may know no later one
                 arrangement.let_go(context.name, (questions.since(number, newest),))
 
         return schedule

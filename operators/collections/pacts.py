@@ -32,11 +32,7 @@ class RecordPact(Pact):
 
 @dataclass(frozen=True, slots=True)
 class KeyPact(Pact):
-    """Sends updates of pairs to the worker that owns the key.
-
-    Args:
-        operator: the operator that needs pairs; errors name it.
-    """
+    """Sends updates of pairs to the worker that owns the key."""
 
     counts_apart: ClassVar[bool] = True
     operator: str

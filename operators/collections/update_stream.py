@@ -24,9 +24,7 @@ class UpdateStream:
     """Updates of records, each batch at one time.
 
     Args:
-        stream: batches as `tidewheel.differential.records` describes them.
         columns: the names of the columns; empty if they have none.
-        is_empty: whether the collection never has a record.
         is_summed: whether each record has at most one update at each time.
         owned_by: what decides the worker of an update: record or key; None if nothing does.
     """

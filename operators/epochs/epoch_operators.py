@@ -213,8 +213,7 @@ class EpochOperators(StreamBase[Record]):
         """Send the ``k`` greatest records of each epoch, greatest first, as one batch on worker 0; or the least ones.
 
         With a key, they are the greatest of each key, on the key's owner, those of one key together. Among equals the
-        content decides. NaN comes after anything else. No worker keeps or sends more than ``k`` candidates (of each
-        key).
+        content decides. NaN comes after anything else. No worker sends more than ``k`` (of each key).
 
         Args:
             k: how many, 1 or more.

@@ -31,10 +31,7 @@ class Fold:
     """How an operator folds the records of an epoch.
 
     Attributes:
-        start: returns the initial state.
         add: returns the state with a batch added; it may change its argument.
-        finish: returns the batch to send.
-        size: returns about how many records ``finish`` would return.
         split: divides the state among a number of workers, by the pact of the input.
         merge: merges two workers' states; it may change the first.
     """
@@ -121,8 +118,6 @@ class Gathered:
     """The batches of an epoch, without records that a pick has ruled out.
 
     Attributes:
-        batches: the remaining batches.
-        records: their number of records.
         left: how many records the last pruning left.
     """
 
@@ -149,11 +144,7 @@ class Gathered:
 
 
 def pruned_fold(pick: Callable[[Batch], Batch]) -> Fold:
-    """Return a fold that keeps only the records that ``pick`` selects; memory is linear in these.
-
-    Args:
-        pick: selects records of a batch, with ``pick(joined([pick(a), b])) == pick(joined([a, b]))``.
-    """
+    """Return a fold that keeps only the records that ``pick`` selects; memory is linear in these."""
 
     def prune(batches: list[Batch]) -> Batch:
         return pick(joined(batches))

@@ -38,9 +38,7 @@ class KeyFold:
     """How the records of a key become a state, and the state a result.
 
     Attributes:
-        keys: how keys are found.
         start: makes a state; None if the first record is the first state.
-        add: returns the state with a record added.
         result: makes the result of a key and its state; None for the pair.
     """
 
@@ -166,13 +164,7 @@ def _is_hashable(key: Any) -> bool:
 def _combined(
     combine: Callable[[Any, Any], Any], finish: Callable[[States], Batch], finish_odd: Callable[[States], Batch]
 ) -> Fold:
-    """Return the fold that combines the states of each key, which come as pairs (key, state).
-
-    Args:
-        combine: merges two states.
-        finish: makes the results.
-        finish_odd: makes them if keys may be NaN or derived from records.
-    """
+    """Return the fold that combines the states of each key, which come as pairs (key, state)."""
 
     def add(states: States, batch: list[tuple[Any, Any]]) -> States:
         if not states:

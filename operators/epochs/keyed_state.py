@@ -66,7 +66,7 @@ class Accumulation:
         kept.update(changed)
         if self.fold.result is not None:
             return self.fold.results(changed)
-        # What is sent must not change when the state does, which may be changed in place.
+        # A sent result must not change with the state, which may be changed in place.
         return [(key, copy(state)) for key, state in changed.items()]
 
 
@@ -75,9 +75,6 @@ class StatefulMap:
     """Gives the records of a key, one after the other, to ``step(state, record)``, which returns (state, result).
 
     Attributes:
-        keys: how keys are found.
-        start: makes the initial state of a key.
-        step: processes a record.
         order: the order of a key's records within an epoch; None for any.
     """
 

@@ -135,7 +135,6 @@ class FirstOfEach:
     """Lets the first record of each key pass, over all epochs; within an epoch, the first in an order.
 
     Attributes:
-        keys: how keys are found.
         order: None if the content decides.
     """
 

@@ -1,7 +1,6 @@
 """Interval joins: pairs of records with equal keys whose event times lie near each other, over all epochs.
 
 A record is kept while a partner in time may still come: until the other side's watermark has passed all its partners.
-So a record in time meets every partner in time; a record behind its own side's watermark is late, and is not paired.
 
 Source: Flink's interval join.
 """
@@ -62,7 +61,6 @@ class TimedRecords:
     """The timed records of one side that may still have partners, by key, in order of event time.
 
     Attributes:
-        count: the number of records.
         needed: how many the last check still needed.
     """
 

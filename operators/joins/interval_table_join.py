@@ -112,9 +112,7 @@ class IntervalTableJoin:
     The inputs are the tables of both sides, then both sides' greatest event times on all workers.
 
     Attributes:
-        columns: what the result is made of.
         at: the columns of both sides that have the event times.
-        interval: how far apart these may be.
         lateness: how far records may come after later ones of their side.
     """
 

@@ -33,7 +33,6 @@ class JoinedColumns:
     """The columns of a result: this side's, then the other's without its keys.
 
     Attributes:
-        keys: the key columns, named as on this side.
         suffix: appended to those names of the other side's columns that this side has too.
         takes_either: whether a row may come from the other side alone, with its key.
     """
@@ -176,7 +175,6 @@ class KnownSchemas:
 
     Attributes:
         promised: the schema known from the start, if any.
-        schemas: the learned schemas.
     """
 
     promised: "pa.Schema | None" = None

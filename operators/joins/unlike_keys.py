@@ -22,11 +22,7 @@ _MOST_KEYS = 100
 
 
 class UnlikeKeys:
-    """Compares the keys of both sides of a join once on each worker, and warns if none can match.
-
-    Attributes:
-        is_compared: whether they have been compared.
-    """
+    """Compares the keys of both sides of a join once on each worker, and warns if none can match."""
 
     __slots__ = ("_name", "_worker", "is_compared")
 

@@ -4,7 +4,6 @@ The operator's token holds a time, and a substream at that time, open until its 
 wait as may be in progress, the operator reads no more; the rest waits at its input, in flight.
 
 Calls run on an event loop in a thread of its own, from the first call to `AsyncCalls.close`, which cancels the rest.
-The thread queues outcomes and wakes the operator.
 """
 
 import asyncio
@@ -104,7 +103,7 @@ class AsyncCalls:
 
     def take(self) -> list[Outcome]:
         """Return the outcomes since the last call, in order."""
-        self._is_told = False  # before looking, so that what comes meanwhile is told again
+        self._is_told = False  # before the check, so that later outcomes wake it again
         return [self._outcomes.popleft() for _ in range(len(self._outcomes))]
 
     def close(self) -> None:

@@ -2,7 +2,7 @@
 
 Each worker measures its records that are to go round again, and keeps them. When the round is complete, worker 0 tests
 the combined measure and sends its verdict to every worker. So no record of the next round exists before every worker
-has finished this one. Each epoch, and each time of the outer scope, is tested separately.
+has finished this one.
 
 Source: the aggregators of Pregel (SIGMOD 2010), section 3.3, in the supersteps of Valiant's bulk-synchronous model.
 """
@@ -27,7 +27,6 @@ class RoundTest:
     Attributes:
         until: tells by the combined measure of a round whether the loop ends.
         measure: returns the measure of a record; None for no measure.
-        combine: combines two measures.
         rounds: how often records pass the body at most; None for no limit.
     """
 

@@ -1,6 +1,6 @@
-"""The operator that records what passes a stream to a file of each worker.
+"""The operator that records a stream to a file of each worker.
 
-A recording also has when times were complete: batches and frontiers are in the order in which they came.
+A recording has batches and frontiers in order of arrival.
 """
 
 import uuid
@@ -23,10 +23,10 @@ from tidewheel.runtime.worker.ports import InputPort
 
 
 def build_capture_to(folder: Path, *, overwrite: bool) -> Build:
-    """Return the build function of an operator that logs each batch, and after them how the frontier has moved.
+    """Return the build function of an operator that logs each batch, and each move of the frontier after them.
 
-    How far the log goes is its state, so that what comes after that can be taken back. A job that goes back before its
-    first snapshot begins a new log in the place of its own.
+    Its state is the length of the log, beyond which the log is cut after a restore. A job that goes back before its
+    first snapshot replaces its own log.
     """
     described = uuid.uuid4().hex  # all workers have it from the description
 
@@ -49,7 +49,6 @@ def build_capture_to(folder: Path, *, overwrite: bool) -> Build:
         context.on_close(log.close)
 
         def may_follow(frontier: Antichain) -> bool:
-            """Tell whether a frontier is none that was passed before a snapshot was taken."""
             before = written["frontier"]
             return before is None or all(map(Antichain(frontier.domain, before).less_equal, frontier))
 
@@ -61,7 +60,7 @@ def build_capture_to(folder: Path, *, overwrite: bool) -> Build:
             if times != written["frontier"] and may_follow(frontier):
                 written["frontier"] = times
                 log.frontier(times)
-            written["length"] = log.flush()  # what a snapshot counts is there, however the process ends
+            written["length"] = log.flush()  # bytes that a snapshot counts survive any end of the process
 
         return schedule
 

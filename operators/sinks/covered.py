@@ -28,7 +28,6 @@ class _Held:
     """A worker's records of an epoch.
 
     Attributes:
-        tokens: for the epoch, once it is complete.
         snapshot: the number of the first snapshot with the complete epoch; None before.
     """
 

@@ -61,12 +61,7 @@ def declared_schema(topic: str, said: object, known: "pa.Schema | None") -> Topi
 
 
 class PublishedEnds:
-    """The ends that one worker publishes.
-
-    Args:
-        described: the topic.
-        context: of the operator that publishes.
-    """
+    """The ends that one worker publishes."""
 
     def __init__(self, described: Publication, context: OperatorContext) -> None:
         self._topic = described.topic
@@ -94,11 +89,6 @@ class PublishedEnds:
 
     def publish(self, input: InputPort, lower: Antichain, connection: "PublisherConnection") -> None:
         """Publish the ends that ``input`` has told, at or after the announced frontier ``lower``.
-
-        Args:
-            input: where they were told.
-            lower: the frontier that subscribers were told last; not empty.
-            connection: to where they are published.
 
         Raises:
             DeliveryError: times have no order among them, or a key cannot be encoded.

@@ -24,9 +24,7 @@ class Published:
     """One worker's share of a topic.
 
     Args:
-        domain: the times of the topic.
         announced: the frontier that the publisher received last; None for the least time. Partitions with logs know it.
-        saved: the events of a snapshot.
 
     Attributes:
         is_behind: whether the operator's input frontier, which begins at the least time, may be before it.

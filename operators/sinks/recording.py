@@ -1,7 +1,7 @@
 """One worker's recording: a file of a stream's batches, in the record format of logs.
 
 The file has a header and records, like a segment of a topic's log (`storage/log_records.py`): batches with times, and
-frontiers. Checksums reveal damage; a record cut off at the end is left out.
+frontiers.
 
 Nothing in it is a pickle, so reading it runs no code of it: Arrow is an Arrow IPC stream, the rest plain values
 (`plain_records.py`).
@@ -48,14 +48,7 @@ RECORDING_VERSION: Final = 2
 
 
 class RecordingHeader(msgspec.Struct, frozen=True):
-    """The run and the worker that have written a recording.
-
-    Args:
-        recording: the version of the format.
-        run: digits that all recordings of one run share.
-        worker: the number of the worker.
-        workers: the number of workers.
-    """
+    """The run and the worker that have written a recording."""
 
     recording: int
     run: str
@@ -79,8 +72,6 @@ class RecordingWriter:
     """Writes a recording.
 
     Args:
-        path: the file, in an existing folder.
-        header: the run and worker.
         length: how many bytes of an existing file to keep; 0 for a new one.
         overwrite: whether a new file may replace an old one.
 

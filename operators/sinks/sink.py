@@ -125,7 +125,6 @@ class SinkOperators:
         part_bytes: the size in memory at which a worker has the sink prepare a part.
         waits: whether an epoch of a job with snapshots is committed only once a snapshot has its parts.
         result: returns the output for a committed epoch and its number of records.
-        join: makes the argument of `Sink.prepare` from batches.
     """
 
     make: Callable[[OperatorContext], Sink]

@@ -49,9 +49,7 @@ class EpochFolders(Sink):
     """The epochs' folders in one folder, of which at most one job at a time writes.
 
     Args:
-        root: the folder of the folders.
         suffix: the suffix of the files, which says their format.
-        overwrite: whether an epoch replaces an older one.
         is_numbered: whether times are integers, in their order.
         older: the names of the epochs from before the job.
         start: the beginning of a worker's file names; ``end`` is their end in this run.
@@ -95,10 +93,6 @@ class EpochFolders(Sink):
     def commit(self, epoch: Time, parts: Sequence[str]) -> None:
         """Make an epoch visible under its name, durably.
 
-        Args:
-            epoch: its time.
-            parts: the names of its files.
-
         Raises:
             FileNotFoundError: a written file is gone: another run has cleaned up.
             FileExistsError: there is an older epoch, which must not be overwritten.
@@ -106,7 +100,7 @@ class EpochFolders(Sink):
         self._folders.commit(self.path(epoch).name, parts)
 
     def last_committed(self) -> Time | None:
-        """Return the last epoch that this job has written, if times are integers; others are replaced by equal ones."""
+        """Return the last epoch that this job has written; None if there is none, or times are no integers."""
         own = [name.removeprefix(_EPOCH) for name in self._folders.existing().difference(self.older)]
         return max((int(text) for text in own if text.isdecimal()), default=None) if self.is_numbered else None
 

@@ -1,8 +1,7 @@
 """The operator of an input, and the check of each batch that is fed.
 
-A type is compared with a sample of the records, since a wrong batch is mostly wrong throughout. A schema is compared
-with that of the batch. The driver checks a batch before it sends it, and the worker again, as another process may have
-sent it.
+A type is compared with a sample of the records, since a wrong batch is mostly wrong throughout. The driver checks a
+batch before it sends it, and the worker again, as another process may have sent it.
 """
 
 from collections.abc import Sequence

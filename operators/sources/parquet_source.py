@@ -21,8 +21,6 @@ class RowGroup:
     """A row group of one of the files.
 
     Attributes:
-        file: the number of its file.
-        index: its number in the file.
         number: its number among the non-empty ones of all files.
         least: the least value of the time column; None if that is unknown.
     """

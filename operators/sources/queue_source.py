@@ -50,9 +50,6 @@ class LocalQueue:
     It accepts items before the first reader and while there is one. After the last reader has left it keeps its items
     but accepts none until another comes, so no thread waits for room in vain.
 
-    Args:
-        capacity: the greatest number of waiting items.
-
     >>> queue = LocalQueue(capacity=2)
     >>> queue.put("tide")
     >>> queue.close()

@@ -22,7 +22,6 @@ class Position:
 
     Attributes:
         held: the token or tokens for what can still come; None at its end.
-        sent: the number of sent batches.
         begun: the epochs begun, if a probe paces it; see `Pace`.
     """
 

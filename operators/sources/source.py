@@ -20,12 +20,7 @@ Step: TypeAlias = tuple[TimestampToken, Batch] | Pause | None
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How many epochs that a partition has begun may be incomplete at a probe.
-
-    Attributes:
-        frontier: returns the frontier at the probe.
-        most: the limit.
-    """
+    """How many epochs that a partition has begun may be incomplete at a probe."""
 
     frontier: Callable[[], Antichain]
     most: int
@@ -55,7 +50,7 @@ def source_build(name: str, source: object, paced_by: str | None, epochs_ahead: 
     endless = bool(getattr(source, "endless", False))
     if isinstance(source, PartitionedSource):
         return SourceBuild(partial(_build_source, source, paced_by, epochs_ahead), endless)
-    kind = type(source).__qualname__  # what it has may be secret
+    kind = type(source).__qualname__  # its attributes may be secret
     if not isinstance(source, OperatorSource):
         raise GraphError(f"source {name!r}: a {kind} has no partitions(worker, workers) to read from")
     if paced_by is not None:
@@ -123,13 +118,7 @@ def _time_and_batch(yielded: object) -> tuple[Time, Batch]:
 
 
 class PartitionReader:
-    """One worker's share of a source: takes one step of each partition in turn.
-
-    Args:
-        context: of the operator.
-        partitions: the steps of each.
-        discards: whether each token is for one batch.
-    """
+    """One worker's share of a source: takes one step of each partition in turn."""
 
     def __init__(
         self, context: OperatorContext, partitions: Iterable[Iterator[Step]], *, discards: bool = False

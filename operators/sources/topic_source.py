@@ -1,8 +1,7 @@
 """A source that reads a topic of this or another job; its tokens follow the topic's frontier.
 
 If the publishing job may go back, batches of its incomplete epochs may become void. So the source holds the batches of
-such a job until their epoch is complete. So the source holds back the batches of such a job until their epoch is
-complete.
+such a job until their epoch is complete.
 """
 
 import logging
@@ -42,9 +41,6 @@ class TopicSource(OperatorSource[Any]):
     """A source that subscribes on worker 0 and sends the records there.
 
     Attributes:
-        topic: its name.
-        domain: the times of the reading dataflow.
-        subscribe: connects to the topic.
         timeout: how long to wait for the topic to exist, in seconds; None forever.
     """
 
@@ -56,7 +52,7 @@ class TopicSource(OperatorSource[Any]):
     def build(self, context: OperatorContext) -> Schedule:
         """Return the schedule function; only worker 0's has something to do."""
         tokens = tokens_at_first(context)
-        if context.worker or not tokens:  # it may go on from a snapshot behind the end of the topic
+        if context.worker or not tokens:  # a snapshot may be later than the end of the topic
             return lambda output: None
         is_restored = instance_of(context).kept.is_restored
         intake = _Intake(partial(self._connect, is_restored), context.activate)
@@ -140,12 +136,7 @@ def _act(event: Event | Exception, tokens: TokenSet, output: OutputPort) -> None
 
 
 def whole(events: Iterable[Event], waiting: EpochAssembler) -> Iterator[Event]:
-    """Yield the batches of each epoch once it or the topic is complete, before the frontier that says so.
-
-    Args:
-        events: the next events of the topic.
-        waiting: the batches of incomplete epochs, which this changes.
-    """
+    """Yield the batches of each epoch once it or the topic is complete, before the frontier that says so."""
     for event in events:
         for epoch in waiting.receive(event):
             yield from epoch.batches
@@ -158,7 +149,6 @@ class _Intake:
 
     Args:
         connect: makes the subscription; its argument tells whether to give up.
-        wake: schedules the operator.
 
     Attributes:
         events: the ready events, oldest first; at the end an `End`, or the error that ended the subscription.

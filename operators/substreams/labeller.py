@@ -88,7 +88,6 @@ class SubstreamKeys:
     """How records are divided into substreams.
 
     Attributes:
-        keys: how the key of a record is found.
         last: tells whether a record is the last of its substream; None if no record is.
         predicates: instead of keys, which records belong to each name; empty by default.
     """
@@ -104,11 +103,7 @@ _ANEW = Division(lambda kept, workers: [None] * workers, updated)
 
 
 class Labeller:
-    """Sends batches divided by key, and holds those whose keys must not be used again yet.
-
-    Attributes:
-        waiting: the held batches and ends, by key.
-    """
+    """Sends batches divided by key, and holds those whose keys must not be used again yet."""
 
     def __init__(self, context: OperatorContext, how: SubstreamKeys) -> None:
         gate = instance_of(context).gate
@@ -312,7 +307,7 @@ def portable_keys(keys: list[Any]) -> list[Any]:
 
 
 def build_declare(how: SubstreamKeys) -> Build:
-    """Return the build function of the operator on a key's worker that declares its end."""
+    """Return the build function of an operator that divides records by key and declares the end of each substream."""
 
     def build(context: OperatorContext) -> Schedule:
         labeller = Labeller(context, how)

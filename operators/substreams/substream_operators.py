@@ -41,7 +41,7 @@ class SubstreamOperators(StreamBase[Record]):
     """Methods of streams for substreams.
 
     A record belongs to the substream of its key, and so do all records made from it, also round loops. Once its source
-    has promised that a key gets no more records, operators are told when none of it are left before them.
+    has promised that a key gets no more records, operators are told when none of its records are left before them.
     """
 
     __slots__ = ()

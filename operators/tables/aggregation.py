@@ -56,7 +56,7 @@ class Aggregate:
         if self.function == "sum" and (kinds.is_integer(kind) or kinds.is_null(kind)):
             return ("int64",)
         if self.function == "count_distinct":
-            # Arrow crashes on lists of what is always null; none of it counts.
+            # Arrow crashes on lists of a column of nulls, none of which counts.
             return ("count",) if kinds.is_null(kind) else ("distinct",)
         return (self.function,)
 
@@ -64,10 +64,6 @@ class Aggregate:
 @dataclass(frozen=True, slots=True)
 class Aggregation:
     """Aggregates by key.
-
-    Attributes:
-        keys: the columns of the key.
-        aggregates: the other columns of the result.
 
     >>> import pyarrow as pa
     >>> rows = pa.table({"word": ["a", "b", "a"], "n": [1, 2, 5]})

@@ -17,10 +17,6 @@ def group(
 ) -> "pa.Table":
     """Return a table with a row for each group.
 
-    Args:
-        keys: the named columns by which rows are grouped, at least one.
-        columns: the name, source and Arrow function of each other column.
-
     >>> import pyarrow as pa
     >>> words = pa.chunked_array([["a", "b", "a"]])
     >>> group([("word", words)], [("n", None, "count_all"), ("first", words, "min")]).to_pydict()
@@ -62,11 +58,6 @@ def group_numbers(groups: "pa.ChunkedArray") -> "npt.NDArray[np.int64]":
 
 def group_lists(numbers: "npt.NDArray[np.int64]", lists: "pa.ChunkedArray", function: str) -> "pa.ChunkedArray":
     """Return, for each group, ``function`` of the values in its lists, none of which is empty.
-
-    Args:
-        numbers: the number of each list's group, from 0.
-        lists: the lists.
-        function: a function of Arrow's.
 
     >>> import numpy as np
     >>> import pyarrow as pa

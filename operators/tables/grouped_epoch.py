@@ -25,9 +25,6 @@ class Rows:
     """The state of an epoch where its rows come.
 
     Attributes:
-        waiting: rows that are not yet aggregated.
-        count: the number of these rows.
-        known: the partial results of the other rows.
         schema: the columns of the rows; None before the first.
     """
 

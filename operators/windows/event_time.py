@@ -33,8 +33,6 @@ class EventTimeReader:
     """Reads key and event time of records.
 
     Attributes:
-        keys: how keys are found.
-        at: how event times are found.
         length: some duration that is compared with event times; it says whether they are numbers.
 
     >>> reader = EventTimeReader(Keys("user"), "minute", length=10)

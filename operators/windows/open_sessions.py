@@ -25,7 +25,6 @@ class OpenSession:
     Attributes:
         start: the time of its first record.
         end: the gap after its last record.
-        state: the folded records.
         is_open: whether it is neither closed nor merged into another.
     """
 
@@ -43,7 +42,6 @@ class SessionBook:
         by_key: the open sessions of each key, in order of start; no two overlap.
         ends: a heap of (end, number, session), one entry for each session; the end may be an earlier one of the
             session.
-        opened: the number of sessions opened so far.
     """
 
     __slots__ = ("by_key", "ends", "opened")
@@ -61,13 +59,7 @@ class SessionBook:
 
 @dataclass(frozen=True, slots=True)
 class OpenSessions:
-    """The open sessions of one worker, with the methods of `NumberedWindows`.
-
-    Attributes:
-        gap: the time without records that ends a session.
-        fold: the fold of the records of a key.
-        book: the open sessions.
-    """
+    """The open sessions of one worker, with the methods of `NumberedWindows`."""
 
     gap: Duration
     fold: WindowFold

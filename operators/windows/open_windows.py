@@ -79,13 +79,7 @@ class NumberedWindow:
 
 @dataclass(frozen=True, slots=True)
 class NumberedWindows:
-    """The open tumbling or sliding windows of one worker.
-
-    Attributes:
-        kind: the kind of windows.
-        fold: the fold of the records of a key.
-        opened: the open windows, by number.
-    """
+    """The open tumbling or sliding windows of one worker."""
 
     kind: TumblingWindows | SlidingWindows
     fold: WindowFold

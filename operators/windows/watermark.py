@@ -1,8 +1,7 @@
 """Watermarks: how far event time has come, the same on every worker.
 
-Each worker tells all workers the greatest event time of its records of each epoch. So a worker that has processed an
-epoch knows the greatest event time on all workers. The watermark is that time minus the lateness. A record before the
-watermark of the earlier epochs is late, so the order within an epoch does not matter.
+Each worker tells all workers the greatest event time of its records of each epoch. The watermark is that time minus the
+lateness. A record before the watermark of the earlier epochs is late, so the order within an epoch does not matter.
 
 Source: "The Dataflow Model" (VLDB 2015), section 2.3; the watermark by the greatest time seen is Flink's for bounded
 lateness.
@@ -72,13 +71,7 @@ class LatestTimes:
 
 
 class ReadTimes(NamedTuple):
-    """A batch with its event times.
-
-    Attributes:
-        timed: the records that are not too far ahead.
-        times: their event times, or at least the greatest.
-        ahead: the output for records too far ahead.
-    """
+    """A batch with its event times."""
 
     timed: Batch
     times: Sequence[Any]

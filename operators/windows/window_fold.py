@@ -15,10 +15,8 @@ class WindowFold:
     """How the records of one key in a window become a state, and the state a value.
 
     Attributes:
-        start: returns the initial state.
         add: returns the state with records added, sorted by event time; it may change its argument.
         combine: merges the states of two sessions, the second of which began later.
-        finish: returns the value of the window.
     """
 
     start: Callable[[], Any]

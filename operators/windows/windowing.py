@@ -7,9 +7,6 @@ workers have the same watermark, and the order of its records does not matter.
 The epoch that closes a window is not known before, so a token is held at the last epoch with records while a window is
 open: open windows come out there if the input ends. Windows of epochs have their token at the last epoch of the window
 from the start.
-
-Source: "The Dataflow Model" (VLDB 2015), section 2.3; the watermark by the greatest time seen is Flink's for bounded
-lateness.
 """
 
 from collections.abc import Sequence

@@ -1,1 +1,1 @@
-"""The catalog of topics: who publishes them, what their records are, and how to watch them."""
+"""The catalog of topics: their publishers, schemas, and watches."""

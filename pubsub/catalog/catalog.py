@@ -1,10 +1,9 @@
-"""The catalog: the topics of one cluster, or of one process, with the job that publishes each. No I/O.
+"""The catalog: the topics of one cluster or process, each with its publishing job; no I/O.
 
-A topic's name belongs to the job that registered it, until the job retracts the topic or is found dead. The caller
-finds out whether a job is dead. That takes a while, so its answer names the registration that it asked about.
+A topic's name belongs to the job that registered it until that retracts it or is found dead; the caller's answer on a
+death names the registration that it asked about.
 
-Every change has a number, one more than the previous change, and is an event. The events are published on a topic,
-``tidewheel/catalog``, each as an epoch.
+Every change is an event with the next number, published on the topic ``tidewheel/catalog`` as an epoch.
 """
 
 from collections.abc import Sequence
@@ -35,12 +34,12 @@ class TopicEvent:
     Attributes:
         event: which of the two.
         topic: its name.
-        job: the name of the job that publishes it.
+        job: the name of its job.
         partitions: the number of its partitions.
         times: the domain of its times, such as ``IntegerDomain()``.
-        schema: the schema of its records, such as ``int``; ``any`` if the publisher declares none.
+        schema: the schema of its records, such as ``int``; ``any`` for none.
         reason: the reason of a retraction, else empty.
-        version: the number of this change of the catalog: the time of the event.
+        version: the number of this change: the time of the event.
         registration: the id of this life of the topic.
         delivery: the guarantee to subscribers.
     """
@@ -59,13 +58,7 @@ class TopicEvent:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The topics that a catalog has at one moment.
-
-    Args:
-        incarnation: the id of this catalog among those before and after it.
-        version: the number of its changes so far.
-        published: the events that published the topics, by name.
-    """
+    """The topics of a catalog at one moment: their events by name, its id and its number of changes."""
 
     incarnation: str
     version: int
@@ -77,15 +70,9 @@ class TopicInfo:
     """One topic.
 
     Args:
-        name: the name that subscribers use.
-        job: the name of the job that publishes it.
-        domain: the domain of its times.
-        partitions: the address of each partition's publisher; the catalog does not use it.
         registration: the unique id of this life of the topic.
-        schema: the declared schema of its records; None if the publisher declares none.
-        delivery: the guarantee to subscribers.
-        goes_back: whether its job may go back, so that batches of open epochs become void.
-        has_history: whether subscribers receive the state first, and then changes.
+        goes_back: whether its job may return to a snapshot, so that batches of open epochs become void.
+        has_history: whether subscribers receive the state first.
     """
 
     name: str
@@ -100,15 +87,12 @@ class TopicInfo:
 
     @property
     def schema_text(self) -> str:
-        """The schema as text, ``any`` if the publisher declares none."""
+        """The schema as text, ``any`` for none."""
         return "any" if self.schema is None else self.schema.text
 
 
 class Catalog:
     """The topics that exist.
-
-    Attributes:
-        version: the number of changes so far.
 
     >>> from tidewheel.progress import IntegerDomain
     >>> catalog = Catalog()
@@ -123,12 +107,7 @@ class Catalog:
         self.version = 0
 
     def register(self, info: TopicInfo, dead: TopicInfo | None = None, reason: str = "it is dead") -> list[TopicEvent]:
-        """Add a topic and return the changes; none if this registration is already there.
-
-        Args:
-            info: the topic.
-            dead: the present holder of the name, if it was found dead; it is retracted.
-            reason: the reason of that retraction.
+        """Add a topic and return the changes; none for a repeated registration.
 
         Raises:
             DeliveryError: another job holds the name.
@@ -192,7 +171,7 @@ class Catalog:
 
 
 def messages(events: Sequence[TopicEvent]) -> list[FeedEvent]:
-    """Return the messages with which the topic's publisher publishes successive events, each an epoch."""
+    """Return the topic's messages for successive events, each an epoch."""
     told: list[FeedEvent] = []
     for event in events:
         told.append(encode_batch(event.version, [event]))
@@ -201,11 +180,11 @@ def messages(events: Sequence[TopicEvent]) -> list[FeedEvent]:
 
 
 def start_at(version: int) -> list[FeedEvent]:
-    """Return the first message for a publisher of the topic, at a version of the catalog."""
+    """Return the topic's first message, at a version of the catalog."""
     return [LowerFrontierUpdate([(0, -1), (version + 1, 1)])]
 
 
 def own_topic(publisher: Any, incarnation: str) -> TopicInfo:
-    """Return the entry of the topic on which a catalog publishes its changes, with its id as the registration."""
+    """Return the entry of the catalog's own topic, with its id as the registration."""
     declared = topic_schema(TopicEvent).declared
     return TopicInfo(CATALOG_TOPIC, "tidewheel", IntegerDomain(), (publisher,), incarnation, declared)

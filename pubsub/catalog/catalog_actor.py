@@ -1,8 +1,7 @@
-"""The catalog of one Ray namespace: a named, detached Ray actor around a `Catalog`, and the calls to it.
+"""The catalog of one Ray namespace: a named, detached actor around a `Catalog`, and the calls to it.
 
-The actor watches the publishers of every topic and retracts the topics of dead ones. Before it returns a topic, it
-checks again that the publishers live. It keeps the topics in memory only. The next caller replaces an actor that has
-died. Each publishing job has a call waiting at the actor, so it registers its topics again, and relays do, too.
+It watches all publishers, retracts the topics of dead ones, and checks again before it returns a topic. It keeps topics
+in memory only: the next caller replaces a dead catalog, and jobs and relays register again.
 """
 
 import asyncio
@@ -32,6 +31,10 @@ KNOWN_S: Final = 10.0
 CATALOG_NAME = "tidewheel-catalog"
 
 
+class CatalogSilent(DeliveryError):  # noqa: N818  it names what happened
+    """The catalog has not answered in time: it may still be starting."""
+
+
 class _CatalogDied(DeliveryError):  # noqa: N818  it names what happened
     """The catalog has died during a call; the next call starts a new one."""
 
@@ -48,14 +51,7 @@ class RelayInfo:
     """One relay.
 
     Args:
-        name: its unique name.
-        topic: the topic that it serves.
-        registration: the life of the topic.
-        node: its node of the cluster.
-        actor: its address; the catalog does not use it.
-        children: the number of subscribers and relays that are connected to it.
-        depth: the number of relays between it and the publishers.
-        max_children: with so many children it is full, and gets subscribers only if all others are; None for never.
+        max_children: its limit, above which subscribers come only if all others are full; None for none.
     """
 
     name: str
@@ -74,9 +70,9 @@ class RelayInfo:
 
 
 class CatalogRelays:
-    """The relays with a recent announcement, and the choice of a relay for a new subscriber. No I/O, no clock.
+    """The recently announced relays, and the choice for a new subscriber; no I/O, no clock.
 
-    Relays announce themselves repeatedly, and the catalog forgets a relay that does not. So no relay has to be stored.
+    Relays repeat their announcements, and silent ones are forgotten, so none has to be stored.
 
     >>> relays = CatalogRelays()
     >>> relays.announce(RelayInfo("one", "ranks", "first", "here", "actor 1", 0), now_s=0.0)
@@ -95,17 +91,17 @@ class CatalogRelays:
         self._known[relay.name] = (relay, now_s)
 
     def parent(self, topic: str, registration: str, node: str, now_s: float, avoid: Any = None) -> Any:
-        """Return the address of the relay for a new subscriber; None if there is none.
+        """Return the address of the relay for a new subscriber; None for none.
 
-        It is a relay on the subscriber's node, or without any there, of all. Of these, it is one that is not full, as
-        far as possible from the publishers, and of those the one with the fewest children.
+        Of the relays on its node, or else of all, it is one that is not full, furthest from the publishers, then with
+        the fewest children.
 
         Args:
-            topic: the topic of the subscription.
+            topic: the topic.
             registration: the life of the topic.
-            node: the node of the subscriber.
+            node: the subscriber's node.
             now_s: the time, in seconds.
-            avoid: the address of a relay that was found dead; it is forgotten until its next announcement.
+            avoid: the address of a dead relay, forgotten until its next announcement.
         """
         self._known = {
             name: (relay, heard_s)
@@ -136,10 +132,8 @@ class CatalogActor:
     """The catalog of one namespace.
 
     Args:
-        live: returns whether the publishers of a topic live.
         death: waits until one of them is dead, and returns the reason.
-        topic: makes the topic on which the catalog publishes its changes.
-        logs: how its process logs; None leaves that as it is.
+        topic: makes the catalog's own topic.
     """
 
     def __init__(
@@ -161,7 +155,7 @@ class CatalogActor:
         self._watches: dict[str, asyncio.Task[None]] = {}
 
     async def register(self, info: TopicInfo) -> None:
-        """Add a topic; adding the same registration again does nothing.
+        """Add a topic; repeating it does nothing.
 
         Raises:
             DeliveryError: a living job publishes a topic of that name.
@@ -178,14 +172,14 @@ class CatalogActor:
         return self._take(self._catalog.retract(topic, registration, reason))
 
     async def hold(self, topic: str, registration: str, timeout_s: float) -> bool:
-        """Wait while a topic belongs to a registration, ``timeout_s`` at most; return whether it still does.
+        """Wait up to ``timeout_s`` while a topic belongs to a registration; return whether it still does.
 
-        The caller learns at once when the catalog dies.
+        So the caller learns at once when the catalog dies.
         """
         return not await self._changed.wait_until(lambda: not self._catalog.has(topic, registration), timeout_s)
 
     async def lookup(self, topic: str, timeout_s: float) -> TopicInfo | None:
-        """Wait until a living job publishes a topic and return it; None after the timeout."""
+        """Return a topic as soon as a living job publishes it; None after the timeout."""
         if topic == CATALOG_TOPIC:
             return await self._own_topic()
         deadline_s = asyncio.get_running_loop().time() + timeout_s
@@ -217,14 +211,7 @@ class CatalogActor:
         return True
 
     async def parent(self, topic: str, registration: str, node: str, avoid: Any = None) -> Any:
-        """Return the relay to which a new subscriber on a node connects; None if there is none.
-
-        Args:
-            topic: the topic of the subscription.
-            registration: the life of the topic.
-            node: the node of the subscriber.
-            avoid: the handle of a relay that was just found dead.
-        """
+        """Return the relay for a new subscriber on a node; None for none."""
         return self._relays.parent(topic, registration, node, time.monotonic(), avoid)
 
     async def forget_relay(self, name: str) -> None:
@@ -252,7 +239,6 @@ class CatalogActor:
             _LOG.warning("topic %r of job %r is retracted: %s", info.name, info.job, reason)
 
     def _take(self, events: list[TopicEvent]) -> bool:
-        """Publish changes, stop watching retracted topics, and wake waiting calls; return whether there are changes."""
         self._topic.tell(events)
         for event in events:
             if event.event != "retracted":
@@ -267,10 +253,7 @@ class CatalogActor:
 
 
 def catalog_actor() -> Any:
-    """Return the handle of this namespace's catalog; start the catalog if there is none.
-
-    The catalog outlives the process that starts it, and logs as that does.
-    """
+    """Return the handle of this namespace's catalog, which this may start; it outlives this process."""
     options: dict[str, Any] = {"lifetime": "detached", "get_if_exists": True, "num_cpus": 0, "max_restarts": 0}
     actor = actor_class(CatalogActor).options(
         name=CATALOG_NAME, namespace=namespace(), max_concurrency=_MOST_CALLS, **options
@@ -291,10 +274,12 @@ def find_catalog() -> Any | None:
 def ask_catalog(method: str, *arguments: Any, within_s: float = CATALOG_TIMEOUT_S) -> Any:
     """Call a method of the catalog and return its answer; connect to the cluster first if necessary.
 
-    If the catalog dies during the call, a new one is called, so the method may run twice.
+    If the catalog dies meanwhile, a new one is called, so the method may run twice.
 
     Raises:
-        DeliveryError: there is no cluster, or no answer in time.
+        NoCluster: there is no cluster.
+        CatalogSilent: there is no answer in time.
+        DeliveryError: the catalog has died each time, or the method has failed.
         TidewheelError: the error of the method.
     """
     import ray
@@ -311,9 +296,13 @@ def ask_catalog(method: str, *arguments: Any, within_s: float = CATALOG_TIMEOUT_
                 raise error.cause from None
             raise DeliveryError(f"the catalog of topics cannot answer: {error}") from error
         except (ray.exceptions.RayError, ValueError) as error:  # a ValueError if it died during the search for it
-            is_dead = isinstance(error, ray.exceptions.RayActorError | ValueError)
+            failure: type[DeliveryError] = DeliveryError
+            if isinstance(error, ray.exceptions.RayActorError | ValueError):
+                failure = _CatalogDied
+            elif isinstance(error, ray.exceptions.GetTimeoutError):
+                failure = CatalogSilent
             text = f"the catalog of topics on the Ray cluster at {cluster()} has not answered within {within_s:g} s"
-            raise (_CatalogDied if is_dead else DeliveryError)(f"{text}: {error}") from error
+            raise failure(f"{text}: {error}") from error
 
     try:
         return replace(_AGAIN, within_s=within_s).call(ask)

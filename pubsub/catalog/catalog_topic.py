@@ -20,14 +20,14 @@ _LOG = logging.getLogger(__name__)
 
 
 class CatalogPublisher(PublisherActor):
-    """The publisher of ``tidewheel/catalog``, which the catalog calls: it has no socket to it."""
+    """The publisher of ``tidewheel/catalog``, which the catalog calls."""
 
     def __init__(self, make: Callable[[], LivePartition] | None = None, logs: LogSettings | None = None) -> None:
         made = make or partial(LivePartition, f"{CATALOG_TOPIC!r}[0]", IntegerDomain(), DEFAULT_CAPACITY_BYTES)
         super().__init__(CATALOG_TOPIC, 0, made, logs)
 
     async def feed(self, events: list[FeedEvent]) -> None:
-        """Receive events, in order; return once the subscribers are told of them.
+        """Receive events, in order; return when the subscribers have them.
 
         Raises:
             ProtocolError: the events are impossible; the topic has failed.
@@ -47,17 +47,11 @@ def start_publisher() -> Any:
 class CatalogTopic:
     """Starts a publisher at the first lookup of the topic, and sends it the changes.
 
-    The publisher is an actor of its own: it evaluates conditions of subscribers, which must not run in the catalog.
-    All calls are made on one asyncio loop, and none of them waits. Calls on asyncio actors do not keep their order, so
-    the publisher is called again only when it has answered. Meanwhile changes gather.
-
-    Args:
-        incarnation: the id of this catalog.
-        start: starts a publisher and returns its handle.
-        end: ends the processes of publishers.
+    It is an actor of its own, since it evaluates subscribers' conditions. All calls are made on one loop, without
+    waiting; asyncio actors do not keep their order, so changes gather until the last call is answered.
 
     Attributes:
-        info: the entry of the topic; None before it has a publisher.
+        info: the entry of the topic; None without a publisher.
     """
 
     def __init__(
@@ -95,7 +89,6 @@ class CatalogTopic:
             self._telling.add_done_callback(self._tasks.discard)
 
     async def _tell_all(self, publisher: Any, untold: list[FeedEvent]) -> None:
-        """Send a publisher what is not told yet, one call after the other, until that is nothing."""
         try:
             while untold:
                 events = untold.copy()

@@ -1,10 +1,10 @@
-"""The topics that a watch knows of one catalog, also when a new catalog replaces it. No I/O, no clock.
+"""The topics that a watch knows of one catalog and its successors; no I/O, no clock.
 
-Invariant: for each topic, the reported events alternate between ``published`` and ``retracted``. They begin with
-``published`` and end with the state of the catalog.
+Invariant: each topic's reported events alternate between ``published`` and ``retracted``, from ``published`` to the
+state of the catalog.
 
-A new catalog learns within seconds what the jobs publish. Until then, topics that it does not know count as published,
-so that a watch does not report all topics as retracted and published again.
+A new catalog learns the topics within seconds; until then unknown ones count as published, so that a watch does not
+report them as retracted and published again.
 """
 
 from dataclasses import replace
@@ -38,7 +38,7 @@ class KnownTopics:
         self._version = 0
 
     def listed(self, listing: Listing, now_s: float) -> list[TopicEvent]:
-        """Receive a listing of the catalog and return the events to report; older events add nothing after it."""
+        """Receive the catalog's listing and return the events to report."""
         is_new = self._incarnation is not None and listing.incarnation != self._incarnation
         self._incarnation, self._version = listing.incarnation, listing.version
         told = [one for event in listing.published for one in self._published(event)]
@@ -51,7 +51,7 @@ class KnownTopics:
         return [*told, *(self._gone(event) for event in gone)]
 
     def changed(self, event: TopicEvent) -> list[TopicEvent]:
-        """Receive the next event of the catalog that was listed last, and return the events to report."""
+        """Receive the catalog's next event and return the events to report."""
         if event.version <= self._version:
             return []
         self._version = event.version
@@ -64,7 +64,7 @@ class KnownTopics:
         return [event]
 
     def expire(self, now_s: float) -> list[TopicEvent]:
-        """Return the retraction of each topic that a new catalog has not learned in time."""
+        """Return the retractions of topics that a new catalog has not learned in time."""
         late = [name for name, until_s in self._missing.items() if until_s <= now_s]
         return [self._gone(self._known[name]) for name in late]
 

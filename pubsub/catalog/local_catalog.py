@@ -19,10 +19,7 @@ from tidewheel.pubsub.publishers.local_publisher import LocalPublisher
 
 
 class LocalCatalog:
-    """A `Catalog` that threads share, and that publishes its changes on a topic.
-
-    A job whose publishers have all finished no longer owns its name.
-    """
+    """A thread-safe `Catalog` that publishes its changes on a topic; finished publishers free their job's name."""
 
     def __init__(self) -> None:
         self._catalog = Catalog()
@@ -34,11 +31,7 @@ class LocalCatalog:
         """The topic on which this catalog publishes its changes."""
 
     def register(self, info: TopicInfo) -> None:
-        """Add a topic.
-
-        Raises:
-            DeliveryError: a job that has not ended publishes a topic of that name.
-        """
+        """Add a topic; raise DeliveryError if a running job publishes that name."""
         with self._lock:
             holder = self._catalog.lookup(info.name)
             dead = holder if holder is not None and _is_finished(holder) else None
@@ -46,13 +39,13 @@ class LocalCatalog:
             self._lock.notify_all()
 
     def hide(self, info: TopicInfo) -> None:
-        """Add a topic that subscribers find by its name, and that is in no list; it is retracted as others are."""
+        """Add a topic that can be found by name but is in no list."""
         with self._lock:
             self._hidden[info.name] = info
             self._lock.notify_all()
 
     def hidden(self) -> list[str]:
-        """Return the names of the topics that are in no list, in order."""
+        """Return the names of unlisted topics, in order."""
         return sorted(self._hidden)
 
     def retract(self, topic: str, registration: str, reason: str = ENDED) -> bool:
@@ -69,7 +62,7 @@ class LocalCatalog:
         return bool(events)
 
     def lookup(self, topic: str, timeout_s: float = 0.0) -> TopicInfo | None:
-        """Return a topic; wait for it, and return None if no job of this process publishes it in time."""
+        """Return a topic of this process as soon as there is one; None after the timeout."""
         with self._lock:
             return self._lock.wait_for(lambda: self._hidden.get(topic) or self._catalog.lookup(topic), timeout_s)
 

@@ -1,4 +1,4 @@
-"""The life of the publishers of a topic, as the catalog sees it: whether they live, and the news of a death."""
+"""The lives of publishers, for the catalog: whether they live, and news of a death."""
 
 import asyncio
 import logging
@@ -14,7 +14,7 @@ _LOOK_AGAIN_S = 1.0
 
 
 async def publishers_live(info: TopicInfo) -> bool:
-    """Ping all publishers of a topic; tell whether none of them is dead. One that is only slow to answer is not."""
+    """Ping all publishers of a topic; tell whether none is dead, though some may be slow."""
     answers = await asyncio.gather(*(_is_dead(publisher) for publisher in info.partitions))
     return not any(answers)
 
@@ -44,7 +44,6 @@ async def publisher_death(info: TopicInfo) -> str:
 
 
 async def _death(partition: int, publisher: Any) -> str:
-    """Have a call waiting at a publisher for as long as it lives: it fails at once when that dies."""
     from ray.exceptions import ActorUnavailableError, RayActorError, RayError
 
     while True:
@@ -62,7 +61,6 @@ async def _death(partition: int, publisher: Any) -> str:
 
 
 def _reason(partition: int, error: str) -> str:
-    """Return in short what Ray says of the death of an actor."""
     if "its owner has died" in error:
         return "the driver of its job is dead"
     # The last line has the cause, and advice after it.

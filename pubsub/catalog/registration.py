@@ -1,7 +1,7 @@
-"""The registration of one topic in the catalog of the cluster, which a job keeps across restarts of the catalog.
+"""The registration of one topic in the cluster's catalog, which a job renews after each restart of the catalog.
 
-A publishing job has one call waiting at the catalog: ``hold``, which returns when the topic no longer belongs to the
-job, and fails when the catalog dies. Then the job registers the topic again.
+A publishing job has one pending call at the catalog, ``hold``, which ends when the topic no longer belongs to the job
+or the catalog dies; the job then registers again.
 
 ==============  ===================  ==============  ===================================================
 the topic is    outcome of the call  then it is      meaning
@@ -39,11 +39,10 @@ PUBLISHED_HERE: Final[set[str]] = set()
 
 
 class Registration:
-    """The registration of a topic after its first success; one call is pending at a time. No I/O, no clock.
+    """A registered topic's calls, one at a time; no I/O, no clock.
 
     Attributes:
-        is_registered: whether the catalog knows the topic.
-        refusal: why the catalog has refused the topic; empty if it has not.
+        refusal: why the catalog has refused the topic, or empty.
 
     >>> registration = Registration()
     >>> registration.due(now_s=0.0)
@@ -63,19 +62,19 @@ class Registration:
         self._is_out = False
 
     def due(self, now_s: float) -> Call | None:
-        """Return the call to make now, which is pending until `take`; None if none is due."""
+        """Return the call to make now, pending until `take`; None for none."""
         if self._is_out or (self._next_s is not None and now_s < self._next_s):
             return None
         self._is_out = True
         return "hold" if self.is_registered else "register"
 
     def take(self, is_registered: bool, now_s: float, refusal: str = "") -> None:
-        """Receive the outcome of the pending call: whether the topic is registered, and if not, whether it was refused.
+        """Receive the outcome of the pending call.
 
         Args:
-            is_registered: False also if the catalog is lost.
+            is_registered: False also for a lost catalog.
             now_s: the time, in seconds.
-            refusal: why another job keeps the name; empty if the catalog has not said so.
+            refusal: why another job keeps the name, or empty.
         """
         assert self._is_out, "a call is pending"
         self._is_out = False
@@ -86,11 +85,7 @@ class Registration:
 
 
 class CatalogEntry:
-    """Keeps a topic registered while its job calls `keep` regularly; several threads may call.
-
-    Args:
-        info: the topic.
-    """
+    """Keeps a topic registered while its job calls `keep` regularly; thread-safe."""
 
     def __init__(self, info: TopicInfo) -> None:
         self._info = info
@@ -110,7 +105,7 @@ class CatalogEntry:
 
     @property
     def problem(self) -> str | None:
-        """The reason why new subscribers cannot find the topic; None if they can."""
+        """Why new subscribers cannot find the topic; None if they can."""
         if self._registration.is_registered:
             return None
         if not self._registration.refusal:
@@ -122,7 +117,7 @@ class CatalogEntry:
         )
 
     def keep(self) -> None:
-        """Hold the entry in the catalog, or register it in a new one; do not wait for an answer."""
+        """Hold the entry in the catalog, or register it in a new one, without waiting."""
         with self._lock:
             if self._is_retracted or not self._take_answer() or lost():
                 return
@@ -131,7 +126,7 @@ class CatalogEntry:
                 self._make(call)
 
     def retract(self, reason: str | None) -> None:
-        """Remove the entry for a reason, and wait for the answer of the catalog, if there is one."""
+        """Remove the entry for a reason, and wait for the catalog's answer, if there is one."""
         import ray
 
         with self._lock:
@@ -163,7 +158,6 @@ class CatalogEntry:
             self._call = (call, made)
 
     def _take_answer(self) -> bool:
-        """Receive the answer of the pending call, if there is one; return whether no call is pending."""
         import ray
 
         if self._call is None:

@@ -1,4 +1,4 @@
-"""The errors of a log. Each is an exception that names the directory or file."""
+"""The errors of a log, each with its directory or file."""
 
 from pathlib import Path
 
@@ -9,8 +9,7 @@ class LogError(DeliveryError):
     """A call of a log failed.
 
     Args:
-        message: the error, its place, and the remedy.
-        path: the directory of the log, or the file concerned; in an object store its URL.
+        path: the directory, the file, or the URL in an object store.
     """
 
     def __init__(self, message: str, *, path: Path | str | None = None) -> None:
@@ -26,9 +25,7 @@ class LogMismatch(LogError):  # noqa: N818  it names what is so
     """The directory holds the log of another partition, or a log in another format.
 
     Args:
-        message: the error, its place, and the remedy.
-        path: the directory of the log, or the file concerned; in an object store its URL.
-        partitions: how many the topic of that log has, if nothing else is different; otherwise None.
+        partitions: those of that log's topic, if nothing else differs; otherwise None.
     """
 
     def __init__(self, message: str, *, path: Path | str | None = None, partitions: int | None = None) -> None:
@@ -37,32 +34,29 @@ class LogMismatch(LogError):  # noqa: N818  it names what is so
 
 
 class LogFull(LogError):  # noqa: N818  it names what happened
-    """The disk was full. The log holds nothing of the failed write, and continues once there is room."""
+    """The disk was full; nothing of the failed write is logged, and the log continues once there is room."""
 
 
 class LogFailed(LogError):  # noqa: N818  it names what happened
-    """A write failed. The log accepts no more records until it is opened again; durable records can be read.
+    """A write failed; until reopening, durable records can be read but none written.
 
-    After reopening, the log may or may not hold the records of the failed write.
+    After it, the records of the failed write may or may not be there.
     """
 
 
 class LogTakenOver(LogFailed):
-    """Another publisher has opened the log in an object store since; this one writes nothing more."""
+    """Another publisher has opened the log in an object store; this one writes nothing more."""
 
 
 class StoreFailed(LogError):  # noqa: N818  it names what happened
-    """An object store did not do what it was asked, or did not answer in time."""
+    """An object store failed, or did not answer in time."""
 
 
 class LogCorrupted(LogError):  # noqa: N818  it names what happened
     """Durable bytes differ from the written ones; the log delivers none of them.
 
     Args:
-        message: the error, its place, and the remedy.
-        path: the file.
-        offset: the offset of the damaged header or record in the file.
-        tick: the tick of the record; None if it is unknown.
+        tick: the tick of the record, if known.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
 """One thread that makes the entries of many callers durable, in groups; or none, for a log in memory.
 
-While one fdatasync runs, the next group collects. So a disk with a hundred syncs a second stores any number of entries.
-The thread logs entries in the order of submission, and each group as a whole or not at all.
+The next group collects during an fdatasync, so a disk with a hundred syncs a second stores any number of entries.
+Entries are logged in the order of submission, each group as a whole or not at all.
 
-After an error it accepts no entries until `GroupCommit.resume`: entries behind the failed ones would leave a gap.
+After an error no entries are accepted until `GroupCommit.resume`: they would leave a gap.
 """
 
 import logging
@@ -42,12 +42,10 @@ class _Batch:
 
 
 class GroupCommit:
-    """The only writer of a log, on a thread of its own if it has one, from the start until `close`.
+    """The only writer of a log until `close`, perhaps on a thread.
 
     Args:
-        log: the log, which `close` leaves open.
-        capacity_bytes: the largest size of all waiting entries, with those that are being written.
-        has_thread: whether there is a thread; if not, `submit` makes entries durable itself.
+        has_thread: whether there is a thread; otherwise `submit` makes entries durable itself.
     """
 
     def __init__(self, log: AnyLog, capacity_bytes: int = CAPACITY_BYTES, *, has_thread: bool = True) -> None:
@@ -68,14 +66,13 @@ class GroupCommit:
         """Submit entries, to be logged behind all earlier ones; do not wait.
 
         Args:
-            entries: the entries, with ticks that do not decrease.
-            done: the callback, called once, in the order of submission, unless `submit` returns False or raises.
-            snapshot: returns the state after these entries. It is called at once, and only if a new segment begins
-                behind them.
+            entries: with ticks that do not decrease.
+            done: called once, in the order of submission, unless `submit` returns False or raises.
+            snapshot: returns the state after these entries; called at once, and only if a new segment follows.
 
         Returns:
-            False if there is no room. There is room again once ``done`` has been called for earlier entries. Entries of
-            any size have room if none wait.
+            False without room, until ``done`` is called for earlier entries; entries of any size have room if none
+            wait.
 
         Raises:
             LogFull: the disk was full; see `resume`.
@@ -101,11 +98,7 @@ class GroupCommit:
         return True
 
     def resume(self) -> None:
-        """Accept entries again after `LogFull`; the caller submits the failed entries first.
-
-        Raises:
-            LogFailed: the log has failed and must be opened again.
-        """
+        """Accept entries again after `LogFull`, the failed ones first; raise LogFailed if the log must be reopened."""
         with self._changed:
             if isinstance(self._error, LogFailed):
                 self._check_usable()
@@ -144,7 +137,6 @@ class GroupCommit:
                 self._begin_segment(snapshot, outcome)
 
     def _next_group(self) -> list[_Batch]:
-        """Wait for entries, and return those for one segment; none at the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._is_closed or self._thread is None)
             group: list[_Batch] = []

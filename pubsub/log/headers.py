@@ -1,4 +1,4 @@
-"""The headers in the log of a topic: whose log it is, and what its records follow on."""
+"""The headers in the log of a topic: its owner, and the place of its records."""
 
 from pathlib import Path
 from typing import TypeVar
@@ -12,14 +12,7 @@ H = TypeVar("H", bound=msgspec.Struct)
 
 
 class LogIdentity(msgspec.Struct, frozen=True):
-    """The owner of a log. `Log` refuses that of another.
-
-    Args:
-        topic: the name of the topic.
-        partition: the number of the partition.
-        partitions: the number of partitions of the topic.
-        domain: the domain of its times, as text.
-    """
+    """The owner of a log, which `Log` checks."""
 
     topic: str
     partition: int
@@ -30,7 +23,7 @@ class LogIdentity(msgspec.Struct, frozen=True):
         return f"topic {self.topic!r}, partition {self.partition} of {self.partitions}, with times of {self.domain}"
 
     def check(self, found: "LogIdentity", place: Path | str) -> None:
-        """Raise LogMismatch if the log in a place is another one."""
+        """Raise LogMismatch if the log in a place has another owner."""
         if found == self:
             return
         remedy, partitions = "give each a place of its own", None
@@ -49,12 +42,10 @@ class SegmentHeader(msgspec.Struct, frozen=True):
 
     Args:
         identity: the owner of the log.
-        number: one more than the number of the segment before.
-        tick_before: the tick of the last record before this segment; -1 if there never was one.
-        bytes_before: the final size of the segment before; 0 for the first.
-        begun_s: the time of its beginning, in seconds since 1970.
-        snapshot: the state of its writer after all records before.
-        spare_bytes: the size of its file at the beginning; so many bytes may be left of another segment.
+        tick_before: the tick of the last earlier record; -1 for none.
+        bytes_before: the final size of the previous segment, or 0.
+        begun_s: its beginning, in seconds since 1970.
+        spare_bytes: the initial size of its file, which may have bytes of another segment.
         area_bytes: the size of its payload area, between the header and the records.
     """
 

@@ -1,12 +1,11 @@
-"""The objects of a log in an object store: their names and bytes. No I/O.
+"""The objects of a log in an object store: their names and bytes; no I/O.
 
-An object has the records of one group commit. Its name is its number; numbers are consecutive. A *merged* object has
-all objects of one segment, from the one with its snapshot to the last before the next snapshot. Both begin with a
-header as a file does (`storage/log_records.py`). The header states sizes, so an object that is cut anywhere is found
-out.
+An object has the records of one group commit, and its name is the next number. A *merged* object has all objects of one
+segment, from the one with its snapshot to the last before the next snapshot. Both begin with a header as a file does
+(`storage/log_records.py`), whose sizes reveal a cut.
 
-The salt of a record is the number of its object, and its offset counts from the first record. So records stay valid
-when objects are merged, and only at their own place.
+The salt of a record is the number of its object, and its offset counts from the first record, so records stay valid
+when merged, and only in place.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,17 +24,14 @@ class ObjectHeader(msgspec.Struct, frozen=True):
 
     Args:
         identity: the owner of the log.
-        number: one more than the number of the object before.
-        writer: some digits of the opening that wrote it, which no other has.
-        first: the number of the first object that the log needs; earlier ones are removed.
-        tick_before: the tick of the last record before this object; -1 if there never was one.
-        first_tick: the tick of its first record; None without records.
-        last_tick: the tick of its last record; ``tick_before`` without records.
-        records_bytes: the size of its records.
-        begun_s: the time of its making, in seconds since 1970.
+        first: the number of the first needed object; earlier ones are removed.
+        tick_before: the tick of the last earlier record; -1 for none.
+        first_tick: the tick of its first record, if any.
+        last_tick: the tick of its last record, or ``tick_before``.
+        begun_s: when it was made, in seconds since 1970.
         is_claim: whether it is the first object of its writer.
-        snapshot: the state after all records before, if a segment begins with this object.
-        claims: with a snapshot: the numbers of all claims until now.
+        snapshot: the state after all earlier records, if a segment begins here.
+        claims: with a snapshot: the numbers of all claims so far.
     """
 
     identity: LogIdentity
@@ -56,9 +52,7 @@ class Piece(msgspec.Struct, frozen=True, array_like=True):
     """An object of a segment, merged or not.
 
     Args:
-        number: its number.
-        size: its size, with its header.
-        first_tick: the tick of its first record; None without records.
+        first_tick: the tick of its first record, if any.
         last_tick: the tick of its last record, or of the last one before it.
     """
 
@@ -72,10 +66,8 @@ class MergedHeader(msgspec.Struct, frozen=True):
     """The header of a merged object.
 
     Args:
-        identity: the owner of the log.
         tick_before: the tick of the last record before the segment.
-        begun_s: the time of the beginning of the segment, in seconds since 1970.
-        pieces: its objects, whose bytes follow one after the other.
+        begun_s: the beginning of the segment, in seconds since 1970.
     """
 
     identity: LogIdentity
@@ -86,20 +78,14 @@ class MergedHeader(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """An object at some place of some bytes.
-
-    Args:
-        header: its header.
-        records: the place of its first record.
-        end: the place behind it.
-    """
+    """An object within some bytes: its header, and the places of its first record and its end."""
 
     header: ObjectHeader
     records: int
     end: int
 
     def piece(self, start: int) -> Piece:
-        """Return its description, given the place of its beginning."""
+        """Return its description, given its beginning."""
         return Piece(self.header.number, self.end - start, self.header.first_tick, self.header.last_tick)
 
 
@@ -108,7 +94,7 @@ OBJECTS = NumberedLog()
 
 
 def object_name(number: int) -> str:
-    """Return the name of an object; names sort as their numbers."""
+    """Return the name of an object; names sort by number."""
     return OBJECTS.name(number)
 
 
@@ -118,7 +104,7 @@ def merged_name(pieces: Sequence[Piece]) -> str:
 
 
 def numbers_of(name: str) -> tuple[int, int] | None:
-    """Return the numbers of the first and the last object in what has this name; None if it is no part of a log.
+    """Return the numbers of the first and last object in a named one; None for other names.
 
     >>> numbers_of(object_name(7)), numbers_of(object_name(7) + "-" + object_name(9)), numbers_of("notes.txt")
     ((7, 7), (7, 9), None)
@@ -130,7 +116,7 @@ def numbers_of(name: str) -> tuple[int, int] | None:
 
 
 def decode_object(data: bytes, start: int, place: str) -> StoredObject:
-    """Return the object that begins at ``start``; its records need not be there.
+    """Return the object at ``start``, whose records may be missing.
 
     Raises:
         LogCorrupted: the header is damaged, or cut.
@@ -141,12 +127,12 @@ def decode_object(data: bytes, start: int, place: str) -> StoredObject:
 
 
 def records_of(data: bytes, start: int, piece: Piece, place: str) -> Iterator[Record]:
-    """Yield the records of the object that begins at ``start``.
+    """Yield the records of the object at ``start`` of ``data``.
 
     Args:
-        data: some bytes.
+        data: the bytes.
         start: the place of the object in them.
-        piece: the object that should be there.
+        piece: the expected object.
         place: for errors.
 
     Raises:

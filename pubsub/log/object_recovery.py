@@ -1,10 +1,10 @@
-"""The recovery of a log from an object store: which objects it consists of.
+"""The recovery of a log from an object store: which objects it has.
 
-The newest object says which one is the first that the log needs. From there to the newest, each must be there, by
-itself or in a merged object; otherwise the log is damaged. An object is whole or not there, so nothing is torn. Objects
-before the first, and those that are in a merged object too, are left over from a writer that has died.
+The newest object names the first needed one; all between must exist, alone or merged, or the log is damaged. Objects
+are whole or missing, so nothing is torn; earlier ones, and merged ones that also exist alone, are left by a dead
+writer.
 
-A missing newest object is not noticed: the store is trusted to keep what it has taken.
+A missing newest object goes unnoticed: the store is trusted to keep what it has taken.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +29,7 @@ _HEADER_BYTES = 64 << 10
 
 
 class ObjectsChanged(LogCorrupted):
-    """Another writer has merged or removed objects since they were listed; list them again."""
+    """Another writer has merged or removed objects since they were listed: list them again."""
 
 
 @dataclass(slots=True)
@@ -37,11 +37,8 @@ class FoundObjects:
     """The objects of a log at its opening.
 
     Args:
-        make: makes a segment, of the tick before, the time of its beginning, its objects and its base.
-        newest: the header of the newest object.
-        segments: the segments, at least one.
-        claims: the numbers of all objects that were the first of a writer; they are never removed.
-        left_over: the names of objects that are not needed.
+        make: makes a segment of the tick before, its beginning, objects and base.
+        claims: the numbers of all claims, which are never removed.
     """
 
     make: Callable[..., ObjectSegment]
@@ -57,7 +54,7 @@ class FoundObjects:
         self.segments.append(self.make(header.tick_before, header.begun_s, pieces, base))
 
     def add(self, header: ObjectHeader, piece: Piece) -> None:
-        """Add the next object, if it is not merged."""
+        """Add the next unmerged object."""
         if header.snapshot is not None:
             self.claims = list(header.claims)
             self.begin(header, [piece])
@@ -66,7 +63,7 @@ class FoundObjects:
             self.segments[-1].add(piece)
 
     def follow(self, data: bytes) -> None:
-        """Add an object that another writer has put since, behind all others."""
+        """Add an object that another writer has put after all others."""
         found = decode_object(data, 0, self.segments[-1].path)
         self.newest = found.header
         self.add(found.header, found.piece(0))
@@ -75,7 +72,7 @@ class FoundObjects:
 
 
 def has_objects(store: LogStore, url: str, identity: LogIdentity) -> bool:
-    """Tell whether there is a log. It reads one object, and raises what `find_objects` raises."""
+    """Tell whether there is a log, by one object; raises as `find_objects` does."""
     sizes = _listed(store)
     if sizes:
         _Headers(store, url, identity, sizes).header(_last(sizes))
@@ -83,7 +80,7 @@ def has_objects(store: LogStore, url: str, identity: LogIdentity) -> bool:
 
 
 def find_objects(store: LogStore, url: str, identity: LogIdentity) -> FoundObjects | None:
-    """Return the objects of a log; None if there are none.
+    """Return the objects of a log; None for none.
 
     Raises:
         ObjectsChanged: another writer is at work; try again.
@@ -128,7 +125,6 @@ def _last(sizes: Mapping[str, int]) -> str:
 
 
 def _chain(sizes: Mapping[str, int], url: str, first: int, last: int) -> list[str]:
-    """Return the names of the objects from the first needed one to the last, in order."""
     merged = {}
     for name in sizes:
         begin, end = numbers_of(name) or (0, 0)
@@ -184,5 +180,4 @@ class _Headers:
         return data
 
     def piece(self, name: str) -> Piece:
-        """Return the description of an object whose header was read."""
         return decode_object(self._data[name], 0, name).piece(0)

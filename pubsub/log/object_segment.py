@@ -1,10 +1,10 @@
-"""One segment of a log in an object store: its objects, reading them, and merging them.
+"""One segment of a log in an object store: its objects, reading and merging them.
 
 Invariants:
 
-- A reader checks every object and every record at each read, and returns nothing that does not match.
-- Merging keeps the bytes of all objects. It begins only once the segment is complete. So every writer of the log, also
-  one that was replaced, merges the same objects to the same bytes. A reader that misses an object looks for these.
+- A reader checks every object and record at each read, and returns nothing that does not match.
+- Merging, of complete segments only, keeps all objects' bytes, so every writer, even a replaced one, makes the same
+  merged object, in which readers look for missing ones.
 """
 
 import sys
@@ -33,14 +33,14 @@ R = TypeVar("R")
 
 
 class LogStore(Objects, Protocol):
-    """The objects of a log. Every call may raise `StoreFailed`."""
+    """The objects of a log; every call may raise `StoreFailed`."""
 
     def read_part(self, name: str, start: int, size: int) -> bytes | None:
-        """Return at most ``size`` bytes of an object from ``start`` on, which it has; None if there is none."""
+        """Return up to ``size`` existing bytes of an object from ``start`` on; None for no object."""
 
 
 def at_once(call: Callable[[A], R], arguments: Sequence[A]) -> list[R]:
-    """Make the same call for several arguments, some at a time; return the results in order."""
+    """Make a call for several arguments, in parallel; return the results in order."""
     if len(arguments) < 2:
         return [call(argument) for argument in arguments]
     with ThreadPoolExecutor(min(_AT_ONCE, len(arguments))) as threads:
@@ -48,21 +48,10 @@ def at_once(call: Callable[[A], R], arguments: Sequence[A]) -> list[R]:
 
 
 class ObjectSegment:
-    """The state of one segment. One thread at a time changes it, while others read.
-
-    Args:
-        store: the objects.
-        url: where they are, for errors.
-        identity: the owner of the log.
-        tick_before: the tick of the last record before this segment.
-        begun_s: the time of its beginning, in seconds since 1970.
-        pieces: its objects.
-        base: the size of the header of the merged object; None if they are not merged.
+    """The state of one segment, changed by one thread while others read.
 
     Attributes:
-        ended_s: the time of the next segment's beginning; None for the last segment.
-        is_mergeable: whether merging may succeed.
-        base: the same. A merged segment keeps no pieces in memory, as a log may have millions.
+        base: the header size of the merged object; None if not merged.
     """
 
     def __init__(
@@ -106,7 +95,7 @@ class ObjectSegment:
 
     @property
     def pieces(self) -> Sequence[Piece]:
-        """Its objects; those of a merged one are read from its header."""
+        """Its objects; those of a merged one come from its header."""
         pieces = tuple(self._pieces)
         if self.base is None or pieces:
             return pieces
@@ -118,7 +107,7 @@ class ObjectSegment:
 
     @property
     def count(self) -> int:
-        """The number of its objects that are not merged."""
+        """The number of its unmerged objects."""
         return len(self._pieces)
 
     @property
@@ -145,7 +134,7 @@ class ObjectSegment:
         return decode_object(data, 0, self.path).header.snapshot or b""
 
     def read(self, first_tick: int, found: list[Record], left: int, most: int = sys.maxsize) -> int:
-        """Append about ``left`` bytes of records, however many; see `segment.Segment.read`."""
+        """Append about ``left`` bytes of records; see `segment.Segment.read`."""
         pieces = self.pieces
         place = next((at for at, one in enumerate(pieces) if one.last_tick >= first_tick), len(pieces))
         while place < len(pieces):
@@ -173,7 +162,6 @@ class ObjectSegment:
         return end
 
     def _load(self, pieces: Sequence[Piece], place: int, end: int) -> list[bytes]:
-        """Return the bytes of some of its objects; raise FileNotFoundError if one is missing."""
         wanted = pieces[place:end]
         if self.base is None:
             found = at_once(lambda piece: self._store.read(object_name(piece.number), piece.size), wanted)
@@ -196,10 +184,10 @@ class ObjectSegment:
         return encode_header(MergedHeader(self._identity, self.tick_before, self.begun_s, tuple(pieces)))
 
     def merge(self) -> list[str]:
-        """Put the merged object of this segment, which is complete; return the names that are needed no more.
+        """Put the merged object of this complete segment; return the unneeded names.
 
         Raises:
-            LogCorrupted: an object is damaged; it stays as it is.
+            LogCorrupted: an object is damaged, and stays.
             FileNotFoundError: an object is missing.
             StoreFailed: the store does not do it.
         """

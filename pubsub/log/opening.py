@@ -35,10 +35,9 @@ def open_log(
     Args:
         place: a directory, or a URL such as ``s3://bucket/prefix``, of this log only.
         identity: the owner of the log.
-        snapshot: the state for the first segment of a new log.
+        snapshot: the initial state of a new log.
         segment_bytes: a new segment is due after so many bytes of records.
-        wait_s: the time to wait for another holder of a directory, in seconds. In a store, another holder loses the
-            log at once.
+        wait_s: how long to wait for another holder of a directory, in seconds; in a store, it loses the log at once.
         files: the calls that change the files of a directory.
 
     Raises:
@@ -58,11 +57,7 @@ def open_log(
 
 
 def logged_partitions(place: Path | str, identity: LogIdentity) -> int:
-    """Return how many partitions the topic has whose log is in a place; 0 if there is no log. It writes nothing.
-
-    Args:
-        place: as for `open_log`.
-        identity: the owner of the log, but for the number of partitions.
+    """Return the number of partitions of the topic with a log in a place, 0 for none, without writing.
 
     Raises:
         LogError: the log cannot be read, or has another owner.

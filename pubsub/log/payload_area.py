@@ -1,16 +1,15 @@
-"""The payload area of a segment in memory: a publisher receives large payloads where they stay.
+"""The payload area of a segment in memory, where a publisher receives large payloads.
 
-To receive a payload and then write it to a log copies it twice, and on a file system in memory copying is all that a
-write costs. So a segment in memory may begin with an area that is mapped. A payload is received there, and its record
-behind the area only refers to it.
+On a file system in memory, writing is copying; so a segment may begin with a mapped area, where payloads are received,
+and whose records only refer to them.
 
 Invariants:
 
-- The area has pages of its own before it is mapped. The log never cuts its file before the end of the area. A copy to
-  what another program has cut off ends the process, so no other program may cut the files of a log.
-- An area is used again only once nothing holds any memory that it has lent, such as a message on its way to a child.
-  The connection of a child holds some, too: it takes large payloads from the file without a copy.
-- A record that refers to a payload is written after it. So a payload that was not received whole has no record.
+- The area has its own pages before it is mapped, and no program may cut the file before its end: a copy to a cut page
+  ends the process.
+- An area is reused only when nothing holds memory that it has lent, such as a message on its way or a child's
+  connection, which sends large payloads from the file.
+- A record is written after the payload that it refers to, so a partly received payload has no record.
 """
 
 import threading
@@ -28,14 +27,10 @@ _MOUNTS = Path("/proc/self/mounts")
 
 
 class PayloadArea:
-    """A mapping of the first bytes of a file. Several threads may share it.
+    """A thread-safe mapping of the first bytes of a file.
 
     Args:
-        descriptor: the descriptor of the file, which may be closed afterwards.
-        size: the number of bytes to map; the file has all of them.
-
-    Attributes:
-        size: the same.
+        size: the number of bytes to map, all present.
     """
 
     def __init__(self, descriptor: int, size: int) -> None:
@@ -50,7 +45,7 @@ class PayloadArea:
         self._begin = self._next = self._end = 0
 
     def open(self, begin: int, end: int) -> None:
-        """Lend the bytes from offset ``begin`` up to ``end`` of the file from now on."""
+        """Lend the file's bytes from offset ``begin`` up to ``end`` from now on."""
         with self._lock:
             assert not self.is_lent, "a message that is on its way would change"
             self._lent = []
@@ -58,7 +53,7 @@ class PayloadArea:
             self._end = end
 
     def lend(self, size: int) -> memoryview | None:
-        """Return ``size`` bytes to be written; None if there is no room, or they are too few to be worth it."""
+        """Return ``size`` bytes to write; None without room, or for too few."""
         with self._lock:
             first = -(-self._next // _ALIGNED) * _ALIGNED
             if size < LEAST_BYTES or first + size > self._end:
@@ -75,22 +70,22 @@ class PayloadArea:
 
     @property
     def used_bytes(self) -> int:
-        """The number of bytes that were lent since the area was opened."""
+        """The number of bytes lent since the area was opened."""
         return self._next - self._begin
 
     @property
     def is_lent(self) -> bool:
-        """Whether a view of lent bytes is left, or a connection that was closed may still have some."""
+        """Whether a view of lent bytes is left, or a closed connection may still have some."""
         return self._file.is_held or any(part() is not None for part in self._lent)
 
     def offset_of(self, part: Any) -> int | None:
-        """Return the offset in the file at which a buffer lies that was lent; None for any other buffer."""
+        """Return the file offset of a lent buffer; None for any other."""
         offset = address_of(part) - self._address
         return offset if self._begin <= offset < self._next else None
 
 
 def is_in_memory(directory: Path) -> bool:
-    """Tell whether a directory is, or would be, on a file system in memory; False if the system does not say."""
+    """Tell whether a directory is, or would be, on a file system in memory, as far as known."""
     try:
         mounts = [line.split() for line in _MOUNTS.read_text("utf-8").splitlines()]
     except OSError:

@@ -1,29 +1,26 @@
-"""The recovery of a log at its opening: it separates whole records, unfinished writes and damage.
+"""The recovery of a log at its opening: it tells whole records, unfinished writes and damage apart.
 
-Every segment but the last was durable before the next one began, and the header of the next one states its size. In the
-last segment some bytes are known to be durable:
+Each segment was durable before the next one, whose header has its size. In the last segment some bytes are known to be
+durable:
 
 - the bytes that the mark counts (`MarkFile`), and
-- the bytes that a whole record behind them counts (``durable`` in `storage/log_records.py`).
+- the bytes that a later whole record counts (``durable`` in `storage/log_records.py`).
 
-If the first record that is not whole lies among the durable bytes, the log is damaged: `LogCorrupted`. Otherwise the
-log has never acknowledged the bytes from there on, and recovery cuts them off.
+If the first incomplete record lies among these, the log is damaged: `LogCorrupted`. Otherwise the rest was never
+acknowledged, and is cut off.
 
-Recovery distinguishes a write that was torn at any byte from damage, with these exceptions:
+This tells a write torn at any byte from damage, with these exceptions:
 
-- After a loss of power the mark may be older, by the seconds that the kernel takes to write it. If the group of the
-  last sync is damaged or missing as well, it looks like a torn write: no later record counts it as durable. The same
-  holds for several groups if all records behind the first are damaged or missing. `Log.close` makes the mark durable.
-- The same holds if the mark was removed, or is damaged. Recovery warns of a damaged mark.
-- Recovery does not notice a missing last segment if the mark is older, damaged or removed, too. It does not notice
-  that a whole log is missing with its mark.
+- After a loss of power the mark may be some seconds old. If the last synced group is also damaged or missing, it looks
+  like a torn write, as no later record counts it; so do several groups of which only damaged or missing records follow.
+- The same holds for a removed or damaged mark; the latter is warned of.
+- A missing last segment is not noticed if the mark is also old, damaged or removed, nor a missing log and mark.
 
-An overwritten file (`spare_segments.py`) keeps its old length. Behind the new records lie old bytes, and no old record
-is valid in this segment. Recovery cannot distinguish part of a write without a whole head from old bytes. It cuts off
-both, and counts only the bytes that it can attribute to this segment.
+An overwritten file (`spare_segments.py`) keeps its length, with invalid old records after the new ones; without a whole
+head these look like torn writes, so both are cut off, and only attributable bytes counted.
 
-Readable bytes behind the mark may be in memory and not on the disk. After a failed sync the kernel considers the pages
-clean, and a second sync succeeds without writing. So recovery writes these bytes again before it returns them.
+Readable bytes after the mark may be in memory only: after a failed sync the kernel considers pages clean, and a second
+sync succeeds without writing. So recovery writes these bytes again.
 
 Sources: fsync(2); "PostgreSQL's fsync() surprise", LWN 2018.
 """
@@ -50,17 +47,17 @@ _CHECKSUM = struct.Struct("<I")
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The number of a segment and the size of its durable part; all earlier segments are durable."""
+    """The number of a segment and the size of its durable part; earlier segments are durable."""
 
     segment: int
     size: int
 
 
 class MarkFile:
-    """The file of the mark beside a log, made if it is missing.
+    """The file of the mark beside a log.
 
-    The log writes it after each sync, but does not sync it, so it costs a microsecond. After a loss of power the mark
-    may be an older one, but it never counts bytes that are not durable. A killed process leaves the latest mark.
+    The log writes it after each sync, but does not sync it, at the cost of a microsecond; after a loss of power it may
+    be old, but it never counts bytes that are not durable. A killed process leaves the latest mark.
     """
 
     def __init__(self, path: Path, files: Files) -> None:
@@ -70,7 +67,7 @@ class MarkFile:
         self._warned = False
 
     def read(self) -> Mark | None:
-        """Return the mark; None for an empty file; None with a warning for a damaged one."""
+        """Return the mark; None for an empty file, and with a warning for a damaged one."""
         data = os.pread(self._descriptor, _MARK.size + _CHECKSUM.size + 1, 0)
         if not data:
             return None
@@ -95,7 +92,7 @@ class MarkFile:
             self._warned = True
 
     def close(self) -> None:
-        """Make the mark durable, as the log may not be written for long, and close the file."""
+        """Make the mark durable, and close the file."""
         try:
             self._files.sync(self._descriptor)
         except OSError as error:
@@ -105,7 +102,7 @@ class MarkFile:
 
 
 def find_segments(directory: Path, identity: LogIdentity, mark: Mark | None) -> list[Segment]:
-    """Return the segments in a directory, in order; all but the last are complete. An empty directory has none.
+    """Return the segments of a directory, in order; all but the last are complete.
 
     Raises:
         LogCorrupted: a segment is damaged, too short, too long or missing.
@@ -134,9 +131,9 @@ def find_segments(directory: Path, identity: LogIdentity, mark: Mark | None) -> 
 
 
 def recover(segment: Segment, mark: Mark | None, descriptor: int, files: Files) -> int:
-    """Make the whole records of the last segment durable, and cut off the rest; return its size in bytes.
+    """Make the whole records of the last segment durable, cut off the rest, and return its size in bytes.
 
-    Bytes of the former use of the file are cut off as well, but not counted.
+    Old bytes of the file are cut off without being counted.
 
     Raises:
         LogCorrupted: a durable record is damaged.
@@ -164,16 +161,6 @@ def segment_path(directory: Path, number: int) -> Path:
 
 
 def _check(segment: Segment, size: int, marked: int) -> tuple[int, int]:
-    """Return the end of the last whole record of a segment, and the end of all bytes known to be written to it.
-
-    Args:
-        segment: the last segment.
-        size: the size of its file.
-        marked: the size of its durable part by the mark.
-
-    Raises:
-        LogCorrupted: durable bytes lie behind the last whole record.
-    """
     with segment.reading(size) as reader:
         reader.ahead = READ_BYTES
         offset = segment.start
@@ -194,7 +181,6 @@ def _check(segment: Segment, size: int, marked: int) -> tuple[int, int]:
 
 
 def _heads(reader: SegmentReader, offset: int, size: int) -> Iterator[tuple[int, RecordHead]]:
-    """Yield all heads of records of a segment from ``offset`` on, with their offsets; some lie inside other records."""
     while size - offset >= HEAD_BYTES:
         data, start = reader.bytes_at(offset, HEAD_BYTES)
         found = data.find(MAGIC, start)

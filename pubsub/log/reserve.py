@@ -1,14 +1,12 @@
-"""The room that a log keeps on its disk, for entries without which the disk would stay full.
+"""Reserved disk room for urgent entries of a log.
 
-A disk that a log has filled has room again once subscriptions have acknowledged messages, and segments are removed. But
-an acknowledgement has to be durable first. So the log keeps a file of allocated blocks, and gives them back to the disk
-when an entry that is `Entry.is_urgent` finds no room.
+A disk that a log has filled gets room when subscriptions acknowledge, and segments are removed; but acknowledgements
+must first be durable. So the log keeps a file of allocated blocks, and frees them when an entry that is
+`Entry.is_urgent` finds no room.
 
 Invariants:
 
-- Only urgent entries have the file made shorter, by one step at a time: another writer of the disk may take the room.
-- The file has its full size again before messages have the room of removed segments: the log calls `Reserve.fill` when
-  it has removed them.
+- Only urgent entries shorten the file, one step at a time, since others may take the room.
 """
 
 import os
@@ -26,10 +24,10 @@ _STEP_BYTES = 4096
 
 
 class Reserve:
-    """The reserve of one log. Threads may share it.
+    """The thread-safe reserve of one log.
 
     Args:
-        path: its file, made if it is missing. A disk without room for it gets it later.
+        path: its file, made if missing, or later on a full disk.
         files: the calls that change files.
 
     Raises:
@@ -45,7 +43,7 @@ class Reserve:
         self.fill()
 
     def fill(self) -> None:
-        """Take room for what is missing, if the disk has it."""
+        """Reserve the missing room, if the disk has it."""
         with self._lock:
             if self._is_whole:
                 return
@@ -58,7 +56,7 @@ class Reserve:
                 self._size, self._is_whole = RESERVE_BYTES, True
 
     def free(self) -> bool:
-        """Give some room back to the disk; return whether there was any."""
+        """Free some room; return whether there was any."""
         with self._lock:
             if not self._size:
                 return False
@@ -68,5 +66,5 @@ class Reserve:
             return True
 
     def close(self) -> None:
-        """Close the file, which keeps the room for the next opening of the log."""
+        """Close the file, which keeps its room."""
         os.close(self._descriptor)

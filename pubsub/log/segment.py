@@ -2,9 +2,8 @@
 
 Invariants:
 
-- Readers do not read beyond `Segment.size`, the size of the durable part.
-- A reader checks the checksum of a record at each read, and returns no record that does not match.
-- A file is open only during a read, so a log may have any number of segments. A reader reads a removed file to its end.
+- A reader checks a record's checksum at each read, and returns only matching records.
+- A file is open only during a read, so a log may have any number of segments; a removed file is read to its end.
 """
 
 import os
@@ -46,21 +45,14 @@ READ_BYTES = 1 << 20
 class Segment:
     """The state of one file.
 
-    Args:
-        path: the file.
-        header: its header; the segment does not keep the snapshot.
-        header_bytes: the size of the header in the file.
-        salt: the salt of its records.
-
     Attributes:
-        area_bytes: the size of the payload area behind the header.
-        start: the offset of the first record behind that.
-        area: the mapping of its file, as long as this process may write there.
-        begun_s: the time of its beginning, in seconds since 1970.
-        ended_s: the time of the next segment's beginning; all its records are older. None for the last segment.
-        readers: the number of readers that have the file open. No reader opens a file that has lost its name.
-        size: the size of its durable part.
-        last_tick: the tick of the last durable record, here or in an earlier segment; -1 without any.
+        area_bytes: the size of the payload area after the header.
+        start: the offset of the first record.
+        area: the mapping of its file, while this process may write there.
+        begun_s: its beginning, in seconds since 1970.
+        ended_s: the beginning of the next segment; None for the last.
+        readers: how many readers have the file open; none opens a removed file.
+        last_tick: the tick of the last durable record, here or earlier; -1 for none.
     """
 
     def __init__(self, path: Path, header: SegmentHeader, header_bytes: int, salt: int) -> None:
@@ -83,10 +75,7 @@ class Segment:
 
     @contextmanager
     def reading(self, size: int | None = None) -> Iterator["SegmentReader"]:
-        """Yield a reader for the block; it keeps the contents of the file meanwhile.
-
-        Args:
-            size: the reader reads nothing at or behind this offset; by default the size of the durable part.
+        """Yield a reader for the block, which keeps the file's content.
 
         Raises:
             FileNotFoundError: the file has been removed.
@@ -105,7 +94,7 @@ class Segment:
 
     @property
     def first_tick(self) -> int | None:
-        """The tick of its first record; None without records."""
+        """The tick of its first record, if any."""
         first = self.index.first()
         return None if first is None or first[1] >= self.size else first[0]
 
@@ -120,13 +109,12 @@ class Segment:
             return _read_header(self.path, reader.descriptor)[0].snapshot
 
     def read(self, first_tick: int, found: list[Record], left: int, most: int = sys.maxsize) -> int:
-        """Append about ``left`` bytes of records from ``first_tick`` on to ``found``; return the bytes still left.
+        """Append about ``left`` bytes of records from ``first_tick`` on to ``found``; return the remaining bytes.
 
-        It appends all records of a tick or none, and those of at least one tick if ``found`` is empty. Otherwise
-        ``found`` has about ``most`` records at most.
+        It appends all records of a tick or none, at least one tick if ``found`` is empty, else about ``most`` records.
 
         Raises:
-            LogCorrupted: the next record is damaged; the records before it have been appended.
+            LogCorrupted: the next record is damaged; earlier ones are appended.
             FileNotFoundError: the file has been removed.
         """
         if self.size == self.start:
@@ -147,7 +135,7 @@ class Segment:
 
 
 def open_segment(path: Path, identity: LogIdentity) -> Segment:
-    """Return the segment of a file; none of its records counts as durable yet.
+    """Return the segment of a file, of which no record counts as durable yet.
 
     Raises:
         LogCorrupted: the header is damaged.
@@ -170,12 +158,7 @@ def _read_header(path: Path, descriptor: int) -> tuple[SegmentHeader, bytes]:
 
 
 class SegmentReader:
-    """Reads records of one segment by their offsets; a segment may have several readers at a time.
-
-    Args:
-        segment: the segment to read.
-        descriptor: the descriptor of its file, also an attribute.
-        size: the reader reads nothing at or behind this offset.
+    """Reads a segment's records by offset; a segment may have several readers.
 
     Attributes:
         ahead: the size of one read, in bytes.
@@ -190,7 +173,7 @@ class SegmentReader:
         self._data_offset = 0
 
     def bytes_at(self, offset: int, least: int) -> tuple[bytes, int]:
-        """Return some bytes of the file and the position of ``offset`` in them, with ``least`` bytes behind it if any.
+        """Return bytes of the file and the position of ``offset`` in them, followed by ``least`` bytes if any.
 
         Raises:
             LogCorrupted: the disk does not return them.
@@ -215,7 +198,7 @@ class SegmentReader:
         return decode_head(data, start, offset, self._segment.salt)
 
     def peek_payload(self, offset: int, head: RecordHead) -> bytes | None:
-        """Return the payload of the record at ``offset``; None if it is damaged, or not whole."""
+        """Return the payload of the record at ``offset``; None if it is damaged or incomplete."""
         data, start = self.bytes_at(offset, head.size)
         payload = data[start + HEAD_BYTES : start + head.size]
         if head.refers and len(payload) == head.length:
@@ -227,7 +210,7 @@ class SegmentReader:
         return payload if payload_matches(head, payload) else None
 
     def head(self, offset: int) -> RecordHead:
-        """Return the head of the record at ``offset``, and add it to the index.
+        """Return the head of the record at ``offset``, and index it.
 
         Raises:
             LogCorrupted: there is no record.
@@ -252,7 +235,7 @@ class SegmentReader:
         return payload
 
     def seek(self, first_tick: int) -> int:
-        """Return the offset of the first record at or after ``first_tick``; `size` if there is none.
+        """Return the offset of the first record at or after ``first_tick``; `size` for none.
 
         Raises:
             LogCorrupted: a record on the way has a damaged head.
@@ -268,12 +251,11 @@ class SegmentReader:
 
 
 class _SparseIndex:
-    """The offsets of some records of one segment, in order, including the first. Threads may share it.
+    """The offsets of some records of one segment, in order, with the first; thread-safe.
 
-    It costs sixteen bytes for each interval of the file. It also has the ends of the latest reads, which the next ones
-    continue at.
+    It costs sixteen bytes for each interval, and remembers the ends of the latest reads.
 
-    Invariant: between two neighbouring entries lie less than ``spacing`` bytes plus one record.
+    Invariant: two neighbouring entries are less than ``spacing`` bytes plus one record apart.
 
     >>> index = _SparseIndex(spacing=100)
     >>> for tick, offset in [(10, 50), (11, 149), (12, 151), (12, 250), (12, 260)]:
@@ -292,7 +274,6 @@ class _SparseIndex:
         """The least offset at which the index needs another record."""
 
     def add(self, tick: int, offset: int) -> None:
-        """Add a record behind the known ones; ignore a record before `wanted`. O(1)."""
         with self._lock:
             if offset >= self.wanted:
                 self._ticks.append(tick)
@@ -300,14 +281,12 @@ class _SparseIndex:
                 self.wanted = offset + self.spacing
 
     def note_end(self, tick: int, offset: int) -> None:
-        """Note that the first record behind all those of ``tick`` is at ``offset``. O(1)."""
         with self._lock:
             self._ends[tick] = offset
             if len(self._ends) > _MOST_ENDS:
                 del self._ends[next(iter(self._ends))]
 
     def seek(self, tick: int) -> int | None:
-        """Return an offset with no record at or after ``tick`` before it; None for the first. O(log records)."""
         with self._lock:
             if tick - 1 in self._ends:
                 return self._ends[tick - 1]
@@ -315,6 +294,5 @@ class _SparseIndex:
             return self._offsets[place - 1] if place else None
 
     def first(self) -> tuple[int, int] | None:
-        """Return the tick and offset of the first record; None if they are unknown."""
         with self._lock:
             return (self._ticks[0], self._offsets[0]) if self._ticks else None

@@ -1,4 +1,4 @@
-"""The writer of the last file of a log. Errors of the operating system pass through to `segmented_log.py`."""
+"""The writer of the last file of a log; errors of the operating system go to `segmented_log.py`."""
 
 import errno
 import os
@@ -20,19 +20,13 @@ _NUMBERS_BYTES = 32
 
 
 class SegmentWriter:
-    """Appends to a segment that ends with a whole record. One thread at a time may use it.
-
-    Args:
-        segment: the state of the segment.
-        descriptor: the descriptor of its file; `close` closes it.
-        files: the calls that change files.
+    """Appends to a segment that ends with a whole record, from one thread at a time.
 
     Attributes:
-        segment: the same.
-        written: the number of written bytes, durable or not.
+        written: the written bytes, durable or not.
         tick: the tick of the last written record.
         is_broken: whether the file has more bytes than ``written``.
-        large_bytes: the number of bytes of payloads that may lie in a payload area.
+        large_bytes: the bytes of payloads that may lie in a payload area.
     """
 
     def __init__(self, segment: Segment, descriptor: int, files: Files) -> None:
@@ -75,7 +69,6 @@ class SegmentWriter:
             raise
 
     def _referring(self, entry: Entry) -> Entry:
-        """Return an entry that refers to its payload, if that lies in the payload area already."""
         first = entry.parts[0] if entry.parts else b""
         if len(first) < LEAST_BYTES:
             return entry
@@ -95,8 +88,7 @@ class SegmentWriter:
         """Make the appended records durable; return whether there were any.
 
         Raises:
-            OSError: the sync failed, so the records may or may not be durable; or another program has removed the file,
-                so the sync was in vain.
+            OSError: the sync failed, or was in vain as another program has removed the file.
         """
         segment = self.segment
         if self.written == segment.size:
@@ -108,7 +100,7 @@ class SegmentWriter:
         return True
 
     def close(self) -> None:
-        """Close the file; its payload area lends nothing more."""
+        """Close the file, whose payload area lends nothing more."""
         if self.segment.area is not None:
             self.segment.area.close()
         os.close(self._descriptor)
@@ -117,14 +109,7 @@ class SegmentWriter:
 def prepare_segment(
     path: Path, header: SegmentHeader, files: Files, spare: Spare | None = None, area_bytes: int = 0
 ) -> SegmentWriter:
-    """Return a durable segment under a temporary name; `name_segment` gives it its own name.
-
-    Args:
-        path: its later path.
-        header: its header.
-        files: the calls that change files.
-        spare: a file to overwrite in place of a new one; it loses its name.
-        area_bytes: the size of its payload area, if the file has or gets room for that.
+    """Return a durable segment under a temporary name, for `name_segment`.
 
     Raises:
         OSError: the disk is full or fails; no file is left.
@@ -155,7 +140,6 @@ def prepare_segment(
 
 
 def _new_area(descriptor: int, size: int, files: Files) -> PayloadArea | None:
-    """Return a mapping of a whole file; an empty one becomes about ``size`` bytes long. None if there is no room."""
     with suppress(OSError):
         if not os.fstat(descriptor).st_size:
             files.allocate(descriptor, size + _TOGETHER_BYTES)
@@ -175,11 +159,7 @@ def _reopen(spare: Path, path: Path, files: Files) -> int:
 
 
 def name_segment(path: Path, files: Files) -> None:
-    """Give a segment its name durably.
-
-    Raises:
-        OSError: the call failed, so the segment may or may not have the name.
-    """
+    """Give a segment its name durably; after an OSError it may or may not have it."""
     files.rename(_temporary(path), path)
     files.sync_directory(path.parent)
 

@@ -1,14 +1,14 @@
-"""A log in a directory: records in order of their ticks, in files that are removed or overwritten as a whole.
+"""A log in a directory: records in order of ticks, in files that are removed or overwritten as a whole.
 
 Invariants:
 
-- Readers receive a record only once it is durable: a successful fdatasync that covers it has returned.
-- The log holds all entries of one `Log.append`; before they are durable it may lose all of them together.
-- After a failed fdatasync the log writes nothing. A second try could succeed although the kernel has dropped the pages.
-  A log that is opened again finds out what it holds (`recovery.py`).
-- A segment has its name only once its header is durable. The segment before it is then durable and complete.
-- A full disk has room for urgent entries, which tell what may be removed: `reserve.py`.
-- Segments have consecutive numbers. They are removed durably, one after the other, from the oldest on.
+- Readers receive a record only after a successful fdatasync.
+- The log has all entries of one `Log.append`, or before they are durable may lose all of them.
+- After a failed fdatasync the log writes nothing, since a second one could succeed although the kernel has dropped the
+  pages; reopening finds out what it has (`recovery.py`).
+- A segment gets its name when its header is durable, and the segment before it durable and complete.
+- A full disk has room for urgent entries, which allow removals: `reserve.py`.
+- Segments have consecutive numbers, and are removed durably from the oldest on.
 
 Source: fsync(2); seed "Gryphon exactly-once", 2.2 "Pubends".
 """
@@ -40,26 +40,19 @@ SEGMENT_BYTES = 16 << 20
 
 
 class Log(StoredSegments[Segment]):
-    """The log of one partition. Threads may share it; during a sync, other writers wait. The owner closes it.
-
-    Making one opens the log in a directory; it makes the log and the directory if there is none.
+    """The log of one partition, opened or made in a directory. It is thread-safe; writers wait for a sync.
 
     Args:
-        directory: the directory, for this log only.
-        identity: the owner of the log.
-        snapshot: the state for the first segment of a new log.
         segment_bytes: a new segment is due after so many bytes of records.
-        is_in_memory: whether the directory is on a file system in memory, where segments have payload areas.
-        wait_s: the time to wait for another holder of the log, in seconds.
-        clock: returns seconds since 1970.
-        files: the calls that change files.
+        is_in_memory: whether the directory is in memory, so that segments have payload areas.
+        wait_s: how long to wait for another holder, in seconds.
 
     Raises:
         LogError: other users may write there.
         LogLocked: another holder still has the log open.
         LogMismatch: the log has another identity.
         LogCorrupted: the log is damaged.
-        LogFull: the disk has no room to make or continue the log.
+        LogFull: the disk has no room.
         LogFailed: the disk failed.
 
     Complexity: opening reads the last segment.
@@ -132,19 +125,19 @@ class Log(StoredSegments[Segment]):
 
     @property
     def is_segment_due(self) -> bool:
-        """Whether the records since the snapshot have at least `segment_bytes`, and at least the snapshot's size."""
+        """Whether the records since the snapshot have at least `segment_bytes`, and the snapshot's size."""
         writer = self._writer
         segment = writer.segment
         used = writer.written - segment.start + (0 if segment.area is None else segment.area.used_bytes)
         return used >= max(self._segment_bytes, segment.start - segment.area_bytes)
 
     def room_for(self, size: int) -> memoryview | None:
-        """Return memory to receive a payload in that becomes the first part of a later entry, or of none."""
+        """Return memory for a payload that may become the first part of a later entry."""
         area = self._writer.segment.area
         return None if area is None else area.lend(size)
 
     def append(self, entries: Iterable[Entry]) -> None:
-        """Write records behind all others; they are not durable before `sync` returns.
+        """Write records after all others, not yet durable.
 
         Raises:
             ValueError: a tick decreases, or an entry is too large; nothing is written.
@@ -168,7 +161,6 @@ class Log(StoredSegments[Segment]):
             self._append(entries)
 
     def _has_made_room(self, error: OSError, *, is_urgent: bool = False) -> bool:
-        """Tell whether a failed write may succeed now, because the disk was full and is no longer."""
         return error.errno in FULL and (self._spares.free() or (is_urgent and self._reserve.free()))
 
     def sync(self) -> int:
@@ -191,11 +183,8 @@ class Log(StoredSegments[Segment]):
     def begin_segment(self, snapshot: bytes) -> None:
         """Make the appended records durable, and begin another segment.
 
-        Args:
-            snapshot: the state after all appended records, for `snapshot_at`; the log does not read it.
-
         Raises:
-            LogFull: the disk has no room for another segment; the old one still accepts records.
+            LogFull: there is no room; the old segment still accepts records.
             LogFailed: a write failed, now or before.
         """
         with self._writing:
@@ -239,16 +228,16 @@ class Log(StoredSegments[Segment]):
             return prepare_segment(path, header, self._files)
 
     def is_short_of_room(self) -> bool:
-        """Return whether the disk has less room left than two segments take. May wait for the disk."""
+        """Return whether the disk has less room than two segments, perhaps after waiting for it."""
         try:
             return self._files.free_bytes(Path(self._directory)) < 2 * self._segment_bytes
         except OSError:  # the folder is gone, which the next write says
             return False
 
     def trim(self, tick: int) -> int:
-        """Remove the segments, except the last, that have only records before ``tick``; return their size in bytes.
+        """Remove the segments, except the last, with only records before ``tick``; return their size in bytes.
 
-        It waits for the disk, while writers continue. Some files are kept to be overwritten, until a later call.
+        It waits for the disk, but writers continue; some files are kept to overwrite.
 
         Raises:
             LogError: a file could not be removed; its segment stays.
@@ -268,7 +257,6 @@ class Log(StoredSegments[Segment]):
         return removed
 
     def _error(self, what: str, error: BaseException, *, is_lost: bool = False) -> LogError:
-        """Return the error to raise; unless only the disk is full, the log accepts no more records."""
         if isinstance(error, OSError) and error.errno in FULL and not is_lost:
             return LogFull(
                 f"the log in {self._directory} is full ({error}): the new records are not in it, and the durable "

@@ -1,16 +1,15 @@
-"""The spare files: segments that are no longer needed, kept to be overwritten.
+"""Spare files: unneeded segments, kept to be overwritten.
 
-Overwriting a file is cheaper than appending to one. The disk has allocated the blocks, so an fdatasync stores no sizes
-and places, and the pages are in memory. On a file system in memory it saves the allocation of pages.
+Overwriting is cheaper than appending: blocks are allocated, an fdatasync stores no sizes and places, and pages are in
+memory.
 
 Invariants:
 
-- A file is overwritten only once it would have another name after a loss of power, and has no reader. A reader of a
-  file that is no longer needed reads it to its end.
-- Nor is it overwritten while a message on its way lies in its payload area.
-- Old bytes are no part of the new segment: the checksums of records begin with the salt of their segment
-  (`storage/log_records.py`). The header states the old size of the file.
-- A log without writes keeps no file for long, and a log on a full disk keeps none.
+- A file is overwritten only when its removed name is durable and it has no reader, nor a message on its way in its
+  payload area.
+- Old bytes do not count: checksums of records begin with the salt of their segment (`storage/log_records.py`), and the
+  header has the old size.
+- An idle log, or one on a full disk, keeps no spare files.
 
 Source: PostgreSQL's documentation, 28.5 "WAL Configuration": old segments are recycled by renaming them.
 """
@@ -33,13 +32,7 @@ _KEPT_S = 10.0
 
 
 class Spare(NamedTuple):
-    """A spare file.
-
-    Attributes:
-        since_s: the time since which it is one, by the monotonic clock.
-        path: its name.
-        area: its mapping, if it has one.
-    """
+    """A spare file, its mapping if any, and since when it is spare, by the monotonic clock."""
 
     since_s: float
     path: Path
@@ -47,12 +40,10 @@ class Spare(NamedTuple):
 
 
 class SpareSegments:
-    """The spare files of one log. Threads may share them.
+    """The thread-safe spare files of one log.
 
     Args:
-        directory: the directory of the log; spare files of a killed process are removed.
-        files: the calls that change files.
-        largest_bytes: larger files are removed.
+        directory: the log's; spare files of a killed process are removed.
 
     Raises:
         OSError: a file cannot be removed.
@@ -69,10 +60,10 @@ class SpareSegments:
                 files.remove(path)
 
     def retire(self, segment: Segment) -> None:
-        """Remove the name of a segment durably, and keep its file or remove it; no reader may open it any more.
+        """Remove a segment's name durably, and keep or remove its file; no reader may open it any more.
 
         Raises:
-            OSError: the call failed, so the segment may still have its name; the caller may try again.
+            OSError: the segment may still have its name; the caller may try again.
         """
         spare = segment.path.with_suffix(_SPARE)
         is_spare = self._is_wanted(segment) and self._has_renamed(segment.path, spare)
@@ -98,7 +89,7 @@ class SpareSegments:
         return True
 
     def take(self) -> Spare | None:
-        """Return a file to overwrite, which now belongs to the caller; None if there is none."""
+        """Return a file to overwrite, which then belongs to the caller; None for none."""
         with self._lock:
             for place, spare in enumerate(self._spare):
                 if spare.area is None or not spare.area.is_lent:
@@ -107,11 +98,11 @@ class SpareSegments:
         return None
 
     def expire(self) -> None:
-        """Remove files that were not used for long. The log calls it regularly."""
+        """Remove long unused files; called regularly."""
         self.free(_KEPT_S)
 
     def free(self, kept_s: float = 0.0) -> bool:
-        """Remove all files that are kept for at least ``kept_s`` seconds; return whether there were any."""
+        """Remove files kept for at least ``kept_s`` seconds; return whether there were any."""
         until_s = time.monotonic() - kept_s
         with self._lock:
             over = [self._spare.popleft().path for spare in tuple(self._spare) if spare.since_s <= until_s]

@@ -1,15 +1,14 @@
-"""A log in an object store: records in order of their ticks, an object for each group of them.
+"""A log in an object store: records in order of ticks, an object for each group.
 
 Invariants:
 
-- It is a claimed log (`storage/numbered_log.py`): each number has one writer. A log is opened by an object, the claim.
-  The writer before finds it in the place of its next object. So a claim is never removed: it is one small object for
-  each opening.
-- A record counts as durable once the store has answered for its object. Objects are put one after the other.
-- An object is removed only once a later one states that the log begins behind it. So no missing object is taken for a
+- It is a claimed log (`storage/numbered_log.py`): each number has one writer, and opening puts a claim, which the
+  former writer finds in place of its next object; claims are never removed.
+- A record is durable once the store has answered for its object; objects are put one after the other.
+- An object is removed only when a later one says that the log begins after it, so a missing object is not taken for a
   removed one.
 
-There is no state beside the objects: the log can be opened on any node.
+- There is no other state: the log can be opened on any node.
 
 Source: seed "Gryphon exactly-once", 2.2 "Pubends".
 """
@@ -46,27 +45,21 @@ _MOST_CLAIMS = 100
 
 
 class StoreLog(StoredSegments[ObjectSegment]):
-    """The log of one partition. Threads may share it; while an object is put, other writers wait. The owner closes it.
+    """The log of one partition, opened or made; a former, living writer can write no more.
 
-    Making one opens the log, or makes it if there is none. A former writer, also one that lives, can write no more.
+    It is thread-safe; writers wait while an object is put.
 
     Args:
-        store: the objects, of this log only.
-        url: where they are, for errors.
-        identity: the owner of the log.
-        snapshot: the state for the first segment of a new log.
         segment_bytes: a new segment is due after so many bytes of records.
-        clock: returns seconds since 1970.
-        again: how long a failing store is tried again.
 
     Raises:
-        LogTakenOver: others open the log at the same time, again and again.
+        LogTakenOver: others keep opening the log at the same time.
         LogMismatch: the log has another identity.
         LogCorrupted: the log is damaged.
-        LogFailed: the store fails, or does not refuse a second object of the same name.
+        LogFailed: the store fails, or accepts a second object of the same name.
         StoreFailed: the store cannot be read.
 
-    Complexity: opening reads the headers of all objects that are not merged, and of all merged ones.
+    Complexity: opening reads the headers of all unmerged and merged objects.
     """
 
     def __init__(
@@ -117,13 +110,11 @@ class StoreLog(StoredSegments[ObjectSegment]):
         )
 
     def _check_store(self) -> None:
-        """Raise LogFailed if the store does not refuse a second object of the same name."""
         harm = "two publishers could overwrite each other's messages"
         error = partial(LogFailed, path=self._url)
         run(OBJECTS.check_store(self._next - 1, self._url, harm, error), self._store)
 
     def _claim(self, found: FoundObjects | None, snapshot: bytes) -> bool:
-        """Put the first object of this writer; return whether no other had its number."""
         if found is not None:
             self._segments = found.segments
             self._next, self._tick = found.newest.number + 1, found.newest.last_tick
@@ -145,7 +136,7 @@ class StoreLog(StoredSegments[ObjectSegment]):
         return size >= max(self._segment_bytes, segment.first_bytes) or segment.count >= MOST_OBJECTS
 
     def append(self, entries: Iterable[Entry]) -> None:
-        """Receive records, to be written behind all others by `sync`.
+        """Receive records, to be written after all others by `sync`.
 
         Raises:
             ValueError: a tick decreases, or an entry is too large; none is received.
@@ -168,7 +159,7 @@ class StoreLog(StoredSegments[ObjectSegment]):
         """Make the appended records durable with one object; return `last_tick`.
 
         Raises:
-            LogTakenOver: another writer has opened the log since; these records are not in it.
+            LogTakenOver: another writer has opened the log, which lacks these records.
             LogFailed: the store failed, now or before; these records may or may not be durable.
         """
         with self._writing:
@@ -178,19 +169,12 @@ class StoreLog(StoredSegments[ObjectSegment]):
             return self.last_tick
 
     def begin_segment(self, snapshot: bytes) -> None:
-        """Make the appended records durable, and begin another segment.
-
-        Args:
-            snapshot: the state after all appended records, for `snapshot_at`; the log does not read it.
-
-        Raises what `sync` raises.
-        """
+        """Make the appended records durable, and begin another segment; raises as `sync` does."""
         with self._writing:
             self.sync()
             self._put(snapshot)
 
     def _put(self, snapshot: bytes | None = None, *, is_claim: bool = False) -> None:
-        """Put the next object, with all records that wait."""
         number, before = self._next, self.last_tick if self._segments else -1
         is_new = not self._segments
         header = ObjectHeader(
@@ -225,7 +209,6 @@ class StoreLog(StoredSegments[ObjectSegment]):
         self._segments.append(segment)
 
     def _put_once(self, number: int, data: bytes) -> None:
-        """Put an object, again and again if the store fails; raise LogFailed."""
         within_s, failures = self._again.within_s, 0
 
         def warn(error: Exception, count: int) -> None:
@@ -247,7 +230,6 @@ class StoreLog(StoredSegments[ObjectSegment]):
             _LOG.warning("the log in %s goes on: the store answers again", self._url)
 
     def _try_to_put(self, number: int, data: bytes) -> None:
-        """Put an object, unless an earlier try has put it."""
         put, name = run(OBJECTS.put(number, data), self._store), object_name(number)
         if put is Put.UNSEEN:  # S3 refuses a put that meets another one, such as an earlier try still on its way
             raise StoreFailed(f"{self._url}/{name} is not written: the store says that it is there, and it is not")
@@ -265,12 +247,12 @@ class StoreLog(StoredSegments[ObjectSegment]):
         return False
 
     def trim(self, tick: int) -> int:
-        """Remove the segments, except the last, that have only records before ``tick``; return their size in bytes.
+        """Remove the segments, except the last, with only records before ``tick``; return their size in bytes.
 
-        It also merges the objects of complete segments, and waits for the store, while writers continue.
+        It also merges objects of complete segments, and waits for the store, but writers continue.
 
         Raises:
-            LogError: the store failed, so some objects stay until a later call.
+            LogError: the store failed; some objects stay until a later call.
         """
         removed: list[ObjectSegment] = []
         with self._trimming:

@@ -1,6 +1,6 @@
 """The segments of a log: their sizes, reading them, and removing the oldest.
 
-Threads may share them while another thread writes: a reader reads a copy of the list, up to the durable end.
+Threads share them with the writer: a reader reads a copy of the list, up to the durable end.
 """
 
 import sys
@@ -24,12 +24,10 @@ S = TypeVar("S", bound="Segment | ObjectSegment")
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """The data to restore the state at a tick.
+    """How to restore the state at a tick.
 
     Args:
-        snapshot: an earlier state.
-        tick: the tick of the last record in the snapshot; -1 if there is none.
-        records: the records after it; the caller can iterate once.
+        tick: the tick of the last record in the snapshot; -1 for none.
     """
 
     snapshot: bytes
@@ -45,13 +43,10 @@ CLOSE_S = 30.0
 
 
 class StoredSegments(ABC, Generic[S]):
-    """A log in a directory or an object store: its segments, at least one, in order; the last one may grow.
-
-    Args:
-        directory: the directory, or a URL.
+    """A log in a directory or an object store: its segments, at least one, in order.
 
     Attributes:
-        is_in_memory: whether it is on a file system in memory, where a sync has nothing to wait for.
+        is_in_memory: whether it is in memory, where a sync waits for nothing.
     """
 
     is_in_memory = False
@@ -68,7 +63,7 @@ class StoredSegments(ABC, Generic[S]):
         """Make the appended records durable; return `last_tick`."""
 
     def room_for(self, size: int) -> memoryview | None:
-        """Return memory of the log to receive a payload of ``size`` bytes in; None for any memory."""
+        """Return memory of the log for a payload of ``size`` bytes; None for any memory."""
         return None
 
     def _check_usable(self) -> None:
@@ -76,10 +71,10 @@ class StoredSegments(ABC, Generic[S]):
             raise type(self._failure)(str(self._failure), path=self._directory)
 
     def close(self, timeout_s: float = CLOSE_S) -> None:
-        """Make the appended records durable, unless the log has failed; it accepts none after that.
+        """Make the appended records durable, unless the log has failed, and accept no more.
 
         Args:
-            timeout_s: the time to wait for another thread that writes, in seconds.
+            timeout_s: how long to wait for another writing thread, in seconds.
 
         Raises:
             LogFailed: records since the last `sync` may or may not be durable; the log is closed.
@@ -104,23 +99,23 @@ class StoredSegments(ABC, Generic[S]):
 
     @property
     def first_tick(self) -> int:
-        """The tick of the oldest record; one more than `last_tick` without records."""
+        """The tick of the oldest record; one after `last_tick` for none."""
         ticks = (segment.first_tick for segment in self.segments())
         return next((tick for tick in ticks if tick is not None), self.last_tick + 1)
 
     @property
     def removed_end(self) -> int:
-        """One after the tick of the last removed record; 0 if none was removed."""
+        """One after the tick of the last removed record; 0 for none."""
         return self._segments[0].tick_before + 1
 
     @property
     def last_tick(self) -> int:
-        """The tick of the last durable record, even if it has been removed since; -1 if there never was one."""
+        """The tick of the last durable record, even if removed; -1 for none."""
         return self._segments[-1].last_tick
 
     @property
     def newest_after(self) -> int:
-        """The tick of the last record before the newest segment; -1 if there was none."""
+        """The tick of the last record before the newest segment; -1 for none."""
         return self._segments[-1].tick_before
 
     @property
@@ -129,24 +124,24 @@ class StoredSegments(ABC, Generic[S]):
         return sum(segment.size for segment in self.segments())
 
     def segments(self) -> tuple[S, ...]:
-        """Return the segments of now, oldest first; only the log changes them."""
+        """Return the present segments, oldest first."""
         return tuple(self._segments)
 
     def read(self, first_tick: int, max_bytes: int, most: int = sys.maxsize) -> list[Record]:
-        """Return durable records at or after ``first_tick``, in order; an empty list if there are none.
+        """Return durable records at or after ``first_tick``, in order.
 
-        It returns all records of a tick or none, so the caller continues at the last tick plus one.
+        It returns all records of a tick or none, so the caller continues after the last tick.
 
         Args:
-            first_tick: the tick to begin at; removed records are left out, see `first_tick`.
+            first_tick: the tick to begin at; removed records are skipped.
             max_bytes: the approximate size; all records of the first tick are returned in any case.
-            most: the approximate number of records; one that is in an object store does not count them.
+            most: the approximate number of records; object stores ignore it.
 
         Raises:
-            LogCorrupted: the records of the first tick are damaged, or damage hides them.
+            LogCorrupted: the records of the first tick are damaged or hidden by damage.
 
-        Complexity: O(log records), plus the heads of 64 KiB of records and the returned records. The first read of a
-        segment after opening the log reads all its heads.
+        Complexity: O(log records), plus 64 KiB of heads and the returned records; the first read of a segment reads all
+        its heads.
         """
         found: list[Record] = []
         left = max_bytes
@@ -171,13 +166,13 @@ class StoredSegments(ABC, Generic[S]):
         return found
 
     def snapshot_at(self, tick: int) -> Replay:
-        """Return the data to restore the state after all durable records up to ``tick``.
+        """Return how to restore the state after all durable records up to ``tick``.
 
         Raises:
             LogError: the log begins after ``tick``.
             LogCorrupted: the snapshot is damaged; reading the records may raise it, too.
 
-        Complexity: the records of one segment at most.
+        Complexity: at most the records of one segment.
         """
         segments = [segment for segment in self.segments() if segment.tick_before <= tick]
         if not segments:
@@ -214,7 +209,6 @@ class StoredSegments(ABC, Generic[S]):
         )
 
     def _check_removed(self, segment: S) -> None:
-        """Raise LogCorrupted if a file is missing that `trim` has not removed."""
         if segment in self._segments:
             raise corrupted(segment.path, 0, "the file is missing")
 

@@ -1,7 +1,7 @@
 """Sums of changes: of encoded batches, for a publisher, and of epochs as a table, for a subscriber.
 
-A change is a record and a count. A batch of changes is a list of pairs (record, count), or an Arrow table with a column
-``diff`` for the counts, as ``Collection.changes`` makes them. Records are hashable, and equal ones have one count.
+A change is a record and a count: a pair in a list, or a row of an Arrow table with a column ``diff``, as
+``Collection.changes`` makes them. Records are hashable, and equal ones have one count.
 """
 
 from collections.abc import Iterable
@@ -27,7 +27,7 @@ def summed(time: Time, messages: Iterable[DataMessage]) -> DataMessage:
     """Return the sum of encoded changes, without records whose count is 0, as one message at ``time``.
 
     Raises:
-        DeliveryError: a batch does not have changes, or cannot be decoded here.
+        DeliveryError: a batch has no changes, or cannot be decoded here.
 
     >>> from tidewheel.pubsub.messages.encoded_message import decode_batch, encode_batch
     >>> decode_batch(summed(1, [encode_batch(0, [("a", 1), ("b", 1)]), encode_batch(1, [("a", -1), ("b", 1)])]))
@@ -82,18 +82,13 @@ def _sum_of_tables(tables: "list[pa.Table]") -> "pa.Table":
 
 
 def _check_counts(changes: Iterable[tuple[Any, int]]) -> None:
-    """Raise DeliveryError if a count needs more than 64 bits."""
     for record, count in changes:
         if not -_LIMIT <= count < _LIMIT:
             raise DeliveryError(f"the record {record!r:.200} is there {count} times, and a count has 64 bits")
 
 
 class PresentState:
-    """The sum of the epochs of a topic with history, as a table.
-
-    Args:
-        topic: its name, for errors.
-    """
+    """The sum of the epochs of a topic with history, as a table."""
 
     def __init__(self, topic: str) -> None:
         self._topic = topic
@@ -102,18 +97,18 @@ class PresentState:
         self._missing = ""
 
     def miss(self, why: str) -> None:
-        """Record that some changes are not added, so that no later table is the present state."""
+        """Record that changes are missing, so that no later table is the present state."""
         self._missing = why
 
     def add(self, epochs: Iterable[Epoch], *, lacks: bool = False) -> Any:
         """Add epochs; return the sum as a ``pyarrow.Table``: the columns of the records, and ``diff``.
 
-        There is none if the subscription ``lacks`` the state at its beginning.
-        Pairs have the columns ``key`` and ``value``, and other records that are no rows the column ``record``.
+        A subscription that ``lacks`` the initial state has none. Pairs have the columns ``key`` and ``value``, other
+        records without columns ``record``.
         Complexity: O(records of the table), O(1) without new epochs.
 
         Raises:
-            DeliveryError: the records make no table. Then the epochs are not added. Or some were missed.
+            DeliveryError: the records make no table and are not added, or some epochs were missed.
         """
         missing = "this subscription goes on where it was before" if lacks else self._missing
         if missing:

@@ -1,7 +1,7 @@
-"""The messages between pubends, relays and subends. Any message may be lost, doubled, late or out of order.
+"""The messages between pubends, relays and subends, any of which may be lost, doubled, late or out of order.
 
-Knowledge goes downstream, nacks and acks go upstream. All three only add to the receiver's knowledge, so a repeated
-message does no harm.
+Knowledge goes downstream, nacks and acks go upstream; all only add to the receiver's knowledge, so repetition does no
+harm.
 
 Source: seed "Gryphon exactly-once", sections 2.1 and 3.
 """
@@ -49,12 +49,9 @@ class KnowledgeMessage(msgspec.Struct, frozen=True):
     """New knowledge of some ticks of a pubend.
 
     Attributes:
-        pubend: its number.
-        final: the ticks that are F.
-        data: the ticks that are D, in order, each with its message.
-        more: whether this answer to a nack is cut short, for lack of room or of time; the child asks again.
-        is_answer: whether this answers the nack of one child, and is not for all children.
-        lost_end: messages before this tick are forgotten; a reader that lacks some of them has lost them.
+        data: the D ticks, in order, with their messages.
+        more: whether this answer to a nack is cut short; the child asks again.
+        lost_end: messages before this tick are forgotten; a reader that lacks some has lost them.
         union: the digest of the union of filters that it holds for, if the child is a relay that wants one; else 0.
     """
 
@@ -85,10 +82,8 @@ class Nack(msgspec.Struct, frozen=True, array_like=True, tag="N"):
     """The ticks that a child is curious about.
 
     Attributes:
-        pubend: the number of the pubend.
         ranges: the ticks; the last range may be open.
-        room_bytes: the approximate room of the child; the answer has at least one message, and may have less than there
-            is room for.
+        room_bytes: the child's approximate room; the answer has at least one message.
     """
 
     pubend: Number
@@ -97,13 +92,12 @@ class Nack(msgspec.Struct, frozen=True, array_like=True, tag="N"):
 
 
 class Ack(msgspec.Struct, frozen=True, array_like=True, tag="A"):
-    """The ticks that subscriptions no longer need: for each, the latest state of all its acknowledgements.
+    """The ticks that subscriptions no longer need: for each the latest state of all acknowledgements.
 
     Attributes:
-        pubend: the number of the pubend.
-        acks: the ticks that are A, by the ids of readers. An entry without ticks says that its reader lives.
-        everywhere: the ticks that are A at each pubend of a topic with several pubends, by the ids of readers. Ticks
-            that are acknowledged together are in one message, so its receiver knows what other pubends may have missed.
+        acks: the A ticks, by reader id; an entry without ticks says that its reader lives.
+        everywhere: the A ticks at each pubend of a topic with several, by reader id; together in one message, so that
+            its receiver knows what other pubends may have missed.
         may_consolidate: whether a relay may acknowledge for these readers together with its others.
     """
 
@@ -114,15 +108,11 @@ class Ack(msgspec.Struct, frozen=True, array_like=True, tag="A"):
 
 
 class ConsolidatedAck(msgspec.Struct, frozen=True, array_like=True, tag="C"):
-    """The ticks that no reader behind a relay needs any more. `consolidation.py` tells which readers those are.
+    """The ticks that no reader behind a relay needs; `consolidation.py` says which readers.
 
     Attributes:
-        pubend: the number of the pubend.
         end: each of these readers has acknowledged all ticks before this one.
-        digest: the digest of the set of these readers.
-        progress: a number that changes when any of them acknowledges more.
-        readers: the readers that have come (True) or gone (False) since the last acknowledgement.
-        is_all: whether ``readers`` names the whole set.
+        readers: readers that have come (True) or gone (False) since the last acknowledgement.
     """
 
     pubend: Number
@@ -134,25 +124,17 @@ class ConsolidatedAck(msgspec.Struct, frozen=True, array_like=True, tag="C"):
 
 
 class Rejected(msgspec.Struct, frozen=True, array_like=True, tag="R"):
-    """The rejection of a child, which receives nothing more.
-
-    Attributes:
-        pubend: the number of the rejecting pubend.
-        reason: the reason.
-    """
+    """The rejection of a child, with its reason; it receives nothing more."""
 
     pubend: Number
     reason: str
 
 
 class Stranger(msgspec.Struct, frozen=True, array_like=True, tag="S"):
-    """The refusal of acknowledgements: the pubend does not know this reader, or no longer. It may subscribe again.
-
-    Other readers ignore this message.
+    """The refusal of acknowledgements by an unknown reader, which may subscribe again; other readers ignore it.
 
     Attributes:
-        pubend: the number of the refusing pubend.
-        reader: the id of the reader. Empty if a parent does not know the readers of a relay: it has to name all.
+        reader: its id; empty if a parent does not know a relay's readers, which it then has to name.
     """
 
     pubend: Number
@@ -161,17 +143,16 @@ class Stranger(msgspec.Struct, frozen=True, array_like=True, tag="S"):
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """The answer of a pubend to a reader that subscribes: the place where a subscription begins or continues.
+    """The answer of a pubend to a subscribing reader: where its subscription begins or continues.
 
     Attributes:
-        acknowledged: the ticks that it no longer needs.
         told_end: the end of the known ticks.
         frontiers: both frontiers at its first unacknowledged tick.
-        first_frontiers: both frontiers at its first beginning; they tell which epochs it receives from their start.
-        lost_end: if not 0, the log no longer keeps messages before this tick that the subscription should receive. It
-            had no reader for too long, or wants to begin at an earlier tick. It continues behind the lost messages. A
-            durable subscription tells every reader, until a reader that was told acknowledges a tick or leaves.
-        everywhere: the ticks that it has acknowledged at each pubend of the topic, as far as this pubend knows.
+        first_frontiers: both frontiers at its first beginning, which tell the epochs that it receives from their start.
+        lost_end: if not 0, messages before this tick are lost: it had no reader for too long, or wants to begin
+            earlier; it continues after them. A durable subscription tells every reader until one acknowledges a tick or
+            leaves.
+        everywhere: its acknowledged ticks at each pubend of the topic, as far as known.
     """
 
     acknowledged: CheckedRanges
@@ -187,7 +168,7 @@ Upstream: TypeAlias = Nack | Ack | ConsolidatedAck
 
 
 def repeated(child: str, ack: Ack) -> Ack:
-    """Return the acknowledgements of a child to repeat; in place of long ones, only that its readers live."""
+    """Return a child's acknowledgements to repeat; long ones shortened to signs of life."""
     ranges, everywhere = ack.acks[child], ack.everywhere.get(child, ())
     if sum(map(len, everywhere), len(ranges)) > MOST_REPEATED_RANGES:
         return Ack(ack.pubend, {child: ()})
@@ -197,7 +178,7 @@ def repeated(child: str, ack: Ack) -> Ack:
 def joined(told: Iterable[Downstream]) -> Iterator[Downstream]:
     """Yield consecutive knowledge messages that are no answers as one message, and all others unchanged, in order.
 
-    Every message costs a relay and its children about as much. Complexity: O(messages).
+    Each message costs a relay and its children about as much. Complexity: O(messages).
 
     >>> told = [KnowledgeMessage(0, ((0, 5),)), KnowledgeMessage(0, ((5, 7),)), KnowledgeMessage(1, ((0, 7),))]
     >>> [(message.pubend, message.final) for message in joined(told)]
@@ -222,7 +203,6 @@ def joined(told: Iterable[Downstream]) -> Iterator[Downstream]:
 
 
 def _together(run: list[KnowledgeMessage]) -> list[KnowledgeMessage]:
-    """Return one message that says the same as all messages of a run; none for an empty run."""
     if len(run) < 2:
         return run
     final = chain.from_iterable(message.final for message in run)

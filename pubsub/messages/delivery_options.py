@@ -1,6 +1,6 @@
-"""The options of one subscriber: its condition on records, and the policy for a subscriber that falls behind.
+"""The options of one subscriber: its condition on records, and the policy when it falls behind.
 
-The publisher evaluates the condition, and sends no other records.
+The publisher evaluates the condition and sends no other records.
 """
 
 import sys
@@ -47,16 +47,14 @@ class _UnfitRecord(ValueError):  # noqa: N818 - it names what is wrong
 
 
 class Where:
-    """A condition on records; two with the same pickled function or expression are equal.
-
-    ``one | other`` is met by the records that meet either.
+    """A condition on records; equal pickles are equal, and ``one | other`` combines two.
 
     Args:
-        condition: a function of a record, which is a dict for a row of Arrow. For topics of tables it may also be an
-            expression of `pyarrow.compute`, such as ``pc.field("n") > 1``.
+        condition: a function of a record (a dict for a row of Arrow), or for tables an expression of `pyarrow.compute`,
+            such as ``pc.field("n") > 1``.
 
     Raises:
-        DeliveryError: the condition is neither a function nor an expression, or cannot be pickled.
+        DeliveryError: it is neither, or cannot be pickled.
     """
 
     def __init__(self, condition: Callable[[Any], object] | Any) -> None:
@@ -78,9 +76,7 @@ class Where:
         return [cloudpickle.loads(pickled) for pickled in self._pickled]
 
     def of(self, message: DataMessage) -> DataMessage | None:
-        """Return the records of a batch that meet the condition; the message itself if all do, None if none do.
-
-        Ends of substreams always pass.
+        """Return the records that meet the condition, the message itself if all do, or None; ends of substreams pass.
 
         Raises:
             DeliveryError: the condition raised, or does not fit this kind of batch.
@@ -136,7 +132,6 @@ class Where:
 
 
 def _may_be_of_signal(error: BaseException) -> bool:
-    """Tell whether an error in a condition may come from a signal, such as Ctrl-C: those reach the main thread only."""
     return not isinstance(error, Exception) and threading.current_thread() is threading.main_thread()
 
 
@@ -148,16 +143,12 @@ def _is_expression(condition: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class MessageFilter:
-    """Passes the records of each batch that meet a condition, and all messages without a batch.
-
-    Args:
-        where: the condition.
-    """
+    """Passes the records that meet a condition, and messages without a batch."""
 
     where: Where
 
     def of(self, message: EncodedMessage) -> EncodedMessage | None:
-        """Return a message with the records that meet the condition: itself if all do, None if no record does.
+        """Return a message with the records that meet the condition: itself for all, None for none.
 
         Raises:
             DeliveryError: the condition raised, or does not fit this kind of batch.
@@ -177,12 +168,11 @@ class MessageFilter:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryOptions:
-    """The options that a subscriber sends to the publishers of a topic.
+    """The options that a subscriber sends to the publishers.
 
     Attributes:
         where: the condition on records; None for all records.
-        slow: the policy when the subscriber falls behind.
-        block_limit_s: the longest time that a subscriber may block a publisher without reading, in seconds.
+        block_limit_s: how long it may block a publisher without reading, in seconds.
 
     Raises:
         DeliveryError: the policy does not exist, or the limit is no time.

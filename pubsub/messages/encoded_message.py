@@ -1,9 +1,8 @@
-"""The encoding of batches and messages as bytes: from a worker to its publisher, in the log, and to subscribers.
+"""The encoding of batches and messages as bytes, from a worker to its publisher, the log and subscribers.
 
-A message consists of a head, which describes it, and a payload, the encoded batch. Arrow stays Arrow, as an IPC stream;
-everything else is pickled. The module imports pyarrow only for a batch of Arrow. The worker writes the head once.
-Pubends and relays, publishers without a log, and the log pass head and payload on as they are: publishers read a head,
-and only filters and subscribers look into a payload.
+A message has a head, which describes it, and a payload, the encoded batch: an Arrow IPC stream, or a pickle. pyarrow is
+imported only for a batch of Arrow. The worker writes the head once; publishers, relays and the log pass head and
+payload on, publishers read heads, and only filters and subscribers read payloads.
 
 ========  ==================================================================  =======
 the rest  as many as that says                                                4 bytes
@@ -12,11 +11,10 @@ payload   the head, as msgpack: of a batch an array of its time, encoding,    le
           an empty one; of a notice one of the notice, or of nil              head
 ========  ==================================================================  =======
 
-A time is an integer, or an array of such times for a tuple. Other times, and notices, are pickled, each an extension of
-type 1. An `InitialFrontierSnapshot` may have a long history, so it is pickled as the payload, and its head has nil.
-In a log of an earlier release the whole head is pickled.
+A time is an integer, or an array of such times for a tuple. Other times, and notices, are pickled, each as an extension
+of type 1. An `InitialFrontierSnapshot` may have a long history, so it is pickled as the payload, and its head is nil.
 
-The payload comes first, so that its checksum is part of the checksum of the message.
+The payload comes first, so that its checksum is part of the message's.
 
 Source: seed "Gryphon exactly-once", section 2.2, whose pubends log messages and serve them from there.
 """
@@ -79,10 +77,7 @@ def encode_batch(time: Time, batch: Any) -> DataMessage:
 
 
 def encode_ends(time: Time, keys: list[Any]) -> DataMessage:
-    """Encode the keys of ended substreams; they do not count as records.
-
-    Raises:
-        DeliveryError: a key cannot be pickled.
+    """Encode the keys of ended substreams, which are no records; raise DeliveryError for one that cannot be pickled.
 
     >>> decode_batch(encode_ends(7, ["a", "b"]))
     ['a', 'b']
@@ -99,7 +94,7 @@ def _pickled(content: Any, reason: str, remedy: str) -> bytes:
 
 
 def decode_batch(message: DataMessage) -> Any:
-    """Return the batch in a message; a batch or table of Arrow comes back as a ``pyarrow.Table``.
+    """Return the batch in a message; Arrow comes back as a ``pyarrow.Table``.
 
     Raises:
         DeliveryError: this process cannot decode the bytes, for example because it cannot import a class.
@@ -123,34 +118,24 @@ def decode_batch(message: DataMessage) -> Any:
 
 
 class Place(NamedTuple):
-    """The identity of a batch: a worker that starts again sends the same batch at the same place.
-
-    Attributes:
-        time: the time of the batch.
-        number: the number of batches of that time before this one.
-    """
+    """The identity of a batch, by its time and its ``number`` at that time, also after a worker's restart."""
 
     time: Time
     number: int
 
 
 class EncodedMessage(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """One encoded message. Two messages with the same bytes are equal, in any kind of buffer.
-
-    Attributes:
-        head: the description of the message; only `decode` and `place_of` read it.
-        payload: the encoded batch; empty for a message without a batch.
-    """
+    """One encoded message, equal to others with the same bytes; only `decode` and `place_of` read its head."""
 
     head: bytes
     payload: Payload
 
     @classmethod
     def of(cls, content: Payload) -> "EncodedMessage":
-        """Return the message whose parts, joined, are ``content``; a large payload is a slice that keeps it alive.
+        """Return the message in joined bytes; a large payload is a slice that keeps them alive.
 
         Raises:
-            ProtocolError: ``content`` is too short.
+            ProtocolError: they are too short.
         """
         size, least = len(content), _LENGTH.size
         if size >= least:
@@ -162,7 +147,7 @@ class EncodedMessage(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def parts(self) -> tuple[Payload, ...]:
-        """The bytes of the message, in parts to be joined. No large payload is copied."""
+        """The bytes of the message, in parts to join, without a copy of a large payload."""
         end = self.head + _LENGTH.pack(len(self.head))
         return (self.payload, end) if len(self.payload) else (end,)
 
@@ -202,11 +187,11 @@ def size_of(message: EncodedMessage) -> int:
 
 
 def encode(message: Message, number: int | None = None) -> EncodedMessage:
-    """Return a message as bytes; one that was decoded has the head that it came with.
+    """Return a message as bytes; a decoded one keeps its head.
 
     Args:
-        message: a message of a worker, or a notice of a publisher to a subscriber.
-        number: for a batch, the number of batches of its time before it; a new head is written then.
+        message: a worker's message, or a publisher's notice to a subscriber.
+        number: for a batch, the number of earlier batches of its time; this makes a new head.
 
     >>> message = encode(DataMessage((3, 1), b"batch", "pickle", 7), number=2)
     >>> place_of(message), decode(EncodedMessage.of(b"".join(message.parts))).records
@@ -234,7 +219,6 @@ _SNAPSHOT_HEAD = _encode((None,))
 
 
 def _plain(time: Time) -> Any:
-    """Return a time as msgpack can say it: the very integers and tuples, as another kind of number comes out as one."""
     if type(time) is int and _LEAST <= time < _END:
         return time
     return tuple(map(_plain, time)) if type(time) is tuple else _pickled_part(time)
@@ -245,7 +229,6 @@ def _pickled_part(value: object) -> msgspec.msgpack.Ext:
 
 
 def _time(found: Any) -> Time:
-    """Return the time that `_plain` has made this of."""
     return tuple(map(_time, found)) if type(found) is list else found
 
 
@@ -267,11 +250,6 @@ _decode = msgspec.msgpack.Decoder(ext_hook=_unpickled_part).decode
 
 
 def _opened(head: bytes) -> Any:
-    """Return the head of a batch; of another message, what the head says, a list.
-
-    Raises:
-        ProtocolError: it cannot be decoded here.
-    """
     try:
         if head[:1] == _ARRAY_OF_FOUR:
             return _decode_batch(head)
@@ -295,10 +273,10 @@ def check_size(message: EncodedMessage) -> None:
 
 
 def decode(message: EncodedMessage) -> Message:
-    """Return the message that was encoded; the payload of a batch stays encoded.
+    """Return the encoded message, with the payload of a batch still encoded.
 
     Raises:
-        ProtocolError: the head cannot be unpickled here, or is not the head of a message.
+        ProtocolError: the head cannot be decoded.
     """
     found = _opened(message.head)
     if type(found) is _BatchHead:  # a match statement takes three times as long
@@ -311,7 +289,7 @@ def decode(message: EncodedMessage) -> Message:
 
 
 def place_of(message: EncodedMessage) -> Place | None:
-    """Return the place of the batch in a message; None for a message without a batch.
+    """Return the place of a batch; None for other messages.
 
     Raises:
         ProtocolError: as `decode` does.
@@ -321,7 +299,7 @@ def place_of(message: EncodedMessage) -> Place | None:
 
 
 def place_or_event(message: EncodedMessage) -> Place | LowerFrontierUpdate | PartitionEnded | WentBack:
-    """Return the place of the batch in a message, or the event if the message has no batch.
+    """Return the place of a batch, or the event of another message.
 
     Raises:
         ProtocolError: as `decode` does.
@@ -335,7 +313,6 @@ def place_or_event(message: EncodedMessage) -> Place | LowerFrontierUpdate | Par
 
 
 def _event(fields: object, head: bytes) -> LowerFrontierUpdate | PartitionEnded:
-    """Return the event in the head of a message without a batch."""
     if type(fields) is list:
         if not fields:
             return PartitionEnded()
@@ -349,7 +326,7 @@ def _event(fields: object, head: bytes) -> LowerFrontierUpdate | PartitionEnded:
 
 
 def slice_of(content: Payload, begin: int, end: int) -> Payload:
-    """Return some bytes of a buffer: a copy if they are few, so that it keeps nothing else alive; otherwise a slice."""
+    """Return bytes of a buffer: a copy of few, which keeps nothing else alive; otherwise a slice."""
     if end - begin < LARGE:
         return bytes(content[begin:end])
     return memoryview(content)[begin:end]

@@ -1,4 +1,4 @@
-"""The events of a subscription: batches, moves of the frontier, and the end; and whole epochs, made of batches."""
+"""The events of a subscription: batches, moves of the frontier, and the end; and whole epochs of batches."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -16,16 +16,7 @@ from tidewheel.pubsub.messages.wire import DataMessage
 
 @dataclass(slots=True)
 class SubscriberStatistics:
-    """What a subscriber has done so far, in messages and batches.
-
-    Args:
-        received: messages, without duplicates.
-        duplicates: messages that had been received before.
-        delivered: batches, and messages of ends, whose epoch passed.
-        filtered: those whose epoch did not pass.
-        decoded: batches whose payload was decoded.
-        epochs_dropped: epochs that were left out because this subscriber fell behind.
-    """
+    """A subscriber's counts so far, in messages and batches."""
 
     received: int = 0
     duplicates: int = 0
@@ -37,14 +28,14 @@ class SubscriberStatistics:
 
 @dataclass(frozen=True)  # without slots: it keeps what it decoded
 class Batch:
-    """One batch of a topic, decoded at the first access to its records.
+    """One batch of a topic, decoded when its records are first read.
 
     Args:
         time: its epoch.
         partition: the number of its partition.
-        encoded: its message, which has its bytes.
+        encoded: its message.
         counter: counts the decoding.
-        expected: the name of the topic and the schema that the subscriber expects; None for any records.
+        expected: the topic's name and the expected schema; None for any records.
         number: the number of its message at its publisher.
     """
 
@@ -61,7 +52,7 @@ class Batch:
 
         Raises:
             DeliveryError: this process cannot decode it.
-            SchemaMismatch: it does not have the schema of ``subscribe(..., schema=...)``.
+            SchemaMismatch: it lacks the schema of ``subscribe(..., schema=...)``.
         """
         self.counter.decoded += 1
         batch = decode_batch(self.encoded)
@@ -77,24 +68,24 @@ class Batch:
 
     @property
     def is_arrow(self) -> bool:
-        """Whether ``data`` is a ``pyarrow.Table``; known without decoding."""
+        """Whether ``data`` is a ``pyarrow.Table``, without decoding."""
         return self.encoded.encoding == "arrow"
 
     def __len__(self) -> int:
-        """The number of records; known without decoding."""
+        """The number of records, without decoding."""
         return self.encoded.records
 
 
 @dataclass(frozen=True)  # without slots: it keeps what it decoded
 class SubstreamsEnded:
-    """The end of some substreams: no record of them follows, unless a key is used again at a later time.
+    """The end of substreams: no more records follow, unless a key is used again later.
 
-    All their records came before, from the same partition, at this time or an earlier one.
+    All their records came before, from the same partition.
 
     Args:
         time: its epoch.
         partition: the number of its partition.
-        encoded: its message, which has the keys as bytes.
+        encoded: its message, with the keys.
         number: the number of its message at its publisher.
     """
 
@@ -118,24 +109,24 @@ class Frontier:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """The publisher left out the epochs ``times``: the subscriber fell behind, with ``slow="drop_epochs"``."""
+    """The publisher left out the epochs ``times``, as the subscriber fell behind with ``slow="drop_epochs"``."""
 
     times: tuple[Time, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class RolledBack:
-    """The job went back to a snapshot: some batches of one partition are void, and come again.
+    """The job has returned to a snapshot: some batches of one partition are void, and come again.
 
-    Only batches of epochs that are not complete are void. Epochs that were complete before do not come again.
-    Iteration over `Subscription.epochs` never shows a void batch.
+    These belong to incomplete epochs; complete ones do not come again, and `Subscription.epochs` never shows a void
+    batch.
 
     Args:
         partition: the number of the partition.
-        number: the number of the last message that stands.
-        frontier: the epochs before it are complete: none of their batches are void.
-        at: the number of its own message in the log. A durable subscription receives this again, with what came behind
-            it, if its reader dies before it asks for more.
+        number: the number of the last valid message.
+        frontier: earlier epochs are complete, without void batches.
+        at: the number of its own message in the log; a durable subscription receives it and later ones again if its
+            reader dies before it asks for more.
     """
 
     partition: int
@@ -144,7 +135,7 @@ class RolledBack:
     at: int = 0
 
     def voids(self, batch: Batch | SubstreamsEnded) -> bool:
-        """Tell whether a batch, or an end, that came before is void."""
+        """Tell whether an earlier batch or end is void."""
         is_late = batch.partition == self.partition and batch.number > self.number
         return is_late and self.frontier.less_equal(batch.encoded.time)  # that of a state may be later
 
@@ -162,12 +153,12 @@ Event: TypeAlias = Batch | SubstreamsEnded | Frontier | Dropped | RolledBack | E
 
 @dataclass(frozen=True)  # without slots: it keeps what it decoded
 class Epoch:
-    """All batches of one time, by partition and, within one, in the order of publication.
+    """All batches of one time, by partition and in the order of publication.
 
     Args:
         time: the epoch.
         batches: at least one, unless there are ends.
-        ends: which substreams have ended with this epoch, where that is published.
+        ends: the substreams that have ended with this epoch, if published.
     """
 
     time: Time
@@ -176,19 +167,18 @@ class Epoch:
 
     @cached_property
     def records(self) -> list[Any]:
-        """All records, decoded at the first access; rows of Arrow are dicts."""
+        """All records, decoded when first read; rows of Arrow are dicts."""
         return [record for batch in self.batches for record in batch.records]
 
     @cached_property
     def ended(self) -> tuple[Any, ...]:
-        """The keys of substreams of which no later epoch has a record, unless the key is used again for another one.
+        """The keys of substreams without records in later epochs, unless a key is reused.
 
-        A topic that is published with ``ends=True`` sends each end once, with one epoch; other topics send none. With
-        ``slow="drop_epochs"`` a subscriber misses the ends in dropped epochs, and `Dropped` names these epochs. With
-        ``where=`` the subscriber receives all ends, even of keys without records. A key that was used several times may
-        occur as often. Records of this epoch may already belong to the next use of a key. They do if their batch has
-        the same ``partition`` as the message in ``ends`` and a greater ``number``. Iteration over events shows both in
-        their order.
+        A topic with ``ends=True`` sends each end once, with one epoch; other topics send none. With
+        ``slow="drop_epochs"`` the ends of dropped epochs are lost, and `Dropped` names these epochs. With ``where=``
+        all ends come, even of keys without records. A reused key may occur repeatedly. Records of this epoch belong to
+        the next use of a key if their batch has the same ``partition`` as the message in ``ends`` and a greater
+        ``number``; iteration over events shows the order.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("orders")
@@ -205,10 +195,10 @@ class Epoch:
         return tuple(key for end in self.ends for key in end.keys)
 
     def to_arrow(self) -> Any:
-        """Return all records as one ``pyarrow.Table``, without a copy; one without columns if there is no record.
+        """Return all records as one ``pyarrow.Table``, without a copy; without columns if there is none.
 
         Raises:
-            DeliveryError: some batch is not Arrow.
+            DeliveryError: a batch is not Arrow.
         """
         if not all(batch.is_arrow for batch in self.batches):
             raise DeliveryError(f"epoch {self.time!r} has batches that are not Arrow: use records")
@@ -221,18 +211,15 @@ class Epoch:
         return f"Epoch(time={self.time!r}, records={first!r}{more})"
 
     def __len__(self) -> int:
-        """The number of records; known without decoding."""
+        """The number of records, without decoding."""
         return sum(len(batch) for batch in self.batches)
 
     def _repr_html_(self) -> str:
-        """Return the first records as a table, for a notebook that ends a cell with the epoch."""
         return html_table(f"epoch {self.time!r}", ((None, batch.data) for batch in self.batches), len(self))
 
 
 def table_of(topic: str, epochs: Iterable[Epoch]) -> Any:
-    """Return all records of some epochs, rows of Arrow or dicts, as one ``pyarrow.Table``.
-
-    A column that a record lacks is null.
+    """Return all records of epochs, rows of Arrow or dicts, as one ``pyarrow.Table``, with null for missing values.
 
     Raises:
         DeliveryError: the records make no table.

@@ -1,13 +1,12 @@
-"""The filters of children, and the union of them that a relay asks its parent for. No I/O.
+"""The filters of children, and their union, which a relay requests from its parent; no I/O.
 
-A parent sends a relay only what some child of the relay wants, and the rest as silence. Such silence holds for these
-children only, and messages may lack records that others want. So knowledge names the union by a digest. Invariants:
+A parent sends a relay only what its children want, and the rest as silence, which holds for them only. Invariants:
 
-- The union has the filters of all children. It grows when a child with another filter comes, and shrinks only when the
-  owner says so, because a relay forgets what it knows when its union changes.
-- A relay keeps and answers with knowledge of its present union only. For a new child it asks for the rest again.
-- Knowledge of an earlier union goes only to the children whose filters that union has.
-- A filter that raises lets the message through, and the relay next to the child tells the child why.
+- The union has the filters of all children. It grows with a new child's filter, and shrinks only on demand, since a
+  change makes a relay forget its knowledge.
+- A relay keeps and answers with knowledge of its present union only, and asks for the rest again for a new child.
+- Knowledge of an earlier union goes only to children whose filters that has.
+- A filter that raises passes the message, and the relay next to the child tells the child why.
 
 Source: seed "Gryphon exactly-once", sections 2.1 (silence) and 2.4 (filter edges).
 """
@@ -32,16 +31,13 @@ _MOST_EARLIER = 8
 
 
 class Filter(Hashable, Protocol):
-    """A child's condition on messages. Children with equal filters are told the same."""
+    """A child's condition on messages; children with equal filters receive the same."""
 
     def of(self, message: Any) -> Any:
-        """Return the message, a part of it, or None if the child wants nothing of it.
-
-        If the filter raises, its children are told why, and receive nothing more.
-        """
+        """Return the message, a part of it, or None; an error ends the filter's children with a reason."""
 
     def __or__(self, other: Any) -> "Filter":
-        """Return a filter that lets through what either of the two does."""
+        """Return a filter that passes what either one does."""
 
 
 Filters: TypeAlias = frozenset[Filter] | None
@@ -50,11 +46,10 @@ Filters: TypeAlias = frozenset[Filter] | None
 
 @dataclass(frozen=True)
 class FilterUnion:
-    """What a relay wants from its parent: the parts of messages that any filter of its children lets through.
+    """The parts of messages that any filter of a relay's children passes.
 
     Attributes:
-        filters: the different filters, at most `MOST_FILTERS`; without any, nothing passes.
-        digest: the digest of the filters.
+        filters: the distinct filters, at most `MOST_FILTERS`; none passes nothing.
     """
 
     filters: frozenset[Filter]
@@ -77,7 +72,7 @@ class FilterUnion:
 
 
 def union_of(filters: Iterable[Filter | None]) -> FilterUnion | None:
-    """Return the union of filters, and of unions of them; None if it lets everything through, or would be too large."""
+    """Return the union of filters and unions; None if it passes everything, or is too large."""
     found = set[Filter]()
     for one in filters:
         if one is None:
@@ -92,19 +87,18 @@ def union_of(filters: Iterable[Filter | None]) -> FilterUnion | None:
 
 
 def has_all(filters: Filters, where: Filter | None) -> bool:
-    """Tell whether knowledge of a union of filters holds for a child that has the filter ``where``."""
+    """Tell whether knowledge of a union holds for a child with the filter ``where``."""
     if filters is None or where is None:
         return filters is None
     return where.filters <= filters if isinstance(where, FilterUnion) else where in filters
 
 
 class Wanted:
-    """The union of the filters of a relay's children. It lets everything through until the first `shrink`.
+    """The union of a relay's children's filters; everything before the first `shrink`.
 
     Attributes:
         union: the present union; None for everything.
-        is_due: whether to tell the parents of it.
-        earlier: the filters of earlier unions, by their digests.
+        is_due: whether the parents must be told.
 
     >>> wanted = Wanted()
     >>> wanted.shrink(), wanted.union == union_of([])
@@ -120,7 +114,7 @@ class Wanted:
         self.earlier: dict[int, Filters] = {}
 
     def join(self, child: str, where: Filter | None) -> bool:
-        """Add a child, or replace its filter; return whether the union has changed. Complexity: O(1) if it has not."""
+        """Add a child or replace its filter; return whether the union has changed; O(1) if not."""
         self._children[child] = where
         return self.union is not None and not has_all(self.union.filters, where) and self.shrink()
 
@@ -129,7 +123,7 @@ class Wanted:
         self._children.pop(child, None)
 
     def shrink(self) -> bool:
-        """Remove the filters that no child has any more; return whether the union has changed."""
+        """Remove filters without children; return whether the union has changed."""
         union = union_of(set(self._children.values()))
         if union == self.union:
             return False
@@ -142,10 +136,10 @@ class Wanted:
 
     @property
     def digest(self) -> int:
-        """The digest of the present union, which its knowledge has."""
+        """The digest of the present union."""
         return digest_of(self.union)
 
 
 def digest_of(where: Filter | None) -> int:
-    """Return the digest that knowledge for a child with this filter has: 0, unless the filter is a union."""
+    """Return the digest in knowledge for a child with this filter; 0 unless it is a union."""
     return where.digest if isinstance(where, FilterUnion) else 0

@@ -10,9 +10,8 @@ message                  head, as msgpack                                       
 `Join`                   the name, and the filter, pickled                           none
 =======================  ==========================================================  =================================
 
-A publisher without a log numbers its messages, and tells a number as a pubend tells a tick. Messages stay encoded on
-their way; of a child's messages only the filter is unpickled. This module checks ranges of ticks, so that the machines
-receive only valid ranges.
+A publisher without a log numbers its messages, and sends a number in place of a tick. Messages stay encoded on their
+way, and of a child's messages only the filter is unpickled; ranges of ticks are checked here.
 """
 
 from collections.abc import Iterable, Iterator
@@ -61,10 +60,7 @@ class Join(msgspec.Struct, frozen=True):
     """The first message of a child, repeated when its filter changes.
 
     Attributes:
-        name: the name of the child.
-        where: its filter; None for all messages.
-        awaits_silence: whether it needs to know of silence soon, as relays do, and subscribers in total order or with a
-            filter.
+        awaits_silence: whether it needs silence soon, as relays do, and subscribers in total order or with a filter.
     """
 
     name: str
@@ -103,10 +99,10 @@ _UPSTREAM: msgspec.msgpack.Decoder[_UpstreamHead] = msgspec.msgpack.Decoder(_Ups
 
 
 def encode(message: Told | ChildMessage) -> list[Any]:
-    """Return the parts of the frames of a message, to be sent one after the other; no large payload is copied.
+    """Return the parts of a message's frames, to send one after the other, without a copy of large payloads.
 
-    A large `KnowledgeMessage` that leaves nothing out becomes several frames of about `FRAME_BYTES`, which together say
-    the same. So a reader that keeps one message of a frame does not keep many others alive.
+    A large, complete `KnowledgeMessage` becomes several frames of about `FRAME_BYTES`, so that a reader that keeps one
+    message keeps few others alive.
     """
     if isinstance(message, KnowledgeMessage):
         return [part for one in _split(message) for part in _knowledge(one)]
@@ -126,7 +122,6 @@ def _knowledge(message: KnowledgeMessage) -> list[Any]:
 
 
 def _split(message: KnowledgeMessage) -> Iterator[KnowledgeMessage]:
-    """Yield messages that say the same; an answer with ``more`` stays whole, as the child asks for the rest."""
     data = message.data
     sizes = [len(one.payload) + _EACH_BYTES for _, one in data]
     if message.more or sum(sizes) <= FRAME_BYTES:
@@ -143,7 +138,7 @@ def _split(message: KnowledgeMessage) -> Iterator[KnowledgeMessage]:
 
 
 def decode_downstream(head: Payload, payload: Payload) -> Told:
-    """Return the message for a child in a frame; large messages are slices of the payload.
+    """Return a frame's message for a child; large messages are slices of the payload.
 
     Raises:
         ProtocolError: the frame holds no such message.
@@ -190,7 +185,6 @@ def _check(ranges: Iterable[TickRange]) -> None:
 
 
 def _messages(entries: tuple[tuple[int, bytes, int], ...], payload: Payload) -> tuple[tuple[int, EncodedMessage], ...]:
-    """Return the messages of a frame, each with its part of the payload."""
     if len(entries) == 1 and entries[0][2] == len(payload):  # as most frames have
         tick, head, _ = entries[0]
         return ((tick, EncodedMessage(head, payload)),)
@@ -210,9 +204,9 @@ def _messages(entries: tuple[tuple[int, bytes, int], ...], payload: Payload) -> 
 
 
 class Unsaid:
-    """The messages of a relay or subend to its parent that wait to be sent, in short form; false if there are none.
+    """A relay's or subend's pending messages to its parent, in short form; false if there are none.
 
-    The newest acknowledgements of a subscription include all earlier ones, and nacks of one pubend become one nack.
+    A subscription's newest acknowledgements replace earlier ones, and nacks of one pubend merge.
     """
 
     def __init__(self) -> None:
@@ -225,7 +219,7 @@ class Unsaid:
         return bool(self._join or self._nacks or self._acks or self._consolidated)
 
     def add(self, message: ChildMessage) -> None:
-        """Add a message, and drop the waiting messages that it makes superfluous."""
+        """Add a message, and drop those that it supersedes."""
         match message:
             case Join():
                 self._join = message

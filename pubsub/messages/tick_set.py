@@ -1,7 +1,6 @@
 """Sets of ticks, stored as ranges, so that a million silent ticks cost as much as one.
 
-A tick is an int, at least 0. A range ``(first, end)`` is half-open: it includes ``first``, but not ``end``. With an
-``end`` of `FOREVER` it is open and includes all ticks from ``first`` on.
+A tick is an int, at least 0; a range ``(first, end)`` excludes ``end``, and with `FOREVER` is open.
 
 Source: seed "Gryphon exactly-once", section 2.1, whose streams are keyed by ticks.
 """
@@ -20,21 +19,16 @@ FOREVER = 1 << 62
 
 
 def check_range(first: int, end: int) -> None:
-    """Check that two numbers are a range of ticks; a range may be empty, with ``first == end``.
-
-    Raises:
-        ProtocolError: the range ends before it begins, or reaches below 0 or beyond `FOREVER`.
-    """
+    """Raise ProtocolError unless two numbers are a range of ticks, perhaps an empty one."""
     if not 0 <= first <= end <= FOREVER:
         raise ProtocolError(f"({first}, {end}) is no range of ticks: use 0 <= first <= end <= {FOREVER}")
 
 
 class TickSet:
-    """A mutable set of ticks, stored as ordered ranges that do not touch each other.
+    """A mutable set of ticks, as ordered, separate ranges.
 
-    Complexity: O(log ranges) for a look-up. A change is O(log ranges + touched ranges), with a move of memory in
-    the middle, and O(1) at the end, where most ticks come. ``len`` is the number of ranges. Methods with a range
-    raise `ProtocolError` for an invalid one.
+    Complexity: O(log ranges) for a look-up. A change is O(log ranges + touched ranges), plus a move of memory, and O(1)
+    at the end, where most ticks come. ``len`` is the number of ranges. Invalid ranges raise `ProtocolError`.
 
     >>> ticks = TickSet([(0, 10), (20, 30)])
     >>> ticks.add(10, 15)
@@ -71,18 +65,17 @@ class TickSet:
             self.add(first, end)
 
     def remove(self, first: int, end: int) -> None:
-        """Remove the ticks of a range that are in the set."""
+        """Remove the ticks of a range."""
         check_range(first, end)
         if first < end and self._bounds and first < self._bounds[-1]:
             self._replace(first, end, inside=1)
 
     def difference_update(self, ranges: Iterable[TickRange]) -> None:
-        """Remove the ticks of several ranges, in any order, that are in the set."""
+        """Remove the ticks of several ranges, in any order."""
         for first, end in ranges:
             self.remove(first, end)
 
     def _replace(self, first: int, end: int, inside: int) -> None:
-        """Replace all that a range touches by the range: inside the set (``inside`` 0), or outside of it (1)."""
         bounds = self._bounds
         low = bisect_left(bounds, first)
         high = bisect_right(bounds, end, low)
@@ -95,16 +88,16 @@ class TickSet:
         return bisect_right(self._bounds, tick) & 1 == 1
 
     def ranges(self, first: int = 0, end: int = FOREVER) -> tuple[TickRange, ...]:
-        """Return, in order, the ranges of the set from ``first`` up to ``end``."""
+        """Return the ranges from ``first`` up to ``end``, in order."""
         return self._cut(first, end, inside=1)
 
     def first_ranges(self, count: int) -> tuple[TickRange, ...]:
-        """Return, in order, the first ``count`` ranges, or all if there are fewer. Complexity: O(count)."""
+        """Return the first ``count`` ranges, in order; O(count)."""
         bounds = self._bounds[: 2 * count]
         return tuple(zip(bounds[::2], bounds[1::2], strict=True))
 
     def missing(self, first: int = 0, end: int = FOREVER) -> tuple[TickRange, ...]:
-        """Return, in order, the ranges of the ticks from ``first`` up to ``end`` that are not in the set."""
+        """Return the ranges of missing ticks from ``first`` up to ``end``, in order."""
         return self._cut(first, end, inside=0)
 
     def _cut(self, first: int, end: int, inside: int) -> tuple[TickRange, ...]:
@@ -124,14 +117,14 @@ class TickSet:
         return tuple(zip(cut[::2], cut[1::2], strict=True))
 
     def next_missing(self, tick: int) -> int:
-        """Return the first tick at or after ``tick`` that is not in the set; `FOREVER` if all are."""
+        """Return the first missing tick at or after ``tick``; `FOREVER` for none."""
         bounds = self._bounds
         position = bisect_right(bounds, tick)
         return bounds[position] if position & 1 else tick
 
     @property
     def prefix_end(self) -> int:
-        """The first tick from 0 on that is not in the set; `FOREVER` if all are."""
+        """The first missing tick; `FOREVER` for none."""
         bounds = self._bounds
         return bounds[1] if bounds and bounds[0] == 0 else 0
 
@@ -142,7 +135,7 @@ class TickSet:
 
     @property
     def end(self) -> int:
-        """One after the last tick; 0 for an empty set, and `FOREVER` for one with an open end."""
+        """One after the last tick; 0 if empty, `FOREVER` if open."""
         return self._bounds[-1] if self._bounds else 0
 
     def __iter__(self) -> Iterator[TickRange]:
@@ -166,18 +159,18 @@ class TickSet:
     # New sets
 
     def intersection(self, other: "TickSet") -> "TickSet":
-        """Return the ticks that are in both. Complexity: O(fewer ranges * log of more + ranges of the result)."""
+        """Return the common ticks; O(fewer ranges * log of more + ranges of the result)."""
         small, large = sorted((self, other), key=len)
         # Ranges of one set do not touch, so their parts do not either.
         return TickSet(part for first, end in small for part in large.ranges(first, end))
 
     def difference(self, other: "TickSet") -> "TickSet":
-        """Return the ticks that are not in ``other``. Complexity: O(ranges of this * log of the other + result)."""
+        """Return the ticks that are not in ``other``; O(ranges of this * log of the other + result)."""
         return TickSet(part for first, end in self for part in other.missing(first, end))
 
 
 def gaps(first: int, end: int, ticks: Iterable[int]) -> tuple[TickRange, ...]:
-    """Return the parts of a range between ticks, which lie in it and are in order."""
+    """Return the parts of a range between ordered ticks in it."""
     found = []
     for tick in ticks:
         if first < tick:

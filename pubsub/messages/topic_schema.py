@@ -1,7 +1,7 @@
-"""The schema of a topic's records, and its comparison with batches and with the schemas of other topics.
+"""The schema of a topic's records, and its comparison with batches and other schemas.
 
-The publisher checks each batch. A subscriber checks batches only if the topic declares no schema. The catalog and
-subscribers receive a `DeclaredSchema`, which they can read without the user's classes and without Arrow.
+The publisher checks each batch, a subscriber only if the topic declares no schema. The catalog and subscribers read a
+`DeclaredSchema`, without the user's classes and Arrow.
 """
 
 import sys
@@ -25,8 +25,8 @@ class DeclaredSchema:
 
     Args:
         text: for people, such as ``int`` or ``(word: string, n: int64)``.
-        arrow: a schema of Arrow, encoded; None where records are of a type.
-        classes: for each permitted class of records, its name and those of its base classes.
+        arrow: an encoded Arrow schema; None for a type.
+        classes: for each permitted class, its name and those of its base classes.
     """
 
     text: str
@@ -35,17 +35,13 @@ class DeclaredSchema:
 
 
 class TopicSchema(ABC):
-    """The schema of a topic's records; `topic_schema` makes one.
-
-    Attributes:
-        declared: the schema as other processes read it.
-    """
+    """The schema of a topic's records, from `topic_schema`, and its ``declared`` form."""
 
     def __init__(self, declared: DeclaredSchema) -> None:
         self.declared = declared
 
     def check(self, topic: str, partition: int, time: Any, batch: Any) -> None:
-        """Raise SchemaMismatch if a batch does not have this schema; an empty list always has it."""
+        """Raise SchemaMismatch if a batch lacks this schema; an empty list has every schema."""
         came = self.mismatch(batch)
         if came is not None:
             raise SchemaMismatch(
@@ -57,7 +53,7 @@ class TopicSchema(ABC):
 
     @abstractmethod
     def mismatch(self, batch: Any) -> str | None:
-        """Return a description of a batch that does not have this schema, else None."""
+        """Return a description of a batch without this schema, else None."""
 
     @abstractmethod
     def takes(self, declared: DeclaredSchema) -> bool:
@@ -65,7 +61,7 @@ class TopicSchema(ABC):
 
 
 def topic_schema(said: Any) -> TopicSchema:
-    """Return the schema for a `pyarrow.Schema`, or for a Python type of records, such as ``int`` or a dataclass.
+    """Return the schema of a `pyarrow.Schema`, or of a Python type of records, such as ``int`` or a dataclass.
 
     >>> topic_schema(int).mismatch([1, "two"])
     "str: 'two'"
@@ -97,7 +93,7 @@ class ArrowSchema(TopicSchema):
         super().__init__(DeclaredSchema(shown(schema), arrow=self._schema.serialize().to_pybytes()))
 
     def mismatch(self, batch: Any) -> str | None:
-        """Return a description of a batch that is no table of these columns. Complexity: O(columns)."""
+        """Return a description of a batch that is no table of these columns; O(columns)."""
         if not is_arrow(batch):
             return f"a {type(batch).__qualname__}"
         if self._schema.equals(batch.schema) or self._columns == _columns(batch.schema):
@@ -114,9 +110,9 @@ class ArrowSchema(TopicSchema):
 
 
 class RecordSchema(TopicSchema):
-    """The schema of records that are instances of some classes or their subclasses; rows of Arrow are dicts.
+    """The schema of records that are instances of some classes; rows of Arrow are dicts.
 
-    The contents of a record are not checked. Two scripts that define a class alike have two, so names are compared.
+    Their contents are not checked, and classes are compared by name, as two scripts may define one class.
     """
 
     def __init__(self, text: str, classes: tuple[type, ...]) -> None:
@@ -126,7 +122,7 @@ class RecordSchema(TopicSchema):
         self._fitting: set[type] = set()
 
     def mismatch(self, batch: Any) -> str | None:
-        """Return the first record that has none of the classes. Complexity: O(records), about 20 ns each."""
+        """Return the first record without one of the classes; O(records), about 20 ns each."""
         kinds = _kinds(batch)
         if kinds <= self._fitting:
             return None
@@ -149,7 +145,7 @@ class RecordSchema(TopicSchema):
     def _takes(self, lineage: tuple[str, ...]) -> bool:
         if not self._names.isdisjoint(lineage):
             return True
-        # An abstract class such as collections.abc.Mapping is not among what a dict inherits from.
+        # An abstract class such as collections.abc.Mapping is not in the lineage of a dict.
         known = _loaded(lineage[0])
         return known is not None and issubclass(known, self._classes)
 
@@ -162,7 +158,6 @@ def _columns(schema: Any) -> list[tuple[str, Any]]:
 
 
 def _kinds(batch: Any) -> set[type]:
-    """Return the classes of the records of a batch, as a subscriber receives them."""
     if is_arrow(batch):
         return {dict}
     if hasattr(batch, "tolist"):
@@ -177,7 +172,7 @@ def _kinds_of_array(array: Any) -> set[type]:
         return _distinct(array.tolist())
     import numpy as np
 
-    # All elements have one type. It is that of a zero, since those that are there may stand for nothing, as NaT does.
+    # All elements have the type of a zero; a present element may have no value, as NaT.
     return {type(np.zeros(1, array.dtype).tolist()[0])}
 
 
@@ -196,16 +191,15 @@ def _lineage(kind: type) -> tuple[str, ...]:
 
 
 def _loaded(full_name: str) -> type | None:
-    """Return a class by its name if its module is loaded here."""
     module, _, name = full_name.rpartition(".")
     found = getattr(sys.modules.get(module), name, None)
     return found if isinstance(found, type) else None
 
 
 def classes_of(kind: Any) -> tuple[type, ...]:
-    """Return the classes whose instances have a type, as for `isinstance`: a bool is an int.
+    """Return the classes of a type, as for `isinstance`: a bool is an int.
 
-    For ``tuple[str, int]`` it is the class of the whole; the elements are not checked.
+    For ``tuple[str, int]`` the elements are not checked.
 
     >>> classes_of(int | tuple[str, int]), classes_of(float)
     ((<class 'int'>, <class 'tuple'>), (<class 'float'>, <class 'int'>))
@@ -235,7 +229,7 @@ def classes_of(kind: Any) -> tuple[type, ...]:
 
 
 def name_of(kind: Any) -> str:
-    """Return a type in Python's notation: ``int``, ``tuple[str, int]``, ``shop.orders.Order``.
+    """Return a type's name in Python: ``int``, ``tuple[str, int]``, ``shop.orders.Order``.
 
     >>> name_of(int), name_of(tuple[str, int])
     ('int', 'tuple[str, int]')

@@ -1,11 +1,11 @@
-"""The messages of the protocol between a publisher and its subscribers, and nothing else.
+"""The messages between a publisher and its subscribers.
 
-The first message to a subscriber is an `InitialFrontierSnapshot`. `DataMessage` and `LowerFrontierUpdate` follow in the
-order in which the publisher received them, with `EpochsDropped` in place of dropped data, and `WentBack` where the job
-has gone back to a snapshot. The last message is `PartitionEnded`, `Failed` or `Disconnected`.
+A subscriber first receives an `InitialFrontierSnapshot`, then `DataMessage` and `LowerFrontierUpdate` in the order of
+their arrival, with `EpochsDropped` for dropped data and `WentBack` for the job's return to a snapshot, and last
+`PartitionEnded`, `Failed` or `Disconnected`.
 
-Times are hashable and picklable values of any kind; `encoded_message` has how they travel. The payload of a
-`DataMessage` stays encoded until the subscriber knows that its time passes its filter.
+Times are any hashable and picklable values; `encoded_message` encodes them. The payload of a `DataMessage` stays
+encoded until its time passes the subscriber's filter.
 
 Source: seed "Strymon publish-subscribe", section "Protocol Messages".
 """
@@ -23,11 +23,11 @@ Encoding: TypeAlias = Literal["arrow", "pickle", "ends"]
 
 
 class Generation(NamedTuple):
-    """What the workers of a job publish from its beginning, or its return to a snapshot, to the next return.
+    """The messages of a job's workers from its beginning, or a return to a snapshot, to the next return.
 
     Attributes:
-        number: how often the job has gone back to a snapshot, or has begun again with the same log.
-        complete: the frontier that the logs of the whole topic had when it began; nothing without a log.
+        number: the number of returns and restarts with the same log.
+        complete: the frontier of the whole topic's logs when it began; empty without a log.
     """
 
     number: int = 0
@@ -39,15 +39,11 @@ FIRST: Final = Generation()
 
 @dataclass(frozen=True, slots=True)
 class WorkerPosition:
-    """The position at which a worker begins to send: the first message to its publisher.
+    """Where a worker begins to send: its first message to its publisher, which has everything before.
 
     Attributes:
-        lower: its frontier.
-        sent: the number of sent batches of each time that the frontier has not passed; its publisher has all of them.
-        events: the number of events that it has sent before; its publisher has all of them.
-        generation: the generation of what it sends.
-        number: the number of the publisher's last message before it; -1 if there is none.
-        history: all changes before it, if the topic is published with history.
+        sent: the number of sent batches of each time that the frontier has not passed.
+        number: the number of the publisher's last message before it; -1 for none.
     """
 
     lower: list[Time]
@@ -59,13 +55,12 @@ class WorkerPosition:
 
 
 class InitialFrontierSnapshot(msgspec.Struct, frozen=True):
-    """Both frontiers of a partition at the moment of subscription: the first message, sent once.
+    """Both frontiers of a partition at the subscription: the first message, sent once.
 
-    ``generation`` is how often the job had gone back to a snapshot. Epochs that are not after
-    ``passed``, if there is any, may have a part before this, too: the worker had passed them before it went back.
-    A publisher without a log that takes the place of one that has died says in ``standing`` the number of the last
-    message that stands. For a subscriber of the dead one, this is a `WentBack` then. A topic that is published with
-    history has all changes so far in ``history``.
+    ``generation`` is the number of the job's returns. Epochs not after ``passed`` may have earlier parts, as the worker
+    had passed them before a return. A new publisher without a log in place of a dead one says in ``standing`` the
+    number of the last valid message; for the dead one's subscribers this is a `WentBack`. ``history`` has all changes
+    so far of a topic with history.
     """
 
     lower: list[Time]
@@ -79,7 +74,7 @@ class InitialFrontierSnapshot(msgspec.Struct, frozen=True):
 class LowerFrontierUpdate(msgspec.Struct, frozen=True, eq=False):
     """An indivisible change of the lower frontier: +1 for a time that entered it, -1 for a time that left it.
 
-    One that was decoded has its ``head``, so that it is passed on as it came; that is no part of what it says.
+    A decoded one keeps its ``head`` for passing on, which is not part of its meaning.
     """
 
     updates: list[tuple[Time, int]]
@@ -99,9 +94,9 @@ class LowerFrontierUpdate(msgspec.Struct, frozen=True, eq=False):
 
 
 class DataMessage(msgspec.Struct, frozen=True, eq=False):
-    """One encoded batch of ``records`` records at ``time``, or the keys of ended substreams, without records.
+    """One encoded batch of ``records`` records at ``time``, or keys of ended substreams.
 
-    One that was decoded has its ``head``, so that it is passed on as it came; that is no part of what it says.
+    A decoded one keeps its ``head`` for passing on, which is not part of its meaning.
     """
 
     time: Time
@@ -128,10 +123,10 @@ class DataMessage(msgspec.Struct, frozen=True, eq=False):
 
 
 class History(msgspec.Struct, frozen=True):
-    """All changes of one partition until now, for one that comes late.
+    """All changes of one partition until now, for a late subscriber.
 
-    ``as_of`` is the last complete epoch with changes; nothing without any. Each message has its number. Those with
-    changes up to ``as_of``, often one sum, have the number -1 instead, as they never become void.
+    ``as_of`` is the last complete epoch with changes; empty for none. Each message has its number; those up to
+    ``as_of``, often one sum, have -1, as they never become void.
     """
 
     as_of: tuple[Time, ...]
@@ -139,18 +134,18 @@ class History(msgspec.Struct, frozen=True):
 
 
 class EpochsDropped(msgspec.Struct, frozen=True):
-    """The epochs that the publisher leaves out for this slow subscriber, sent before they are complete."""
+    """The epochs left out for this slow subscriber, sent before they are complete."""
 
     times: list[Time]
 
 
 class WentBack(msgspec.Struct, frozen=True):
-    """The job has gone back to a snapshot, and the lower frontier to ``lower``.
+    """The job has returned to a snapshot, and the lower frontier to ``lower``.
 
-    The messages with a greater number than ``number`` are void. What comes next is of a new ``generation``. A topic
-    with a log says in ``standing`` how many batches of each epoch stand. Then epochs before ``lower`` are complete:
-    nothing of them is void, or comes again. ``complete`` is that of the generation.
-    In a partial order ``passed`` is the frontier of the worker, where that is not before ``lower``.
+    Messages after ``number`` are void; later ones have a new ``generation``. A topic with a log says in ``standing``
+    how many batches of each epoch are valid; epochs before ``lower`` are then complete, without void batches.
+    ``complete`` is the generation's. In a partial order ``passed`` is the worker's frontier, where not before
+    ``lower``.
     """
 
     generation: int
@@ -166,14 +161,14 @@ class PartitionEnded(msgspec.Struct, frozen=True):
 
 
 class Failed(msgspec.Struct, frozen=True):
-    """The topic failed for all subscribers, or has stopped where ``on_purpose``; no more comes of the partition."""
+    """The topic failed for all subscribers, or was stopped ``on_purpose``; the partition has ended."""
 
     reason: str
     on_purpose: bool = False
 
 
 class Disconnected(msgspec.Struct, frozen=True):
-    """The last message to this subscriber: it fell too far behind, or was away too long."""
+    """The last message to this subscriber, which fell too far behind or was away too long."""
 
     reason: str
 
@@ -201,12 +196,11 @@ FeedEvent: TypeAlias = DataMessage | LowerFrontierUpdate
 
 
 class Numbered(msgspec.Struct, frozen=True):
-    """A message with its number in the order of its publisher, as a subscriber receives it.
+    """A message with its number at its publisher, as a subscriber receives it.
 
-    A publisher numbers its broadcasts 1, 2, 3 and so on from its start. A snapshot goes to one subscriber only, and has
-    the number of the last broadcast that it includes, 0 before any. So the numbers that a subscriber receives rise by
-    one wherever it joined. The publisher may leave out broadcasts that the subscriber's condition or policy excludes;
-    ``skipped`` is their number directly before this message. `Failed` and `Disconnected` may follow any gap.
+    A publisher numbers its broadcasts from 1; a snapshot for one subscriber has the number of its last included
+    broadcast, or 0. So numbers rise by one, wherever a subscriber joined. ``skipped`` is how many broadcasts the
+    subscriber's condition or policy left out right before; `Failed` and `Disconnected` may follow any gap.
     """
 
     sequence: int

@@ -1,6 +1,6 @@
-"""A topic as an attachment of a dataflow: its description, and its publishers in a job of this process.
+"""A topic as an attachment of a dataflow: its description, and its publishers in a local job.
 
-A job that starts starts the publishers of its topics, and it ends them when it ends.
+A job starts the publishers of its topics, and ends them.
 """
 
 import uuid
@@ -31,22 +31,20 @@ Partition: TypeAlias = Literal["worker", "merged"]
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """The description of a topic, attached to a dataflow; picklable. Nothing runs before `start`.
+    """The picklable description of a topic, attached to a dataflow.
 
     Args:
-        topic: its name.
-        domain: its times.
-        capacity_bytes: how much may wait, at each partition, for one subscriber before it is cut off.
-        partition: whether each worker has a partition of its own, or worker 0 the only one.
-        schema: what its records are; None if nothing is said.
-        log: where everything is kept until all subscriptions have it, for exactly-once delivery; None for best effort.
-        ends: whether subscribers are told of the ends of substreams.
-        awaited: how many subscribers each partition awaits before it publishes anything.
-        has_history: whether subscribers receive the state first, and then changes.
+        capacity_bytes: how many bytes each partition keeps for one subscriber before it is disconnected.
+        partition: whether each worker has a partition, or only worker 0.
+        schema: the schema of its records, if declared.
+        log: where messages are kept until all subscriptions have them, for exactly-once delivery; None for best effort.
+        ends: whether subscribers receive the ends of substreams.
+        awaited: how many subscribers each partition awaits before it publishes.
+        has_history: whether subscribers receive the state first.
 
     Raises:
-        DeliveryError: the name is no text, empty or reserved, there is no such partition, the capacity is no number
-            of bytes, or there can be no history.
+        DeliveryError: the name is no string, empty or reserved, the partition or the capacity is wrong, or there can be
+            no history.
     """
 
     topic: str
@@ -88,7 +86,7 @@ class Publication:
         return TopicInfo(*described, life, declared, delivery, goes_back, self.has_history)
 
     def partitions(self, host: AttachmentHost) -> int:
-        """Return how many partitions the topic has, if its logs are not of another number of workers."""
+        """Return the number of the topic's partitions, unless existing logs have another one."""
         return host.workers if self.partition == "worker" else 1
 
     def handles(
@@ -110,7 +108,7 @@ class Publication:
         return [*(FedPartitions(self.topic, self.domain, own) for own in fed if own), *idle]
 
     def maker(self, number: int, partitions: int, node: str, *, is_remembered: bool) -> "MakePartition":
-        """Return what makes a partition in the process of its publisher, on a node."""
+        """Return the maker of a partition in its publisher's process, on a node."""
         from tidewheel.pubsub.publishers.durable_partition import DurablePartition
         from tidewheel.pubsub.publishers.live_partition import LivePartition
 
@@ -127,7 +125,7 @@ class Publication:
         """Start a publisher for each partition, and register the topic.
 
         Raises:
-            DeliveryError: a job that lives publishes a topic of that name, or the topic's log cannot be opened.
+            DeliveryError: a living job publishes that name, or the topic's log cannot be opened.
         """
         if host.engine == "local" and self.log is not None:
             raise DeliveryError(
@@ -145,11 +143,7 @@ class Publication:
 
 
 class RunningPublication(RunningAttachment):
-    """A topic of a job that runs.
-
-    Attributes:
-        handles: one connection for each worker, by its number.
-    """
+    """A topic of a running job, with one connection for each worker."""
 
     handles: "Sequence[PublisherConnection]"
 
@@ -163,30 +157,30 @@ class RunningPublication(RunningAttachment):
 
     @property
     def has_ended(self) -> bool:
-        """Whether the end of the topic is final. Where each partition ends by itself, the job does not wait for it."""
+        """Whether the end of the topic is final; if each partition ends by itself, the job does not wait for it."""
         return True
 
     def check(self) -> None:
-        """Look whether all publishers live, without waiting; raise PublisherLost if one has died."""
+        """Check that all publishers live, without waiting; raise PublisherLost if one has died."""
 
     def go_back(self, nodes: Sequence[str]) -> None:
-        """Prepare for workers, on these nodes, that go back to a snapshot of the job.
+        """Prepare for workers on these nodes that return to a snapshot.
 
         Raises:
-            PublisherLost: a publisher has died that is not started again, or its worker is on another node now.
+            PublisherLost: a dead publisher is not restarted, or its worker is on another node now.
         """
 
     @property
     def problem(self) -> str | None:
-        """The reason why the topic cannot be found now, or publishes nothing; None if there is none."""
+        """Why the topic cannot be found now, or publishes nothing; None for no problem."""
         return None
 
     def wait_until(self, time: Time, timeout_s: float) -> None:
-        """Wait until every time before ``time`` is durable at every partition: no death of a process loses it any more.
+        """Wait until every time before ``time`` is durable at every partition, so that no death of a process loses it.
 
         Raises:
             TimeoutError: it was not within ``timeout_s`` seconds.
-            DeliveryError: the topic has no log, so nothing of it ever is.
+            DeliveryError: the topic has no log.
         """
         raise DeliveryError(
             f"topic {self._topic!r} keeps nothing, so there is no waiting until {time!r} is durable: publish it with "

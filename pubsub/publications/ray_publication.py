@@ -39,8 +39,8 @@ _CLOSE_S = 10.0
 class RayPublication(RunningPublication):
     """One publisher actor for each partition, on the node of its worker.
 
-    They die with the process that started them, unless they are finished before. Until then, Ray starts those again
-    that have a log, or whose job keeps snapshots. Without a log the job goes back then, before the end is final.
+    They end with the process that started them; until then, Ray restarts those with a log, or whose job keeps
+    snapshots. Without a log the job then returns to a snapshot, before the end is final.
     """
 
     def __init__(self, publication: Publication, host: AttachmentHost) -> None:
@@ -107,12 +107,6 @@ class RayPublication(RunningPublication):
                 self._listen_for_problems(partition)
 
     def _open(self) -> None:
-        """Have the logs opened; warn if the topic is in them to its end, as nothing more is logged then.
-
-        Raises:
-            DeliveryError: one of them cannot be, or has something already of a topic with ``ends``: where a log goes
-                on, some ends of substreams might be in it twice, and others never.
-        """
         import ray
 
         places: list[LogPlace] = []
@@ -148,39 +142,36 @@ class RayPublication(RunningPublication):
             )
 
     def _concluded(self, places: list[LogPlace]) -> list[LogPlace]:
-        """End the topic in its logs if they have everything, as a job has died just before; return where they are."""
         if not have_all(places):
             return places
         self._calls.answers("end", {}, 0.0)
         return self._calls.answers("place", _LOOK_S)
 
     def _go_on_from(self, places: Sequence[LogPlace]) -> None:
-        """Begin a new generation, if the logs have anything; not where ends are published."""
         self._generation = next_generation(self._domain, places) if not self._ends else self._generation
         self._end_of_topic.go_back(self._generation.number)
         self._recognition.begin(self._generation)
 
     @property
     def pending(self) -> list[Any]:
-        """The calls that watch publishers: `check` is to be called at once when one is answered, or fails."""
+        """The calls that watch publishers, for `check`."""
         # Others may fail while their publisher is started again.
         away = range(len(self._publishers)) if self._ends_alone else self._away
         return self._recognition.pending + [call for call, at in self._watching().items() if at not in away]
 
     def _watching(self) -> dict[Any, int]:
-        """Return the calls that watch publishers, with their partitions."""
         return {call: at for call, (take_answer, at) in list(self._waiting.items()) if take_answer == self._ended}
 
     @property
     def has_ended(self) -> bool:
-        """Whether the end of the topic is final, and all that came again is compared.
+        """Whether the end of the topic is final, with all repeated messages compared.
 
-        Where each partition ends by itself, the job does not wait for the end of the topic.
+        If each partition ends by itself, the job does not wait for the topic.
         """
         return (self._ends_alone or self._end_of_topic.is_final) and not self._recognition.is_due
 
     def check(self) -> None:
-        """Look whether all publishers live, and whether the catalog knows them; do not wait."""
+        """Check that all publishers live and the catalog knows them, without waiting."""
         import ray
 
         if self._waiting:
@@ -195,12 +186,11 @@ class RayPublication(RunningPublication):
 
     @property
     def problem(self) -> str | None:
-        """The reason why the topic cannot be found now, or publishes nothing; None if there is none."""
+        """Why the topic cannot be found now, or publishes nothing; None for no problem."""
         found = (f"partition {partition}: {text}" for partition, text in sorted(self._problems.items()) if text)
         return self._entry.problem or next(found, None)
 
     def _watch(self, partition: int) -> None:
-        """Have a call wait that is answered when a partition has ended, and at once when its publisher dies."""
         end = self._end_of_topic
         if self._ends_alone:
             call = self._calls.call(partition, "ended", _WATCH_S)
@@ -217,12 +207,10 @@ class RayPublication(RunningPublication):
             self._watch(partition)
 
     def _watch_no_more(self) -> None:
-        """Drop the calls that watch: they may fail yet, of a publisher that is started again already."""
         for call in self._watching():
             self._waiting.pop(call, None)
 
     def _await(self, partition: int, within_s: float) -> None:
-        """Have a call wait that is answered when the first subscribers of a partition have come, or after some time."""
         if self._awaited:
             call = self._publishers[partition].awaited.remote(within_s)
             self._waiting[call] = self._have_come, partition
@@ -258,8 +246,7 @@ class RayPublication(RunningPublication):
             self._unread.discard(partition)
 
     def _receive_end(self, partition: int, found: PartitionEnd) -> None:
-        """Record that a publisher has everything. If all have, the end is final, and all are told so."""
-        with self._lock:  # `go_back` makes void what is known
+        with self._lock:  # `go_back` makes these facts void
             if self._end_of_topic.receive(partition, found):
                 self._watch_no_more()
                 self._watch_all()
@@ -280,7 +267,7 @@ class RayPublication(RunningPublication):
         self._listen_for_problems(partition)
 
     def go_back(self, nodes: Sequence[str]) -> None:
-        """Prepare for workers, on these nodes, that go back to a snapshot; those of before do not send any more."""
+        """Prepare for workers on these nodes that return to a snapshot; earlier workers cannot send any more."""
         self._recognition.check()
         for partition in range(len(self._publishers)):
             worker = feeder_of(partition, len(nodes))
@@ -305,7 +292,7 @@ class RayPublication(RunningPublication):
             connection.generation = self._generation
 
     def wait_for_subscribers(self, count: int, timeout_s: float) -> None:
-        """Wait until ``count`` subscribers are connected to every partition, ``timeout_s`` seconds at most."""
+        """Wait until ``count`` subscribers are connected to every partition, at most ``timeout_s`` seconds."""
         # One that has not answered in time may only be starting: it is asked again the next time.
         answers = self._calls.ask("wait_for_subscribers", count, timeout_s, within_s=timeout_s, give_up=False)
         if any(answer is None or answer < count for answer in answers):
@@ -316,7 +303,7 @@ class RayPublication(RunningPublication):
 
         Raises:
             TimeoutError: it was not within ``timeout_s`` seconds.
-            DeliveryError: the topic has no log; or its job has failed or was stopped, so no more gets durable.
+            DeliveryError: the topic has no log, or its job has failed or was stopped.
         """
         if not self._log:
             super().wait_until(time, timeout_s)
@@ -324,7 +311,7 @@ class RayPublication(RunningPublication):
 
         def is_durable() -> bool:
             left_s = min(_LOOK_S, max(0.0, deadline_s - monotonic()))
-            reason = self._end_reason  # of before: what has become durable until then is found
+            reason = self._end_reason  # from before: messages that have become durable until then are found
             if self._is_durable or all(self._calls.ask("reached", time, left_s, within_s=left_s, give_up=False)):
                 return True
             if reason is not None:
@@ -338,7 +325,7 @@ class RayPublication(RunningPublication):
         until(is_durable, within_s=timeout_s, error=late)
 
     def statistics(self) -> list[dict[str, int]]:
-        """Return what each partition has done; nothing of one that does not answer in time."""
+        """Return the counts of each partition, without silent ones."""
         return [answer or {} for answer in self._calls.ask("statistics", within_s=0.0, give_up=False)]
 
     def finish(self, error: str | None, timeout_s: float, *, on_purpose: bool = False) -> None:
@@ -366,7 +353,7 @@ class RayPublication(RunningPublication):
         late = [partition for partition, is_read in zip(unread, are_read, strict=True) if is_read in stay]
         done = [partition for partition in range(len(self._publishers)) if partition not in late]
         if self._log:
-            self._calls.ask("close", within_s=_CLOSE_S, of=done)  # what was acknowledged becomes durable
+            self._calls.ask("close", within_s=_CLOSE_S, of=done)  # acknowledgements become durable
         self._calls.kill(done)
         if late:
             publishers = [self._publishers[partition] for partition in late]

@@ -1,8 +1,7 @@
-"""The topic on which a job describes itself, once a second, for whoever listens.
+"""The topic on which a job describes itself, once a second, for its listeners.
 
-In the driver's process it is always there, and costs nothing without subscribers. Other processes of the cluster find
-it only after one of them has asked for it: then the driver publishes it by an actor, until a minute has passed without
-subscribers. It is in no list of topics before.
+In the driver's process it always exists, at no cost without subscribers. Other processes of the cluster find it after
+one of them has requested it: an actor then publishes it, until a minute has passed without subscribers.
 """
 
 import logging
@@ -34,11 +33,10 @@ _END_S: Final = 1.0
 
 
 class RunningTelemetryTopic:
-    """The topic of a job that runs. One thread at a time publishes; `open` and `finish` are called from any.
+    """The topic of a running job; one thread publishes, any may call `open` and `finish`.
 
     Args:
-        host: the job.
-        came: called when a subscriber has come, which needs a whole document.
+        came: called for a new subscriber, which needs a whole document.
     """
 
     def __init__(self, host: AttachmentHost, came: Callable[[], None]) -> None:
@@ -56,14 +54,14 @@ class RunningTelemetryTopic:
 
     @property
     def listeners(self) -> int:
-        """How many subscribers there are; what is published for other processes counts as one at least."""
+        """The number of subscribers; publishing for other processes counts as at least one."""
         elsewhere, is_opening = self._elsewhere, self._opening is not None
         there = int(is_opening) if elsewhere is None else max(1, elsewhere.listeners)
         with self._here.changed:  # subscribers come and go on other threads
             return self._here.publisher.subscribers + there
 
     def publish(self, record: Mapping[str, Any]) -> None:
-        """Publish a record as the next epoch. A subscriber that does not read is cut off; none is waited for."""
+        """Publish a record as the next epoch, without waiting; a subscriber that does not read is disconnected."""
         time, self._next = self._next, self._next + 1
         move = LowerFrontierUpdate([(time, -1), (time + 1, 1)])
         events: list[FeedEvent] = [encode_batch(time, [record]), move] if self._here.publisher.queues else [move]
@@ -76,13 +74,13 @@ class RunningTelemetryTopic:
             if elsewhere.is_lonely:
                 self._close("no process has read it for a minute")
             elif not elsewhere.publish(time, record):
-                self._came()  # what was left out has to be in the next one
+                self._came()  # the next one must have the records that were left out
         except (Exception, SystemExit) as error:  # noqa: BLE001 - also those of Ray, where it is shut down
             _LOGGER.warning("topic %r ends for other processes, until one asks for it again: %s", self._name, error)
             self._close(str(error))
 
     def open(self) -> None:
-        """Publish for other processes of the cluster, too, once an actor for that has started. Idempotent."""
+        """Publish also for other processes of the cluster, once an actor has started; idempotent."""
         with self._lock:
             if self._elsewhere is None and self._opening is None and not self._is_finished:
                 name = f"tidewheel-open-{self._name}"
@@ -103,14 +101,13 @@ class RunningTelemetryTopic:
             made.finish(None)
 
     def _close(self, reason: str | None) -> None:
-        """End the part for other processes, as failed for a reason if there is one."""
         with self._lock:
             elsewhere, self._elsewhere = self._elsewhere, None
         if elsewhere is not None:
             elsewhere.finish(reason, self._next)
 
     def finish(self) -> None:
-        """End the topic, after all that was published. Idempotent."""
+        """End the topic after the last record; idempotent."""
         with self._lock:
             if self._is_finished:
                 return
@@ -121,14 +118,13 @@ class RunningTelemetryTopic:
 
 
 class _HeardPublisher(LocalPublisher):
-    """A publisher that says when a subscriber has come, and that no subscriber holds back."""
+    """A publisher that reports new subscribers and that no subscriber holds back."""
 
     def __init__(self, came: Callable[[], None]) -> None:
         super().__init__(Publisher(IntegerDomain(), _CAPACITY_BYTES), threading.Condition(), None)
         self.came = came
 
     def attach(self, subscriber: str, options: DeliveryOptions = EVERYTHING) -> None:
-        """Connect a subscriber; one that wants to be waited for is cut off like all others if it falls behind."""
         super().attach(subscriber, replace(options, slow="disconnect") if options.slow == "block" else options)
         self.came()
 
@@ -142,13 +138,7 @@ class _OwnPublication(Publication):
 
 
 class _Elsewhere:
-    """The topic as other processes of the cluster see it: an ordinary publication by one actor on the driver's node.
-
-    Args:
-        topic: its name.
-        host: the job, with the node.
-        time: the epoch that is published next.
-    """
+    """The topic for other processes: an ordinary publication by an actor on the driver's node."""
 
     def __init__(self, topic: str, host: AttachmentHost, time: int) -> None:
         publication = _OwnPublication(topic, IntegerDomain(), _CAPACITY_BYTES, "merged")
@@ -166,7 +156,6 @@ class _Elsewhere:
             self._time = time
 
     def publish(self, time: int, record: Mapping[str, Any]) -> bool:
-        """Publish a record; return False, and leave it out, if what was published before is still on its way."""
         has_room = self._connection.has_room()
         self._move_to(time)
         if has_room:
@@ -176,7 +165,6 @@ class _Elsewhere:
         return has_room
 
     def look(self) -> None:
-        """Look every five seconds whether the actor lives, and how many listen; raise PublisherLost if it is dead."""
         now = monotonic()
         if now - self._looked_at < _LOOK_S:
             return
@@ -189,7 +177,6 @@ class _Elsewhere:
 
     @property
     def is_lonely(self) -> bool:
-        """Whether there was no subscriber for a minute, nor is one now."""
         if self.listeners or monotonic() - self._heard_at <= _LONELY_S:
             return False
         self._looked_at -= _LOOK_S
@@ -197,7 +184,6 @@ class _Elsewhere:
         return not self.listeners
 
     def finish(self, reason: str | None, time: int | None = None) -> None:
-        """End it: after all that was published, or as failed for a reason."""
         try:
             if reason is None:
                 self._move_to(self._time if time is None else time)

@@ -1,4 +1,4 @@
-"""The topic on which a job describes itself, as a dataflow has it: nothing runs before the job does."""
+"""The telemetry topic of a dataflow, before its job runs."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ class TelemetryTopic:
     """The description of the topic, attached to a dataflow."""
 
     def start(self, host: AttachmentHost, came: Callable[[], None]) -> "RunningTelemetryTopic":
-        """Start it in this process; ``came`` is called, from any thread, when a subscriber has come."""
+        """Start it in this process; ``came`` is called, on any thread, for each new subscriber."""
         from tidewheel.pubsub.publications.running_telemetry_topic import RunningTelemetryTopic
 
         return RunningTelemetryTopic(host, came)

@@ -1,8 +1,7 @@
-"""The actor around a `Relay`: it is the child of pubends, or of another relay, and has children as they have.
+"""The actor around a `Relay`: a child of pubends or of another relay, with children of its own.
 
-It is an asyncio actor, and all of it happens on its loop. This module does not import Ray: the class is plain, and
-whoever starts it makes it an actor. It has soft state only: started again, it knows nothing, and its children find
-their way to it or to another.
+It is an asyncio actor, with everything on its loop; Ray is imported only where it is started. It has soft state only:
+after a restart it knows nothing, and its children reconnect.
 """
 
 import asyncio
@@ -49,18 +48,13 @@ _LIFE_WAIT_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class RelayStatistics:
-    """Counts of one relay since it was started.
+    """Counts of one relay since its start.
 
     Attributes:
-        node: the node of the cluster that it is on.
-        children: how many subscribers and relays are connected to it.
-        parents: to how many parents it is connected.
-        messages: how many it was told.
-        dropped: how many children were not told as they did not read; they ask for those again.
-        nacks_heard: how often children have asked it for something.
-        nacks_asked: how often it has asked its parents.
-        cached_bytes: how much it has of what was published last.
-        waiting_bytes: how much waits to be taken by children.
+        dropped: messages dropped for children that did not read; they request them again.
+        nacks_asked: the number of its own requests.
+        cached_bytes: the size of its latest messages.
+        waiting_bytes: the bytes waiting for children.
     """
 
     node: str
@@ -75,14 +69,11 @@ class RelayStatistics:
 
 
 class RelayActor:
-    """One relay of a topic. To be made on a running loop, where it begins at once.
+    """One relay of a topic, made on a running loop, where it begins at once.
 
     Args:
-        name: its own, unique; begins with `RELAY_PREFIX`, since that is how its parents know that it is a relay.
-        registry: where it learns what it is for.
-        cache_bytes: how much of the latest messages of each pubend it keeps.
-        waiting_bytes: how much may wait for each child.
-        logs: how its process logs; None leaves that as it is.
+        name: its unique name with `RELAY_PREFIX`, by which parents know relays.
+        cache_bytes: the size of the latest messages that it keeps of each pubend.
     """
 
     def __init__(
@@ -120,10 +111,10 @@ class RelayActor:
     # ------------------------------------------------------------------ calls
 
     async def attach(self, child: str, registration: str | None = None) -> SocketOffer:
-        """Return where a relay or subend on this node can connect to.
+        """Return the address for a relay or subend on this node.
 
         Raises:
-            ParentGone: there is nothing to be told here, or of another life of the topic than that ``registration``.
+            ParentGone: it serves nothing, or another life of the topic than ``registration``.
         """
         self._check()
         if registration is not None and (self._life is None or self._life.registration != registration):
@@ -131,17 +122,17 @@ class RelayActor:
         return self._listener.offer(child)
 
     async def talk(self, child: str, said: list[ChildMessage], wait_s: float) -> list[Told]:
-        """Take what a child says that has no socket; return what there is to tell it, at most after ``wait_s``.
+        """Receive the messages of a child without a socket; return those for it, after at most ``wait_s``.
 
         Raises:
-            ParentGone: there is nothing to be told here.
-            ProtocolError: it is not known, or no more: it has to join first.
+            ParentGone: it serves nothing.
+            ProtocolError: the child is unknown, and must join first.
         """
         self._check()
         return await self._children.talk(child, said, wait_s)
 
     async def serves(self, timeout_s: float) -> bool:
-        """Wait until it has all its parents, and others may be sent to it; tell whether that is so."""
+        """Wait until it has all its parents and can serve; tell whether it can."""
 
         def does_serve() -> bool:
             return self._is_announced and bool(self._parents) and all(kept.parent is not None for kept in self._parents)
@@ -149,11 +140,11 @@ class RelayActor:
         return await self._changed.wait_until(does_serve, timeout_s)
 
     async def is_full(self, max_children: int, timeout_s: float) -> bool:
-        """Wait until so many children are connected; tell whether that is so."""
+        """Wait until ``max_children`` are connected; tell whether they are."""
         return await self._changed.wait_until(lambda: len(self._children) >= max_children, timeout_s)
 
     async def statistics(self) -> RelayStatistics:
-        """Return what it has done."""
+        """Return its counts."""
         return RelayStatistics(
             node=self._node,
             children=len(self._children),
@@ -167,7 +158,7 @@ class RelayActor:
         )
 
     async def close(self) -> None:
-        """Let go of everybody; what children have not had by then they get elsewhere."""
+        """Disconnect from all; children get the rest elsewhere."""
         self._running.cancel()
         with suppress(asyncio.CancelledError):
             await self._running
@@ -208,7 +199,6 @@ class RelayActor:
         self._flush()
 
     def _connect(self, life: TopicLife) -> None:
-        """Look for the parents, in the place of those that there were."""
         assert self._relay is not None, "it is for a topic"
         self._life = life
         for parent in self._parents:
@@ -222,7 +212,6 @@ class RelayActor:
             self._parents.append(RelayParent(actor, greeting, self._node, *calls, registration))
 
     async def _is_current(self, life: TopicLife) -> bool:
-        """Announce that the relay is there; tell whether this life of the topic goes on, as far as is known."""
         try:
             self._is_announced = await self._registry.announce(self._name, life.registration, len(self._children))
             self._changed.notify()
@@ -241,7 +230,6 @@ class RelayActor:
         return self._is_announced
 
     def _end(self) -> None:
-        """Forget everything."""
         self._relay = None
         self._nacks = WaitingNacks()
         self._is_announced = False
@@ -255,7 +243,6 @@ class RelayActor:
     # ------------------------------------------------------------------ parents
 
     def _told(self, pubend: int | None, told: list[Downstream]) -> None:
-        """Pass on what a parent tells: that of one pubend, or if that is None of all."""
         relay, now_s = self._relay, self._loop.time()
         if relay is None:
             return
@@ -268,7 +255,7 @@ class RelayActor:
                 self._messages += len(message.data)
             is_rejected = is_rejected or isinstance(message, Rejected)
         if is_rejected:
-            # Those who are here know. Others who come may fare better, if the parent takes this relay on again.
+            # The present children know. Later ones may be accepted, if the parent accepts this relay again.
             self._parent_of(told[0].pubend).drop()
 
     def _reconnected(self, pubend: int | None) -> list[Upstream]:
@@ -314,7 +301,6 @@ class RelayActor:
                 self._children.tell(relay.ack(child, message))
 
     def _answer(self) -> bool:
-        """Answer a child that is curious, and ask for what it lacks; tell whether others wait."""
         waiting = self._nacks.take()
         if waiting is not None and self._relay is not None:
             told, asked = self._relay.nack(*waiting, self._loop.time())
@@ -323,7 +309,6 @@ class RelayActor:
         return bool(self._nacks)
 
     def _ask_for_wanted(self, relay: Relay) -> None:
-        """Tell the parents what the children want, if they do not know."""
         if relay.wanted.is_due:
             relay.wanted.is_due = False
             for parent in self._parents:
@@ -341,7 +326,6 @@ class RelayActor:
             self._relay.leave(child)
 
     def _flush(self) -> None:
-        """Pass on what has waited for a while, again and again."""
         assert self._relay is not None, "it is for a topic"
         now_s = self._loop.time()
         if now_s - self._alive_s >= SIGN_OF_LIFE_S:

@@ -1,4 +1,4 @@
-"""Relays of a topic: actors between its publishers and many subscribers, started by a handle."""
+"""Relays of a topic: actors between its publishers and many subscribers, and their handle."""
 
 import asyncio
 import logging
@@ -43,30 +43,28 @@ def relay(
     max_children: int | None = None,
     timeout_s: float = 10.0,
 ) -> "RelayHandle":
-    """Start relays for a topic that is published with exactly-once delivery, between it and its subscribers.
+    """Start relays between a topic with exactly-once delivery and its subscribers.
 
-    A later subscriber connects to the relay on its node that has the fewest subscribers, or to a relay on another node
-    if its node has none. So a publisher sends each message once to a relay, and the relay sends it to its subscribers.
-    A relay keeps nothing that cannot be asked for again. When a relay dies, Ray starts it again, on another node if its
-    node is dead, and its subscribers go on elsewhere. When the topic ends, the relays wait for the next topic of that
-    name. They end with the process that started them.
+    A later subscriber connects to the relay on its node with the fewest subscribers, or to one on another node, and
+    publishers send each message once to a relay. A relay keeps nothing that cannot be requested again. Ray restarts a
+    dead relay, if needed on another node, and its subscribers continue elsewhere. After the topic's end, relays wait
+    for the next topic of that name. They end with the process that started them.
 
     Args:
         topic: its name.
-        nodes: the ids of the nodes that get relays; by default all nodes of the cluster at this moment.
-        count: the number of relays on each of them.
-        parents: the relays of this topic to connect to, each to one of them in turn; by default all connect to the
-            publishers. A relay whose parent is away for more than 5 s goes to the next one, in the end to the
-            publishers. Subscribers connect to the relays that are furthest from the publishers.
+        nodes: the ids of their nodes; by default all nodes of the cluster now.
+        count: the number of relays on each.
+        parents: the relays of this topic to connect to, in turn; by default all connect to the publishers. A relay
+            whose parent is away for more than 5 s goes to the next one, in the end to the publishers. Subscribers
+            connect to the relays furthest from the publishers.
         max_children: when each relay on a node has so many children, another one is started there, below the first
-            that has fewer relays below it. Until that serves, later subscribers connect to the others. By default
-            no further relays are started.
-        timeout_s: how long to wait until the topic exists, in seconds.
+            that has fewer relays below it; by default none is.
+        timeout_s: how long to wait for the topic to exist, in seconds.
 
     Raises:
-        UnknownTopic: nobody published it in time.
-        DeliveryError: the topic is one of best effort, there is no such node, an argument is wrong, the parents serve
-            another topic or are closed, or the relays do not come to serve the topic.
+        UnknownTopic: no job published it in time.
+        DeliveryError: the topic is best effort, a node does not exist, an argument is wrong, the parents serve another
+            topic or are closed, or the relays do not start to serve.
     """
     numbers = {"count": count} | ({} if max_children is None else {"max_children": max_children})
     for what, number in numbers.items():
@@ -94,7 +92,6 @@ def relay(
 
 
 def _nodes(topic: str, nodes: Sequence[str] | None) -> list[str]:
-    """Return the nodes to have relays on; raise DeliveryError if one of them is not there."""
     import ray
 
     living = [str(node["NodeID"]) for node in ray.nodes() if node["Alive"]]
@@ -111,7 +108,6 @@ def _nodes(topic: str, nodes: Sequence[str] | None) -> list[str]:
 
 
 def _started(node: str, registry: "RelayRegistry") -> tuple[str, Any]:
-    """Start a relay on a node; return its name, and its handle."""
     from tidewheel.pubsub.relays.relay_actor import RelayActor
 
     name = f"{RELAY_PREFIX}{uuid.uuid4().hex[:12]}"
@@ -129,11 +125,10 @@ class RelayHandle:
     """Relays that this process has started; a context manager that ends them.
 
     Attributes:
-        topic: which they serve.
-        actors: their handles, and those of relays that were started since.
-        names: their names, which are also Ray's names of the actors.
+        topic: their topic.
+        actors: their handles, with those started since.
+        names: their names, also as Ray's actors.
         depth: the number of relays between them and the publishers.
-        is_closed: whether they are closed.
     """
 
     def __init__(
@@ -156,7 +151,6 @@ class RelayHandle:
             threading.Thread(target=self._grow, args=[max_children], name="tidewheel-relays", daemon=True).start()
 
     def _wait(self) -> None:
-        """Wait until all of them serve the topic."""
         answers = self._ask("serves", STARTED_WITHIN_S, within_s=STARTED_WITHIN_S)
         late = sum(answer is not True for answer in answers)
         if late:
@@ -167,7 +161,6 @@ class RelayHandle:
             )
 
     def _grow(self, most: int) -> None:
-        """Start another relay on each node where all relays are full, again and again; for a thread."""
         import ray
 
         with suppress(Exception):  # the cluster may end meanwhile
@@ -184,7 +177,6 @@ class RelayHandle:
                     ray.wait(calls, timeout=FULL_WITHIN_S) if calls else time.sleep(_AGAIN_S)
 
     def _start_below(self, parent: int, node: str, most: int) -> None:
-        """Start a relay on a node below the one at a place, and wait until it serves, or is given up."""
         import ray
 
         depth = self._depths[parent] + 1
@@ -201,12 +193,12 @@ class RelayHandle:
         ray.kill(actor)
 
     def statistics(self) -> "list[RelayStatistics]":
-        """Return what each relay has done since its last start; a relay that is closed or does not answer has none."""
+        """Return the counts of each relay since its last start, without closed or silent ones."""
         answers = [] if self.is_closed else self._ask("statistics", within_s=CLOSED_WITHIN_S)
         return [answer for answer in answers if not isinstance(answer, Exception)]
 
     def close(self) -> None:
-        """End the relays; their subscribers go on without them. Idempotent."""
+        """End the relays; their subscribers continue without them; idempotent."""
         import ray
 
         from tidewheel.pubsub.catalog.catalog_actor import find_catalog
@@ -226,7 +218,6 @@ class RelayHandle:
                 ray.kill(actor)
 
     def _ask(self, method: str, *arguments: Any, within_s: float) -> list[Any]:
-        """Call each relay; return the answers, or the error of a relay that does not answer in time."""
         import ray
 
         deadline_s = time.monotonic() + within_s
@@ -255,10 +246,8 @@ class TopicLife:
     """One life of a topic, which a relay serves.
 
     Args:
-        registration: the unique id of this life.
-        pubends: the number of pubends of the topic.
-        parents: the handles of the actors to connect to: one for each pubend, or one relay for all of them.
-        is_below_relay: whether the parent is a relay.
+        registration: its unique id.
+        parents: the actors to connect to: each pubend, or one relay for all.
     """
 
     registration: str
@@ -268,14 +257,13 @@ class TopicLife:
 
 
 class RelayRegistry:
-    """The catalog as the relays of one topic use it. Relays do not start a catalog: jobs that publish do.
+    """The catalog for the relays of one topic, which do not start one.
 
     Args:
-        topic: the topic of the relays.
-        above: the names of the relays that may be the parent, the first one first; without any, publishers are. Ray
-            could not be sure to start an actor again whose arguments hold handles of others.
+        above: the names of possible parent relays, the first one first; empty for publishers. Ray might not restart an
+            actor whose arguments have handles of others.
         depth: the number of relays between these relays and the publishers.
-        max_children: when a relay has so many, subscribers connect to another one if there is one; None for never.
+        max_children: the limit above which subscribers connect elsewhere; None for none.
     """
 
     def __init__(self, topic: str, above: Sequence[str] = (), depth: int = 0, max_children: int | None = None) -> None:
@@ -287,11 +275,11 @@ class RelayRegistry:
 
     @property
     def node(self) -> str:
-        """The node of the cluster that this process is on."""
+        """The node of this process."""
         return node_id()
 
     async def life(self, timeout_s: float) -> TopicLife | None:
-        """Wait for the life of the topic and return it; None after the timeout, or if the topic is best effort.
+        """Wait for the life of the topic and return it; None after the timeout, or for a best-effort topic.
 
         Raises:
             DeliveryError: there is no catalog, or it does not answer.
@@ -304,7 +292,6 @@ class RelayRegistry:
         return TopicLife(info.registration, len(info.partitions), parents, above is not None)
 
     def _parent(self) -> Any | None:
-        """Return the handle of the first relay above that Ray knows, dead or alive; None if it knows none of them."""
         import ray
 
         while self._above:
@@ -315,7 +302,7 @@ class RelayRegistry:
         return None
 
     def leave_parent(self) -> None:
-        """Have `life` name the next parent; do nothing if the publishers are the parents."""
+        """Let `life` name the next parent; no effect below publishers."""
         del self._above[:1]
 
     async def announce(self, name: str, registration: str, children: int) -> bool:
@@ -334,7 +321,6 @@ class RelayRegistry:
         return bool(await self._ask("announce", relay))
 
     async def _ask(self, method: str, *arguments: Any, within_s: float = 0.0) -> Any:
-        """Call a method of the catalog; after a failure, the next call looks for a new catalog."""
         from tidewheel.pubsub.catalog.catalog_actor import find_catalog
 
         try:

@@ -1,4 +1,4 @@
-"""The parent of a relay on its asyncio loop: used, and looked for again whenever it is lost."""
+"""The parent of a relay on its loop, searched for again after each loss."""
 
 import asyncio
 import logging
@@ -26,18 +26,17 @@ AGAIN = Retry(first_pause_s=0.05, longest_pause_s=2.0, jitter=0.25)
 
 
 class RelayParent(KeptParent):
-    """A parent that is never given up. To be used on the loop only.
+    """A parent that is never given up, for the loop only.
 
     Args:
-        actor: the handle of the parent's actor.
-        greeting: the first message to it, with the name by which it knows this child.
+        greeting: the first message, with this child's name.
         node: the node of the cluster that this process is on.
-        told: receives the messages of the parent, in order; may raise ProtocolError.
-        found: called whenever the parent has been found; returns the questions to it.
-        registration: the life of the topic that a relay has to serve; None if the parent is a publisher.
+        told: receives the parent's messages, in order; may raise ProtocolError.
+        found: called when the parent was found; returns the questions to it.
+        registration: the life of the topic that a relay must serve; None for a publisher.
 
     Attributes:
-        is_dead: whether the parent was found dead for good, and not found since. It is looked for all the same.
+        is_dead: whether the parent was found dead for good, and not found since; the search goes on.
     """
 
     def __init__(
@@ -65,11 +64,10 @@ class RelayParent(KeptParent):
         self._loop.call_later(SIGN_OF_LIFE_S, self._look_for_life)
 
     def is_away(self, now_s: float) -> bool:
-        """Tell whether there is no parent for good, or for longer than `AWAY_S`."""
+        """Tell whether the parent is away for good, or for longer than `AWAY_S`."""
         return self.parent is None and (self.is_dead or now_s - self._lost_s > AWAY_S)
 
     def _look_for_life(self) -> None:
-        """Read again and again, though nothing comes: so a parent that hangs is noticed."""
         if not self._is_closed:
             self._readable()
             self._loop.call_later(SIGN_OF_LIFE_S, self._look_for_life)
@@ -83,12 +81,12 @@ class RelayParent(KeptParent):
             self.look(self._loop.time())
 
     def greet_again(self, greeting: Join) -> None:
-        """Say another greeting to this parent, and to each later one."""
+        """Send another greeting to this and each later parent."""
         self.greeting = greeting
         self.say([greeting])
 
     def say(self, messages: Iterable[ChildMessage]) -> None:
-        """Say something; without a parent keep acknowledgements only, as questions are asked again."""
+        """Send messages; without a parent keep only acknowledgements, as questions are repeated."""
         super().say(messages)
         if self.parent is None:
             for message in messages:
@@ -139,7 +137,6 @@ class RelayParent(KeptParent):
         self._look_now()
 
     def _watch(self) -> None:
-        """Have the loop look whether the parent takes more, while there is something that it has not taken."""
         if self.parent is None or self.parent.fileno() < 0:
             return
         if self.parent.is_waiting:
@@ -148,13 +145,13 @@ class RelayParent(KeptParent):
             self._loop.remove_writer(self.parent.fileno())
 
     def drop(self) -> None:
-        """Let go of the parent; it is looked for again after a while."""
+        """Disconnect from the parent, and search for it again later."""
         if self.parent is not None and self.parent.fileno() >= 0:
             self._loop.remove_reader(self.parent.fileno())
             self._loop.remove_writer(self.parent.fileno())
             self.parent.close()
 
     def close(self) -> None:
-        """Let go of the parent for good."""
+        """Disconnect from the parent for good."""
         self.drop()
         super().close()

@@ -1,1 +1,1 @@
-"""Subscriptions, and the readers that get messages from publishers and relays."""
+"""Subscriptions, and their readers of publishers and relays."""

@@ -1,6 +1,6 @@
-"""The request for the telemetry of a job on Ray, from a process that is not its driver.
+"""The request for a Ray job's telemetry, from another process than its driver.
 
-A job is found by its worker 0, an actor with a name. That tells its driver, which then publishes the topic.
+Worker 0, a named actor, tells the job's driver, which then publishes the topic.
 """
 
 import logging
@@ -14,12 +14,9 @@ _ANSWER_S = 2.0
 
 
 def ask_for_telemetry(topic: str) -> bool:
-    """Have the driver of a job publish its telemetry, with a whole document next; return whether the job was found.
+    """Let a job's driver publish its telemetry, with a whole document next; return whether the job was found.
 
-    This process is part of the cluster. The topic appears in the catalog some time later.
-
-    Args:
-        topic: the name of the topic, which begins with ``tidewheel/telemetry/``.
+    The topic appears in the catalog some time later.
     """
     import ray
 

@@ -16,8 +16,7 @@ class Epochs(Iterator[Epoch], AsyncIterator[Epoch]):
     """The whole epochs of a subscription, one after the other.
 
     Args:
-        subscription: where they come from.
-        timeout_s: how long to wait for each, in seconds; None for as long as the topic lives.
+        timeout_s: how long to wait for each, in seconds; None without limit.
     """
 
     def __init__(self, subscription: "Subscription", timeout_s: float | None) -> None:

@@ -1,7 +1,7 @@
-"""The messages of a topic without a log, from the actors that publish its partitions.
+"""The messages of a topic without a log, from its publishers' actors.
 
-A message that was sent is not sent again, so a publisher that is lost is an error, unless its job goes back. Unread
-messages wait in the sockets, and at the publishers.
+Messages are sent once, so a lost publisher is an error, unless its job returns to a snapshot; unread ones wait in the
+sockets and at the publishers.
 """
 
 from collections.abc import Sequence
@@ -34,13 +34,10 @@ _PING_TIMEOUT_S: Final = 10.0
 
 
 class LiveSource(MessageSource):
-    """The publishers of a topic without a log, as one subscriber reads from them.
+    """The publishers of a topic without a log, for one subscriber.
 
     Args:
-        info: the topic.
-        subscriber: a name that no other subscriber has.
-        options: which messages it wants, and what happens when it falls behind.
-        node: the node of the cluster that this process is on.
+        subscriber: its unique name.
 
     Raises:
         DeliveryError: a publisher does not answer.
@@ -80,7 +77,7 @@ class LiveSource(MessageSource):
         return ParentLink(CODEC, connection, STEADILY if self._options.slow == "block" else MOST_AT_ONCE)
 
     def fetch(self, timeout_s: float) -> list[Fetched]:
-        """Return the messages that have come; wait for some if there are none."""
+        """Return the messages that have come, or wait for some."""
         return self._parents.fetch(timeout_s)
 
     def hear(self, partitions: Partitions, told: Sequence[Downstream], _: float) -> bool:
@@ -90,7 +87,7 @@ class LiveSource(MessageSource):
         return isinstance(messages[-1].message, LastMessage)
 
     def look(self, kept: KeptParent, now_s: float) -> None:
-        """Look whether a publisher is lost."""
+        """Check for a lost publisher."""
         kept.look(now_s)
 
     def take(self) -> list[Fetched]:
@@ -99,9 +96,9 @@ class LiveSource(MessageSource):
         return found
 
     def due_s(self) -> float:
-        """Return that there is nothing to say."""
+        """Return that nothing is due."""
         return inf
 
     def release(self) -> None:
-        """Let go of every publisher, and wake the thread that reads."""
+        """Disconnect from all publishers, and wake the reading thread."""
         self._parents.release()

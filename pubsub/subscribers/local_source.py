@@ -20,9 +20,7 @@ class LocalSource(MessageSource):
     """The publishers of a job in this process, which runs when there is nothing to read.
 
     Args:
-        info: the topic; the addresses of its partitions, at least one, are its publishers.
-        subscriber: a name that no other subscriber has.
-        options: which messages it wants, and what happens when it falls behind.
+        subscriber: its unique name.
     """
 
     is_local = True
@@ -38,7 +36,7 @@ class LocalSource(MessageSource):
             publisher.attach(subscriber, options)
 
     def fetch(self, timeout_s: float) -> list[Fetched]:
-        """Return what waits; if nothing does, run the job until something does, it has nothing to do, or it is late."""
+        """Return waiting messages, or run the job until there are some, it is idle, or the time is up."""
         is_idle = False
         if self._pump is None:
             self._wait(timeout_s)
@@ -55,7 +53,7 @@ class LocalSource(MessageSource):
         return found
 
     def fetch_elsewhere(self, timeout_s: float) -> list[Fetched]:
-        """Do as `fetch` does, but wait where the job has nothing to do."""
+        """Do as `fetch` does, but wait for an idle job."""
         if self._pump is None:
             return self.fetch(timeout_s)
         until_s = time.monotonic() + timeout_s
@@ -64,7 +62,6 @@ class LocalSource(MessageSource):
         return self._take()
 
     def _run(self, pump: Callable[[], bool], until_s: float) -> bool:
-        """Run the job until there is news, or it is late; return whether it has nothing to do."""
         while not self._has_news() and time.monotonic() < until_s:
             if not pump():
                 return True
@@ -75,7 +72,6 @@ class LocalSource(MessageSource):
             self._changed.wait_for(self._has_news, timeout_s)
 
     def _has_news(self) -> bool:
-        """Tell whether a publisher has a message, or none will be read."""
         publishers = list(self._publishers.values())
         return self._is_released.is_set() or any(publisher.has_news(self._subscriber) for publisher in publishers)
 
@@ -86,11 +82,11 @@ class LocalSource(MessageSource):
         return [Fetched(number, opened(told)) for number, told in taken if told]
 
     def detach(self, partition: int) -> None:
-        """Let go of one partition."""
+        """Disconnect from one partition."""
         self._publishers.pop(partition).detach(self._subscriber)
 
     def release(self) -> None:
-        """Let go of every partition, and wake the thread that reads."""
+        """Disconnect from all partitions, and wake the reading thread."""
         self._is_released.set()
         for publisher in list(self._publishers.values()):
             publisher.detach(self._subscriber)

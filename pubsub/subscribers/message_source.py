@@ -1,4 +1,4 @@
-"""Where a reader gets the messages of a topic: from its actors, or from a job of this process."""
+"""The origin of a reader's messages: a topic's actors, or a job of this process."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -8,12 +8,10 @@ from tidewheel.pubsub.protocol.fetched import Fetched
 
 
 class MessageSource(ABC):
-    """The publishers of a topic, as one subscription reads from them. One thread fetches at a time; any may release.
+    """The publishers of a topic for one subscription; one thread fetches, any may release.
 
     Attributes:
-        is_durable: whether messages are kept until they are acknowledged.
-        is_local: whether a job of this process publishes them.
-        began: both frontiers of each partition where the subscription once began, if it continues; otherwise None.
+        began: both frontiers of each partition at the first beginning of a continued subscription, or None.
     """
 
     is_durable: bool = False
@@ -22,29 +20,29 @@ class MessageSource(ABC):
 
     @abstractmethod
     def fetch(self, timeout_s: float) -> list[Fetched]:
-        """Return the next messages as soon as there are any; none after ``timeout_s`` seconds, or after `release`.
+        """Return the next messages; none after ``timeout_s`` seconds, or after `release`.
 
         Raises:
             PublisherLost: a publisher is dead.
-            DeliveryError: no message will ever come; not where ``timeout_s`` is 0.
+            DeliveryError: no message will ever come; not with a ``timeout_s`` of 0.
         """
 
     def fetch_elsewhere(self, timeout_s: float) -> list[Fetched]:
-        """Do as `fetch` does, on a thread for which nothing waits: other threads may send what it waits for."""
+        """Do as `fetch` does, on a thread of its own: other threads may send what it waits for."""
         return self.fetch(timeout_s)
 
     def acknowledge(self, batches: Sequence[tuple[int, int]]) -> None:  # noqa: B027 - most keep nothing
-        """Record that no one needs some batches any more, each a partition and its number there; from any thread."""
+        """Acknowledge batches, each a partition and its number there; thread-safe."""
 
     def check_end(self) -> None:  # noqa: B027 - most keep nothing
         """Raise PublisherLost if the topic has ended for this reader, but its acknowledgements are lost."""
 
     def leave(self) -> None:  # noqa: B027 - most keep nothing
-        """Have the acknowledgements noted; waits some seconds at most. To be called before `release`."""
+        """Let the acknowledgements be noted, within seconds; called before `release`."""
 
     def detach(self, partition: int) -> None:  # noqa: B027 - most have let go already
-        """Let go of one partition, whose last message was read; does not wait."""
+        """Disconnect from one partition, which was read to its end, without waiting."""
 
     @abstractmethod
     def release(self) -> None:
-        """Let go of every partition, and wake the thread that fetches; does not wait. Idempotent."""
+        """Disconnect from all partitions, and wake the fetching thread, without waiting; idempotent."""

@@ -1,10 +1,8 @@
-"""The parents of a relay or subscriber: actors that tell it messages, found, and found again when they are lost.
+"""The parents of a relay or subscriber: actors that send it messages, found, and found again after a loss.
 
-The way to an actor is a socket where both are on one node, and otherwise calls. Actors are Ray's handles; this module
-only wants of them that a call can be made, and that its answer can be awaited.
+A parent on the same node is reached by a socket, others by calls of Ray handles.
 
-A search makes calls that may wait for long, as for an actor that is being started again. So each search has a thread of
-its own, and whoever polls the parent is rung when the search has an end.
+A search may wait long, as for an actor that is restarted, so each has a thread, which rings when it ends.
 """
 
 import logging
@@ -52,12 +50,7 @@ Find: TypeAlias = Callable[[str], Parent]
 
 
 class ParentGone(DeliveryError):  # noqa: N818  it names what happened
-    """An actor that was to be a parent does not answer.
-
-    Args:
-        message: the reason.
-        is_for_good: whether it will never answer again.
-    """
+    """A would-be parent does not answer."""
 
     def __init__(self, message: str, *, is_for_good: bool = False) -> None:
         super().__init__(message)
@@ -65,7 +58,7 @@ class ParentGone(DeliveryError):  # noqa: N818  it names what happened
 
 
 class Refused(DeliveryError):  # noqa: N818  it names what happened
-    """An actor that was to be a parent has failed to answer, with another error than of its topic."""
+    """A would-be parent has answered with an error other than a DeliveryError."""
 
 
 def called(method: Any, *arguments: Any, **named: Any) -> "Future[Any]":
@@ -75,12 +68,12 @@ def called(method: Any, *arguments: Any, **named: Any) -> "Future[Any]":
 
 
 def answer_of(call: "Future[Any]", within_s: float = FOUND_WITHIN_S) -> Any:
-    """Wait for the answer of an actor and return it.
+    """Wait for an actor's answer and return it.
 
     Raises:
-        ParentGone: the actor does not answer; for good, if the cluster is gone.
-        Refused: the actor answers with an error that is no DeliveryError.
-        DeliveryError: the actor answers with this error.
+        ParentGone: the actor does not answer; for good, without a cluster.
+        Refused: the answer is another error than a DeliveryError.
+        DeliveryError: the answer is this error.
     """
     from ray.exceptions import ActorUnavailableError, RayActorError, RayTaskError
 
@@ -115,14 +108,14 @@ def find_parent(
     registration: str | None = None,
     within_s: float = FOUND_WITHIN_S,
 ) -> Parent:
-    """Return a way to the actor of a pubend or relay; wait until it answers.
+    """Return a link to the actor of a pubend or relay, once it answers.
 
     Args:
         actor: its handle.
-        child: the name by which it will know the child.
-        node: the node of the cluster that this process is on.
-        most_at_once: about so many bytes are read from a socket at a time.
-        registration: the life of the topic that it has to serve, if it is a relay; None for any.
+        child: the child's name.
+        node: the node of this process.
+        most_at_once: about how many bytes to read from a socket at a time.
+        registration: the life of the topic that a relay must serve; None for any.
         within_s: how long to wait for its answer, in seconds.
 
     Raises:
@@ -138,12 +131,11 @@ def find_parent(
 
 
 class WatchedParent(ParentLink):
-    """The way to a parent on this node, which is lost once it hangs: its process may be stopped.
+    """The link to a parent on this node, which is lost if the parent's process is stopped.
 
     Args:
-        connection: to the parent; it does not block.
         most_at_once: about how many bytes to read at a time.
-        clock: seconds, which never go back.
+        clock: monotonic seconds.
     """
 
     def __init__(
@@ -154,7 +146,7 @@ class WatchedParent(ParentLink):
         self._heard_s = clock()
 
     def read(self) -> list[Any]:
-        """Return what has come, as `ParentLink.read`. To be called now and then, though nothing comes."""
+        """Return what has come, as `ParentLink.read`; called now and then even without messages."""
         before = self.read_bytes
         told = super().read()
         now_s = self._clock()
@@ -166,7 +158,7 @@ class WatchedParent(ParentLink):
 
 
 class CalledPublisher(CallParent):
-    """The way to a publisher on another node, which forgets the subscriber when it is closed."""
+    """The link to a publisher on another node, which forgets the subscriber after `close`."""
 
     def __init__(self, publisher: Any, subscriber: str) -> None:
         super().__init__(CODEC, partial(called, publisher.talk, subscriber), again=_CALLS)
@@ -183,24 +175,20 @@ class CalledPublisher(CallParent):
 
 @dataclass(eq=False)
 class KeptParent:
-    """One parent at a time: it is looked for from the first `look` on, and again when it is lost.
+    """One parent at a time, searched for from the first `look` on, and again after a loss.
 
-    One thread uses it at a time, and closes it.
+    One thread at a time uses it, and closes it.
 
     Args:
-        topic: the topic of which it tells.
-        partition: the only partition of which it tells; None if it tells of all.
-        find: finds a way to it.
+        partition: the only partition of the messages; None for all.
         greeting: the first message to each new parent.
-        ring: called by any thread when `look` has something to do.
-        within_s: a parent may be away for so long, in seconds.
-        why_lost: why there is none at first, if it takes the place of another.
+        ring: called by any thread when `look` has work.
+        within_s: how long a parent may be away, in seconds.
 
     Attributes:
-        parent: the way to it; None while there is none.
-        why_lost: why the last one is lost; empty if there was none.
-        is_needed: whether to look for another when it is lost.
-        look_at_s: when to call `look` if nothing happens before; infinite if there is no need.
+        parent: the link to it, or None.
+        why_lost: why the last one was lost, or empty.
+        look_at_s: when to call `look` at the latest; infinite for never.
     """
 
     topic: str
@@ -218,7 +206,7 @@ class KeptParent:
     _is_closed: bool = False
 
     def say(self, messages: Iterable[ChildMessage]) -> None:
-        """Say something, if there is a parent: whoever loses something says it again."""
+        """Send messages, if there is a parent; lost ones are sent again by their origin."""
         if self.parent is not None:
             self.parent.say(messages)
 
@@ -227,11 +215,11 @@ class KeptParent:
         return [] if self.parent is None else self.parent.read()
 
     def look(self, now_s: float) -> bool:
-        """Look whether the parent is lost, and for another; return whether another has taken its place.
+        """Check for a loss, and search; return whether there is a new parent.
 
         Raises:
-            PublisherLost: there will be no other.
-            DeliveryError: the answer of another.
+            PublisherLost: there will be none.
+            DeliveryError: the answer of a would-be parent.
         """
         if self.parent is not None:
             if not self.parent.is_lost:
@@ -269,7 +257,6 @@ class KeptParent:
         threading.Thread(target=self._search_for, args=arguments, name="tidewheel-parent", daemon=True).start()
 
     def _search_for(self, search: "Future[Parent]", why_lost: str) -> None:
-        """Look for a parent, on a thread; one that is found too late is closed."""
         try:
             parent = self.find(why_lost)
         except BaseException as error:  # noqa: BLE001 - `look` raises it
@@ -281,7 +268,6 @@ class KeptParent:
         self.ring()
 
     def _not_found(self, error: Exception, now_s: float) -> None:
-        """Raise why there will be no parent, or look again after a while."""
         if not isinstance(error, ParentGone):
             if isinstance(error, Refused):
                 raise PublisherLost.at(self.topic, self.partition, str(error)) from error
@@ -297,14 +283,14 @@ class KeptParent:
         parent.say([self.greeting])
 
     def end(self) -> None:
-        """Let go of a parent that has told everything, and look for no other."""
+        """Disconnect from a parent that has finished, and search no more."""
         self.is_needed = False
         if self.parent is not None:
             self.parent.close()
             self.parent = None
 
     def close(self) -> None:
-        """Let go of the parent; a search that is under way is not waited for."""
+        """Disconnect from the parent, without waiting for a search."""
         self._is_closed = True
         search = self._search
         if search is not None and search.done() and search.exception() is None:

@@ -1,4 +1,4 @@
-"""The parents of one reader, and the thread that polls them: it listens, and looks for those that are lost."""
+"""The parents of one reader, and the thread that polls them and searches for lost ones."""
 
 import os
 import select
@@ -26,40 +26,35 @@ Finds: TypeAlias = Mapping[Partitions, Find]
 
 
 class Listener(Protocol):
-    """Makes messages for a subscriber of what parents tell."""
+    """Makes a subscriber's messages from those of parents."""
 
     def hear(self, partitions: Partitions, told: Sequence[Any], now_s: float, /) -> bool:
-        """Receive messages of the parent of some partitions, in order; return whether they are its last.
+        """Receive a parent's messages of some partitions, in order; return whether they are its last.
 
         Raises:
-            DeliveryError, ProtocolError: nothing more can be read of the topic.
+            DeliveryError, ProtocolError: the topic cannot be read any more.
         """
 
     def look(self, kept: KeptParent, now_s: float, /) -> None:
-        """Have a parent look whether it is lost, and for another; raise what `KeptParent.look` raises."""
+        """Let a parent check for its loss, and search; raises as `KeptParent.look` does."""
 
     def take(self) -> list[Fetched]:
-        """Return the messages for the subscriber, in order; say what is to be said."""
+        """Return the subscriber's messages, in order; send what is due."""
 
     def due_s(self) -> float:
-        """Return when there is something to say if nothing is told; infinite if there is nothing."""
+        """Return when something must be sent without new messages; infinite for never."""
 
 
 class PolledParents:
-    """The parents of one reader. One thread reads at a time, with ``turn``; any thread may ring or release.
+    """The parents of one reader; one thread at a time reads, with ``turn``, any may ring or release.
 
     Args:
-        topic: its name.
         greeting: the first message to each parent.
-        finds: for the partitions that a parent tells of, how to find it.
-        listener: is given what they tell.
-        within_s: a parent may be away for so long, in seconds.
-        is_eager: whether the thread looks for the next message before it sleeps.
+        within_s: how long a parent may be away, in seconds.
+        is_eager: whether the thread polls for a moment before it sleeps.
 
     Attributes:
-        turn: held by the thread that reads.
-        is_released: whether nothing more is read.
-        is_closed: whether all of them were let go of.
+        turn: held by the reading thread.
     """
 
     def __init__(
@@ -89,7 +84,7 @@ class PolledParents:
         self.replace(finds)
 
     def replace(self, finds: Finds, why_lost: str = "") -> None:
-        """Have other parents from now on, in place of those that are ``why_lost``."""
+        """Replace the parents, which were lost for the reason ``why_lost``."""
         self._kept = {}
         for partitions, find in finds.items():
             partition = partitions[0] if len(partitions) == 1 else None
@@ -97,7 +92,7 @@ class PolledParents:
             self._kept[one] = partitions
 
     def need(self, partitions: Collection[int]) -> None:
-        """Look for a lost parent from now on only if it tells of one of these partitions."""
+        """Search for a lost parent from now on only if it serves one of these partitions."""
         for kept, own in self._kept.items():
             kept.is_needed = not set(own).isdisjoint(partitions)
 
@@ -109,11 +104,11 @@ class PolledParents:
                 self.check()
 
     def fetch(self, timeout_s: float) -> list[Fetched]:
-        """Return the messages that have come; wait for some if there are none.
+        """Return the messages that have come, or wait for some.
 
         Raises:
-            PublisherLost: a publisher has died for good, or has ended the topic before its time.
-            DeliveryError: the next messages are no longer kept, or another reader has taken over this subscription.
+            PublisherLost: a publisher has died for good, or has ended too early.
+            DeliveryError: the next messages are gone, or another reader has taken over this subscription.
         """
         with self.turn:
             deadline_s, is_late = time.monotonic() + timeout_s, False
@@ -132,7 +127,7 @@ class PolledParents:
         return []
 
     def due_s(self) -> float:
-        """Return when there is something to do if nothing comes; infinite if there is nothing."""
+        """Return when there is work without new messages; infinite for never."""
         return min(self._look_at_s, self._listener.due_s())
 
     @property
@@ -141,16 +136,15 @@ class PolledParents:
         return list(self._kept)
 
     def check(self) -> None:
-        """Raise why nothing more can be read, if that is so."""
+        """Raise the error that ended reading, if any."""
         if self._lost is not None:
             raise self._lost
 
     def listen(self) -> None:
-        """Receive what has come, without waiting. To be called with ``turn``."""
+        """Receive what has come, without waiting, with ``turn``."""
         self._listen_to_all(())
 
     def _wait(self, until_s: float) -> list[KeptParent]:
-        """Wait for messages, or until some time; return the parents with messages."""
         poll = self._poll or self._new_poll()
         wait_s = until_s - time.monotonic()
         ready = poll.poll(None if wait_s == inf else max(0, ceil(wait_s * 1000)))
@@ -161,7 +155,6 @@ class PolledParents:
         return self.kept
 
     def _new_poll(self) -> EagerPoll:
-        """Return what polls the parents; it is kept unless one of them has not taken all that was said to it."""
         poll = EagerPoll() if self._is_eager else EagerPoll(0.0)
         poll.register(self._bell)
         ways = {kept: kept.parent for kept in self._kept if kept.parent is not None}
@@ -172,7 +165,6 @@ class PolledParents:
         return poll
 
     def _listen_to_all(self, ready: Iterable[KeptParent]) -> None:
-        """Receive messages of parents, of all of them if none is ready, and look for those that are lost."""
         now_s = time.monotonic()
         if not ready or now_s >= min(self._look_at_s, self._read_all_at_s):
             # Where nothing comes for long, a publisher that is called may have to be called again, or be lost.
@@ -196,7 +188,7 @@ class PolledParents:
             self._look_at_s = min((one.look_at_s for one in self._kept), default=inf)
 
     def say(self, messages: Sequence[Upstream]) -> None:
-        """Say something to the parents of its partitions; those that have ended hear nothing."""
+        """Send messages to the parents of their partitions, except ended ones."""
         if messages:
             parent_of = {number: kept for kept, numbers in self._kept.items() for number in numbers}
             self._poll = None  # a parent may not take all of it
@@ -205,18 +197,18 @@ class PolledParents:
                     parent_of[message.pubend].say([message])
 
     def ring(self) -> None:
-        """Have the thread that reads look again."""
+        """Let the reading thread look again."""
         with self._bell_lock:
             if not self.is_closed:
                 os.eventfd_write(self._bell, 1)
 
     def stop(self) -> None:
-        """Have the thread that reads return, and none read any more; does not wait."""
+        """Let the reading thread return, and no other read; does not wait."""
         self.is_released = True
         self.ring()
 
     def release(self) -> None:
-        """Let go of every parent, and wake the thread that reads. Idempotent."""
+        """Disconnect from all parents, and wake the reading thread; idempotent."""
         self.stop()
         with self.turn, self._bell_lock:
             if self.is_closed:

@@ -1,4 +1,4 @@
-"""The calls of a reader to a topic's pubends: to subscribe, and again, to leave, and to end its name."""
+"""A reader's calls to a topic's pubends: to subscribe, also again, to leave, and to end its name."""
 
 import logging
 import time
@@ -26,14 +26,7 @@ _AGAIN = Retry(first_pause_s=0.2, factor=1.0, on=ParentGone)
 
 
 class PubendCalls:
-    """The calls of one reader.
-
-    Args:
-        info: the topic.
-        name: of the subscription.
-        reader: the id of the reader.
-        options: what it asks for.
-    """
+    """The calls of one reader."""
 
     def __init__(self, info: TopicInfo, name: str, reader: str, options: SubscriptionOptions) -> None:
         self.info = info
@@ -43,23 +36,20 @@ class PubendCalls:
         self.options = options
 
     def subscribe(self) -> list[Begun]:
-        """Have all pubends take this reader on, also those that are just being started again.
+        """Subscribe at all pubends, also restarting ones.
 
         Returns:
-            The place where it begins at each.
+            Where it begins at each.
 
         Raises:
-            DeliveryError: one of them does not, or messages are gone that the subscription has not had.
+            DeliveryError: one of them refuses, or messages that the subscription needs are gone.
         """
         begun = self._answers(lambda number: self._call(number, self.options.tick, again=False))
         self.check(begun)
         return self._agree(begun)
 
     def check(self, begun: Sequence[Begun]) -> None:
-        """Raise DeliveryError if messages are gone that this subscription has not had.
-
-        The next reader begins after them.
-        """
+        """Raise DeliveryError if messages that this subscription needs are gone; the next reader begins after them."""
         for partition, one in enumerate(begun):
             if one.lost_end:
                 self.leave([one.acknowledged for one in begun])
@@ -73,27 +63,21 @@ class PubendCalls:
                 )
 
     def end(self) -> set[str]:
-        """Have all pubends end the subscription for good; return the durable ones that there were at any of them.
+        """End the subscription for good at all pubends; return the ended durable ones.
 
         Raises:
-            DeliveryError: one of them does not; others have.
+            DeliveryError: one of them fails; others have ended it.
         """
         pubends = self.info.partitions
         answers = self._answers(lambda number: called(pubends[number].end_subscription, self._name))
         return {name for answer in answers for name in answer}
 
     def _answers(self, make: Callable[[int], "Future[Any]"]) -> list[Any]:
-        """Make a call to every pubend, and return the answers."""
         deadline_s = time.monotonic() + SUBSCRIBED_WITHIN_S
         calls = [make(number) for number in range(len(self.info.partitions))]
         return [self._answer(number, call, partial(make, number), deadline_s) for number, call in enumerate(calls)]
 
     def _answer(self, partition: int, call: "Future[Any]", make: Callable[[], "Future[Any]"], deadline_s: float) -> Any:
-        """Return the answer of a call; a call that no one could answer is made again.
-
-        Raises:
-            DeliveryError: there is no answer, or it is an error.
-        """
         waiting: Future[Any] | None = call
 
         def answer() -> Any:
@@ -114,11 +98,11 @@ class PubendCalls:
             raise PublisherLost.at(self.info.name, partition, f"is dead or broken: {error}") from error
 
     def subscribe_again(self, partition: int, tick: int) -> None:
-        """Have a pubend that was started again continue with this reader, from ``tick`` on if it does not remember.
+        """Subscribe again at a restarted pubend, from ``tick`` on unless it remembers.
 
         Raises:
             ParentGone: it does not answer.
-            DeliveryError: it does not take it on.
+            DeliveryError: it refuses.
         """
         try:
             answer_of(self._call(partition, tick, again=True), SUBSCRIBED_WITHIN_S)
@@ -126,9 +110,9 @@ class PubendCalls:
             raise PublisherLost.at(self.info.name, partition, str(error)) from error
 
     def _agree(self, begun: Sequence[Begun]) -> list[Begun]:
-        """Have all pubends know what some of them know to be acknowledged; return where it goes on at each then.
+        """Tell all pubends what some know to be acknowledged; return where each continues.
 
-        What is acknowledged together, such as an epoch, reaches some of them first: it must not come again in part.
+        Parts of an epoch that were acknowledged together may reach some of them first, and must not come again.
 
         Raises:
             DeliveryError: one of them does not answer.
@@ -152,14 +136,9 @@ class PubendCalls:
         )
 
     def leave(self, acknowledged: Sequence[Ranges], over: Collection[int] = ()) -> bool:
-        """Tell the pubends what this reader has acknowledged, and that it goes; wait until they have noted it.
+        """Tell the pubends this reader's acknowledgements and its leave; wait until they are noted.
 
-        If one of them is dead, what was acknowledged last may come again, and a warning says so.
-
-        Args:
-            acknowledged: by partition.
-            over: the partitions that have ended, and of which all is acknowledged: their pubends may have gone, since
-                they wait for just that.
+        If one is dead, the last acknowledged messages may come again, with a warning.
 
         Returns:
             Whether all of them have noted it.

@@ -1,7 +1,7 @@
-"""The messages of a topic with a log, from its pubends: lost messages are asked for again, whoever dies meanwhile.
+"""The messages of a topic with a log, from its pubends: missing ones are requested again, whoever dies.
 
-One thread reads, and asks only while it reads. Messages that come meanwhile wait at the parents, and in the
-log. The parent is a relay if there is one, otherwise each pubend.
+One thread reads, and requests only while it reads; meanwhile messages wait at the parents, and in the log. The parent
+is a relay if there is one, otherwise each pubend.
 """
 
 import logging
@@ -51,17 +51,15 @@ _MOST_RELAYS = 5
 
 
 class NoRelay(DeliveryError):  # noqa: N818  it names what is missing
-    """There is no relay for a reader: it has to connect to the pubends."""
+    """There is no relay for a reader, which must connect to the pubends."""
 
 
 class SubendSource(MessageSource):
-    """The pubends of a topic, as one subscription reads from them.
+    """The pubends of a topic, for one subscription.
 
     Args:
-        greeting: the first message to each parent; it has the id of the reader.
-        node: the node of the cluster that this process is on.
-        calls: its calls to the pubends, which have taken it on.
-        begun: the place where it begins at each of them.
+        greeting: the first message to each parent, with the reader's id.
+        calls: its calls to the pubends, where it has subscribed.
     """
 
     is_durable = True
@@ -96,7 +94,7 @@ class SubendSource(MessageSource):
         self._parents = PolledParents(self._topic, greeting, finds, self, RESTARTS_WITHIN_S, is_eager=False)
 
     def attach(self) -> None:
-        """Connect to every parent; otherwise raise DeliveryError, and let go of all of them."""
+        """Connect to every parent, or raise DeliveryError and disconnect from all."""
         try:
             self._parents.attach()
         except BaseException:
@@ -107,7 +105,6 @@ class SubendSource(MessageSource):
     # ------------------------------------------------------------------ parents
 
     def _find_relay(self, why_lost: str) -> Parent:
-        """Return a way to a relay; raise NoRelay if there is none, and ParentGone if the cluster is gone."""
         if gone := lost():
             raise ParentGone(gone, is_for_good=True)
         for _ in range(_MOST_RELAYS):
@@ -119,20 +116,19 @@ class SubendSource(MessageSource):
                 _LOG.info("topic %r: no relay is known: %s", self._topic, error)
                 break
             try:
-                # It may hang, too; others can do what it does.
+                # This relay may hang, too, and others can replace it.
                 return find_parent(self._relay, self._greeting.name, self._node, within_s=HANGS_S)
             except DeliveryError as error:
                 _LOG.info("topic %r: a relay does not answer: %s", self._topic, error)
         raise NoRelay(f"topic {self._topic!r}: there is no relay", topic=self._topic)
 
     def _find_pubend(self, partition: int, why_lost: str) -> Parent:
-        """Return a way to a pubend, which has forgotten this reader if it was started again."""
         if why_lost:
             self._calls.subscribe_again(partition, self._stream.acknowledged(partition).prefix_end)
         return find_parent(self._info.partitions[partition], self._greeting.name, self._node)
 
     def look(self, kept: KeptParent, now_s: float) -> None:
-        """Look whether a parent is lost; without a relay the pubends take its place."""
+        """Check for a lost parent; without a relay the pubends replace it."""
         try:
             is_another = kept.look(now_s)
         except NoRelay:
@@ -145,7 +141,7 @@ class SubendSource(MessageSource):
     # ------------------------------------------------------------------ reading
 
     def fetch(self, timeout_s: float) -> list[Fetched]:
-        """Return the messages that have come, or come in time; tell the acknowledgements that were made meanwhile."""
+        """Return the messages that have come, or come in time; send pending acknowledgements."""
         found: list[Fetched] = []
         try:
             found = self._parents.fetch(timeout_s)
@@ -155,7 +151,7 @@ class SubendSource(MessageSource):
         return found
 
     def take(self) -> list[Fetched]:
-        """Return the messages for the subscriber, in order; ask for those that are missing."""
+        """Return the subscriber's messages, in order; request missing ones."""
         now_s = time.monotonic()
         self._parents.say(self._stream.ask(now_s))
         if now_s - self._told_s >= TOLD_EVERY_S:
@@ -163,12 +159,11 @@ class SubendSource(MessageSource):
         return self._stream.fetch()
 
     def due_s(self) -> float:
-        """Return when to ask, or to tell what is acknowledged."""
+        """Return when a request or an acknowledgement is due."""
         tell_at_s = self._told_s + TOLD_EVERY_S if self._done or self._stream.has_acks else inf
         return min(self._stream.ask_at_s(), tell_at_s)
 
     def _tell(self, now_s: float) -> None:
-        """Tell parents what is acknowledged."""
         while self._done:
             for partition, number in self._done.popleft():
                 self._stream.acknowledge(partition, number)
@@ -176,7 +171,7 @@ class SubendSource(MessageSource):
         self._told_s = now_s
 
     def hear(self, _: Partitions, told: Sequence[Downstream], now_s: float) -> bool:
-        """Receive messages of a parent; none of them is known to be its last."""
+        """Receive a parent's messages, none of which is known to be its last."""
         for message in told:
             match message:
                 case Rejected(pubend, reason):
@@ -193,12 +188,11 @@ class SubendSource(MessageSource):
         try:
             self._stream.receive(message, now_s)
         except DeliveryError:
-            # If that is because another reader has acknowledged the lost messages, its pubend says so.
+            # If another reader has acknowledged the lost messages, the pubend answers with that.
             self._subscribe_again(message.pubend)
             raise
 
     def _subscribe_again(self, pubend: int) -> None:
-        """Have a pubend take this reader on again; one that is just being started says so again if it has to."""
         try:
             self._calls.subscribe_again(pubend, self._stream.acknowledged(pubend).prefix_end)
         except ParentGone as error:
@@ -210,9 +204,9 @@ class SubendSource(MessageSource):
     # ------------------------------------------------------------------ the consumer
 
     def acknowledge(self, batches: Sequence[tuple[int, int]]) -> None:
-        """Record that no one needs some batches any more, and tell pubends soon; any thread may call this.
+        """Acknowledge batches, and tell pubends soon; thread-safe.
 
-        Pubends are told of all of them together: a later reader of the subscription gets all of these batches, or none.
+        They are told of all together, so a later reader of the subscription gets all of these batches, or none.
         """
         self._done.append(batches)
         if not self._tells_at_once and time.monotonic() - self._told_s < TOLD_WITHIN_S:
@@ -222,7 +216,6 @@ class SubendSource(MessageSource):
             self._parents.ring()  # another thread reads: it tells
 
     def _tell_acknowledged(self) -> None:
-        """Tell parents what is acknowledged, unless another thread reads, and does so."""
         while self._done and self._parents.turn.acquire(blocking=False):
             try:
                 if self._parents.is_released:
@@ -232,7 +225,7 @@ class SubendSource(MessageSource):
                 self._parents.turn.release()
 
     def leave(self) -> None:
-        """Have the acknowledgements noted. Idempotent."""
+        """Let the acknowledgements be noted; idempotent."""
         self._parents.stop()
         with self._parents.turn:
             if self._has_left:
@@ -247,7 +240,7 @@ class SubendSource(MessageSource):
         self._is_noted = self._calls.leave([self._stream.acknowledged(one).ranges() for one in self._partitions], over)
 
     def check_end(self) -> None:
-        """Raise PublisherLost if a pubend has rejected this reader, and does not note that all is acknowledged."""
+        """Raise PublisherLost if a pubend has rejected this reader and its final acknowledgements."""
         with self._parents.turn:
             self._tell(time.monotonic())
             self._parents.listen()
@@ -258,9 +251,9 @@ class SubendSource(MessageSource):
                 self._parents.check()
 
     def detach(self, partition: int) -> None:
-        """Record that a partition has ended: its parent is needed no more, unless other partitions need it.
+        """Note that a partition has ended, and disconnect from its parent unless others need it.
 
-        In total order its silence is needed until all of them have ended: their messages may come only after it.
+        In total order its silence is needed until all partitions have ended.
         """
         if self._stream.is_total:
             return
@@ -268,15 +261,15 @@ class SubendSource(MessageSource):
         self._parents.need(self._live)
 
     def release(self) -> None:
-        """Let go of every parent, and wake the thread that reads."""
+        """Disconnect from all parents, and wake the reading thread."""
         self._parents.release()
 
 
 def read_exactly_once(info: TopicInfo, where: Where | None, options: SubscriptionOptions) -> SubendSource:
-    """Return the pubends of a topic, connected: to a relay if there is one, otherwise to the pubends.
+    """Return the pubends of a topic, connected to a relay if there is one, otherwise directly.
 
     Raises:
-        DeliveryError: a publisher does not take it on, or no longer has the next messages.
+        DeliveryError: a publisher refuses, or no longer has the next messages.
     """
     options = replace(options, start="earliest") if info.has_history else options
     life = uuid.uuid4().hex[:_LIFE_DIGITS]

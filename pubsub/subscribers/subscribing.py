@@ -18,9 +18,10 @@ from tidewheel.host.ray_cluster import (
     other_clusters,
     process_id,
 )
+from tidewheel.host.retry import Retry
 from tidewheel.pubsub.catalog.catalog import CATALOG_TOPIC, RESERVED, TELEMETRY, TopicInfo
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
-from tidewheel.pubsub.errors import DeliveryError, NoCluster, SchemaMismatch, UnknownTopic
+from tidewheel.pubsub.errors import DeliveryError, NoCluster, PublisherLost, SchemaMismatch, UnknownTopic
 from tidewheel.pubsub.exactly_once.subend import Order
 from tidewheel.pubsub.messages.delivery_options import BLOCK_LIMIT_S, DeliveryOptions, Slow, Where
 from tidewheel.pubsub.messages.topic_schema import TopicSchema, topic_schema
@@ -34,6 +35,9 @@ from tidewheel.pubsub.subscribers.subscription_options import Durable, Start, Su
 _LOG = logging.getLogger(__name__)
 _LOOKUP_S = 2.0
 _AGAIN_S = 0.5
+_CATALOG = Retry(attempts=3, first_pause_s=0.2, on=PublisherLost)
+"""How the catalog's own topic is looked up again. Its publisher can answer the catalog and die before the subscriber
+has connected; the catalog starts another one at the next lookup."""
 _STARTS_WITHIN_S = 5.0
 """The seconds in which the catalog has to answer beyond those for which the topic is waited for."""
 
@@ -52,39 +56,38 @@ def subscribe(  # noqa: PLR0913 - what a subscriber can ask for, by name
     order: Order = "publisher",
     durable: Durable | None = None,
 ) -> Subscription:
-    """Connect to a topic: of a local job of this process if there is one, otherwise of a job on Ray.
+    """Connect to a topic of a local job of this process if there is one, otherwise of a Ray job.
 
-    From the return on, nothing is missed. With ``publish(..., history=True)`` the first epoch is the state. A process
-    outside of a cluster connects to the one that RAY_ADDRESS names. Without that, it takes the cluster of ``ray start``
-    on this machine, else the only one there. See `topics` for what Ray namespaces do.
+    Once this returns, no message is missed. With ``publish(..., history=True)`` the first epoch is the state. A process
+    outside of a cluster connects to that of RAY_ADDRESS, else of ``ray start`` on this machine, else the only one
+    there. See `topics` for Ray namespaces.
 
     Args:
         topic: its name.
         blocking: whether to wait until the cluster and the topic exist.
-        timeout_s: how long to wait for that, in seconds; None waits for ever.
-        atomic: whether to hold back epochs of which a part was published before; without, they come in part.
+        timeout_s: how long to wait for that, in seconds; None waits forever.
+        atomic: whether to leave out epochs that were partly published before; otherwise they come in part.
         where: which records are wanted: a function of a record, a dict for a row of Arrow, or for tables an expression
-            such as ``pc.field("n") > 1``. It is evaluated by the publishers and by each relay on the way, so that
-            nothing else is sent. An epoch without such a record is not delivered. One that raises ends the subscription
-            with an error; nobody else notices.
-        slow: what happens if more waits than the publishers keep: ``"disconnect"`` ends the subscription with an error,
-            ``"drop_epochs"`` leaves out whole epochs, the oldest first, each told as `Dropped`, and batches come once
-            their epoch is complete; ``"block"`` holds back the dataflow that publishes, and so its sources. With
-            exactly-once delivery the log keeps everything: nobody is cut off or held back, and no epoch left out.
-        block_limit_s: for how long it may do so without taking anything, in seconds, before it is cut off.
-        schema: what records are expected to be, said as for `Stream.publish`. A topic that is said to have something
-            else is an error at once; of one of which nothing is said each batch is checked when it is looked at.
-        start: for a topic with a log, as are the arguments below: where a new subscription begins, ``"live"``, at what
-            comes next; ``"earliest"``, with all that the log still has; or a tick, in microseconds since 1970.
-        order: ``"total"`` has everybody see the batches of all partitions in one order, that of their ticks; otherwise
-            only the order within each partition is the same.
-        durable: a `Durable`, by whose name a later subscriber goes on with what was not acknowledged. Without one the
+            such as ``pc.field("n") > 1``. Publishers and relays evaluate it, so that no other records are sent. Epochs
+            without such a record are left out. An error in it ends this subscription only.
+        slow: what happens if more waits than the publishers keep: ``"disconnect"`` ends the subscription with an error;
+            ``"drop_epochs"`` leaves out whole epochs, the oldest first, each told as `Dropped`, and sends batches once
+            their epoch is complete; ``"block"`` holds back the publishing dataflow and its sources. With exactly-once
+            delivery the log keeps everything, and none of this happens.
+        block_limit_s: how long it may block without reading, in seconds, before it is disconnected.
+        schema: the expected type or schema of records, as for `Stream.publish`. A topic declared with another one is an
+            error at once; of an undeclared topic each batch is checked when it is read.
+        start: for a topic with a log, as are the arguments below: where a new subscription begins, ``"live"``, with the
+            next messages; ``"earliest"``, with all that the log has; or at a tick, in microseconds since 1970.
+        order: ``"total"`` gives all subscribers the batches of all partitions in the order of their ticks; by default
+            only the order within a partition is the same.
+        durable: a `Durable`, by whose name a later subscriber continues with what was not acknowledged. Without one the
             log keeps nothing for this subscription once it is closed.
 
     Raises:
         UnknownTopic, NoCluster: no job published it, or this process could not join a cluster, in time.
-        SchemaMismatch: the topic has something else than ``schema``.
-        DeliveryError: the topic's publishers do not answer, or an argument is wrong, or is not for this topic.
+        SchemaMismatch: the topic has another schema than ``schema``.
+        DeliveryError: the publishers do not answer, or an argument is wrong, or not for this topic.
 
     >>> import tidewheel as tw
     >>> flow = tw.Dataflow("live")
@@ -98,12 +101,18 @@ def subscribe(  # noqa: PLR0913 - what a subscriber can ask for, by name
     options = DeliveryOptions(None if where is None else Where(where), slow, block_limit_s)
     asked = _asked(topic, durable, start, order)
     expected = None if schema is None else topic_schema(schema)
-    here = _here(topic)
-    info = here or find_topic(topic, timeout_s if blocking else 0.0)
-    check_options(info, options, asked)
-    expected = _to_check(info, expected)
-    source = _source(info, options, asked, is_here=here is not None)
-    return Subscription(info, source, atomic=atomic, may_drop=slow == "drop_epochs", expected=expected, ack=asked.ack)
+
+    def connected() -> Subscription:
+        here = _here(topic)
+        info = here or find_topic(topic, timeout_s if blocking else 0.0)
+        check_options(info, options, asked)
+        unchecked = _to_check(info, expected)
+        source = _source(info, options, asked, is_here=here is not None)
+        return Subscription(
+            info, source, atomic=atomic, may_drop=slow == "drop_epochs", expected=unchecked, ack=asked.ack
+        )
+
+    return _CATALOG.call(connected) if topic == CATALOG_TOPIC else connected()
 
 
 def _asked(topic: str, durable: object, start: Start, order: Order) -> SubscriptionOptions:
@@ -115,7 +124,6 @@ def _asked(topic: str, durable: object, start: Start, order: Order) -> Subscript
 
 
 def _here(topic: str) -> TopicInfo | None:
-    """Return a topic of this process; the catalog of the cluster goes before that of this process, if there is one."""
     if topic != CATALOG_TOPIC:
         return LOCAL_CATALOG.lookup(topic)
     if LOCAL_CATALOG.names():
@@ -127,7 +135,6 @@ def _here(topic: str) -> TopicInfo | None:
 
 
 def _to_check(info: TopicInfo, expected: TopicSchema | None) -> TopicSchema | None:
-    """Return what batches have to be checked for; raise SchemaMismatch if the topic has something else."""
     if expected is None or info.schema is None:
         return expected
     if not expected.takes(info.schema):
@@ -140,7 +147,6 @@ def _to_check(info: TopicInfo, expected: TopicSchema | None) -> TopicSchema | No
 
 
 def _source(info: TopicInfo, options: DeliveryOptions, asked: SubscriptionOptions, *, is_here: bool) -> MessageSource:
-    """Return the publishers of a topic, connected."""
     if info.delivery == "exactly_once":
         from tidewheel.pubsub.subscribers.subend_source import read_exactly_once
 
@@ -155,20 +161,20 @@ def _source(info: TopicInfo, options: DeliveryOptions, asked: SubscriptionOption
 
 
 def end_subscription(topic: str, name: str, *, timeout_s: float = 10.0) -> None:
-    """End a durable subscription for good: the topic's log keeps nothing for it any more.
+    """End a durable subscription for good: the topic's log keeps nothing more for it.
 
-    Its reader gets an error. A later subscriber by that name begins a new subscription. A subscription that is neither
-    ended nor read holds the log for ``Log(retention_s=)`` of its publisher.
+    Its reader gets an error, and a later subscriber of the name begins anew. A subscription that is neither ended nor
+    read holds the log for ``Log(retention_s=)`` of its publisher.
 
     Args:
-        topic: its name; a job has to publish it now.
-        name: of the subscription, as it was given to `Durable`.
-        timeout_s: how long to wait until the topic exists, in seconds.
+        topic: its name; a job must be publishing it.
+        name: the name given to `Durable`.
+        timeout_s: how long to wait for the topic to exist, in seconds.
 
     Raises:
         UnknownTopic: no job published it in time.
-        DeliveryError: the topic has no such subscription, or one of its publishers does not answer. In that case the
-            subscription may have been ended at other publishers, and you have to call this again.
+        DeliveryError: the topic has no such subscription, or a publisher does not answer; call this again then, as
+            other publishers may have ended it.
     """
     from tidewheel.pubsub.subscribers.pubend_calls import PubendCalls
 
@@ -184,26 +190,22 @@ def end_subscription(topic: str, name: str, *, timeout_s: float = 10.0) -> None:
 
 
 def find_topic(topic: str, timeout_s: float | None) -> TopicInfo:
-    """Return a topic of the cluster, which this process joins if it is not part of it.
+    """Return a topic of the cluster, which this process joins if needed.
 
     Args:
         topic: its name.
-        timeout_s: how long to wait until the cluster and the topic exist, in seconds; None waits for ever.
+        timeout_s: how long to wait for the cluster and the topic to exist, in seconds; None waits forever.
 
     Raises:
         UnknownTopic: no job published it in time.
         NoCluster: this process could not join a cluster in time, or the cluster refuses its token.
-        DeliveryError: the catalog does not answer, or the timeout is no number.
+        DeliveryError: the catalog has not answered in time, or the timeout is no number.
     """
     from ray.exceptions import AuthenticationError
 
-    from tidewheel.pubsub.catalog.catalog_actor import ask_catalog
+    from tidewheel.pubsub.catalog.catalog_actor import CatalogSilent, ask_catalog
 
-    if not isinstance(timeout_s, Real | None):
-        raise DeliveryError(
-            f"topic {topic!r}: timeout_s is a number of seconds, or None to wait for ever, not {timeout_s!r}"
-        )
-    deadline_s = math.inf if timeout_s is None else time.monotonic() + timeout_s
+    deadline_s = _deadline_s(topic, timeout_s)
     warned_of: list[str] = []
     while True:
         remaining_s = max(0.0, deadline_s - time.monotonic())
@@ -213,7 +215,7 @@ def find_topic(topic: str, timeout_s: float | None) -> TopicInfo:
                 ask_for_telemetry(topic)
             wait_s = min(remaining_s, _LOOKUP_S)
             info: TopicInfo | None = ask_catalog("lookup", topic, wait_s, within_s=wait_s + _STARTS_WITHIN_S)
-        except NoCluster as error:
+        except (NoCluster, CatalogSilent) as error:  # a catalog can start for longer than a lookup waits
             is_final = isinstance(error.__cause__, AuthenticationError) or are_several_here()
             if is_final or deadline_s - time.monotonic() <= _AGAIN_S:
                 here = [] if topic.startswith(RESERVED) else LOCAL_CATALOG.names()
@@ -238,8 +240,16 @@ def find_topic(topic: str, timeout_s: float | None) -> TopicInfo:
             )
 
 
+def _deadline_s(topic: str, timeout_s: float | None) -> float:
+    """Return the time at which a topic is not waited for any longer, which never comes if the timeout is None."""
+    if not isinstance(timeout_s, Real | None):
+        raise DeliveryError(
+            f"topic {topic!r}: timeout_s is a number of seconds, or None to wait for ever, not {timeout_s!r}"
+        )
+    return math.inf if timeout_s is None else time.monotonic() + timeout_s
+
+
 def _unknown(topic: str, timeout_s: float | None, known: Sequence[str], listed: str, more: str) -> UnknownTopic:
-    """Return the error of a topic that there is not, with the topics that there are, and the one of about its name."""
     waited_s = timeout_s or 0.0
     meant = "".join(f"; did you mean {name!r}?" for name in get_close_matches(topic, known, n=1))
     text = f"no job published topic {topic!r} within {waited_s:g} s; topics that exist {listed}{meant}{more}"
@@ -251,7 +261,6 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _others() -> str:
-    """Return a clause about the clusters that a topic may be on, where this process does not look for it."""
     others = other_clusters()
     if not others:
         return ""

@@ -1,4 +1,4 @@
-"""A live view of a topic: what its consumer sees, and how long it waits for that."""
+"""A live view of a topic for its consumer."""
 
 import time
 import weakref
@@ -28,29 +28,28 @@ What: TypeAlias = str | int | Callable[[list[Any]], float | None]
 class Subscription:
     """A live view of a topic: an iterator, also with ``async for``, over its events.
 
-    These are `Batch`, `Frontier`, `Dropped`, `End`, and `SubstreamsEnded` where ends of substreams are published.
-    It ends when the topic ends, after an `End`, or when `close` is called. If the topic fails, or a publisher dies, or
-    this subscriber is cut off, iteration raises, after all that came before. After ``job.stop()`` iteration ends
-    without an `End`, and without epochs that were not published whole; `frontier` is where they begin. One thread
-    reads; `close` may be called from another.
-    Several tasks of one event loop may read: each event, or epoch, goes to one of them.
+    These are `Batch`, `Frontier`, `Dropped`, `End`, and with published ends `SubstreamsEnded`. It ends after the
+    topic's `End`, or after `close`. If the topic fails, a publisher dies or this subscriber is disconnected, iteration
+    raises after all earlier events. After ``job.stop()`` iteration ends without an `End` or partly published epochs;
+    `frontier` is where these begin. One thread reads; any may call `close`. Several tasks of one event loop may read:
+    each event or epoch goes to one of them.
 
-    Unread messages wait at the publishers, within their capacity, or in their logs. Between nodes a publisher without
-    a log gives up a subscriber that has not read for a minute.
+    Unread messages wait at the publishers, within their capacity, or in their logs. Between nodes a publisher without a
+    log gives up a subscriber that has not read for a minute.
 
     Args:
         info: the topic.
-        source: its publishers, connected.
-        atomic: whether to hold back epochs of which a part may have been missed.
+        source: its connected publishers.
+        atomic: whether to leave out epochs that may have been partly missed.
         may_drop: whether publishers may leave out epochs.
-        expected: the schema of batches, where the publishers do not check it; None for anything.
-        ack: with exactly-once delivery, whether the subscription or its consumer acknowledges.
+        expected: the schema to check batches against; None for no check.
+        ack: with exactly-once delivery, who acknowledges.
 
     Attributes:
         topic: the name of the topic.
         domain: the order of the topic's times.
-        is_local: whether a job of this process publishes the topic, one that runs when it is read from.
-        goes_back: whether batches of epochs that are not complete may become void.
+        is_local: whether a job of this process publishes the topic, which runs when it is read.
+        goes_back: whether batches of incomplete epochs may become void.
         has_history: whether it begins with the state.
     """
 
@@ -88,21 +87,21 @@ class Subscription:
 
     @property
     def frontier(self) -> Antichain:
-        """The lower bound on the times that can still come from the publishers."""
+        """The lower bound on times that can still come."""
         return self._subscriber.frontier
 
     def statistics(self) -> SubscriberStatistics:
-        """Return counts of what happened so far."""
+        """Return counts so far."""
         return self._subscriber.statistics()
 
     def close(self) -> None:
-        """Leave the topic. Called again, it does nothing.
+        """Leave the topic; idempotent.
 
-        An iteration under way ends, without an `End`. Unless the topic has ended, to begin another one, or to ask for
-        a table, is a `DeliveryError` from then on, and `poll` returns nothing.
+        A running iteration ends without an `End`; unless the topic has ended, a new one or a table is then a
+        `DeliveryError`, and `poll` returns nothing.
 
-        Acknowledgements stay: with exactly-once delivery this waits, a few seconds at most, until they are noted. The
-        next reader of a durable subscription receives again all that was not acknowledged.
+        With exactly-once delivery this waits a few seconds at most until acknowledgements are noted; the next reader of
+        a durable subscription receives the rest again.
         """
         self._reader.close()
 
@@ -113,7 +112,7 @@ class Subscription:
         return self
 
     def __next__(self) -> Event:
-        """Return the next event; waits for it."""
+        """Wait for the next event and return it."""
         self._settle()
         while self._expects_event(iterates=True):
             self._reader.read(WAIT_S)
@@ -126,7 +125,6 @@ class Subscription:
         return self
 
     def _check_open(self) -> None:
-        """Raise DeliveryError if this was closed before the topic has ended: it would read as if nothing had come."""
         if self._reader.is_closed and not self._subscriber.is_ended:
             raise DeliveryError(
                 f"topic {self.topic!r}: this subscription is closed, so there is nothing to read, though the topic has "
@@ -135,9 +133,9 @@ class Subscription:
             )
 
     async def __anext__(self) -> Event:
-        """Return the next event; a task that is cancelled while it waits loses nothing.
+        """Return the next event; a cancelled task loses nothing.
 
-        A job of this process is run meanwhile, on another thread. While it is idle this waits for what others send.
+        A job of this process runs meanwhile on another thread; while it is idle this waits for its inputs.
         """
         self._settle()
         while self._expects_event(iterates=True):
@@ -152,10 +150,10 @@ class Subscription:
         return event
 
     def poll(self, timeout_s: float = 0.0) -> list[Event]:
-        """Return the events that are there, or come within ``timeout_s`` seconds, as soon as there are any.
+        """Return the present events, or those that come first within ``timeout_s`` seconds.
 
-        After those that came before it raises what iterating raises, and PublisherLost if the job was stopped.
-        `has_ended` tells whether none will come, as the topic has ended, with an `End`, or this was closed.
+        After all earlier events it raises as iteration does, and PublisherLost if the job was stopped. `has_ended`
+        tells whether no more will come.
         """
         self._settle()
         deadline_s = time.monotonic() + timeout_s
@@ -171,17 +169,17 @@ class Subscription:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the topic has ended, or this was closed, and every event has been taken."""
+        """Whether the topic has ended or this was closed, and every event was taken."""
         is_at_its_end = self._reader.is_closed or self._subscriber.is_ended
         return is_at_its_end and not self._reader.events and self._reader.error is None
 
     # ------------------------------------------------------------------ acknowledging
 
     def acknowledge(self, done: Epoch | Batch | SubstreamsEnded) -> None:
-        """Say, with ``ack="manual"``, that an epoch, or one batch of it, need not come again; from any thread.
+        """Acknowledge, with ``ack="manual"``, an epoch or one of its batches; thread-safe.
 
         Raises:
-            DeliveryError: the topic is best effort, or this subscription acknowledges by itself.
+            DeliveryError: the topic is best effort, or this subscription acknowledges automatically.
         """
         if self._done is None:
             raise DeliveryError(
@@ -192,12 +190,10 @@ class Subscription:
         self._done.acknowledge(done)
 
     def _settle(self) -> None:
-        """Record that the consumer asks for more, or has ended well."""
         if self._done is not None:
             self._done.settle()
 
     def _give(self, given: Sequence[Event | Epoch], *, in_table: bool = False) -> None:
-        """Record what the consumer gets; if that is not in the table of the state, no later table has it."""
         if given and self._state is not None and not in_table:
             self._state.miss("epochs or events of this subscription were read otherwise")
         if self._done is not None:
@@ -206,14 +202,14 @@ class Subscription:
     # ------------------------------------------------------------------ whole epochs
 
     def epochs(self, timeout_s: float | None = None) -> Epochs:
-        """Iterate, also with ``async for``, over whole epochs, each once it is complete, none before an earlier one.
+        """Iterate, also with ``async for``, over whole epochs, each once it is complete.
 
-        Do not mix it with iterating over events: each takes what the other then does not see. An iterator may be
-        abandoned and another one begun; nothing is lost between them.
+        They come in an order that agrees with time. Do not mix this with iteration over events. A new iterator
+        continues where an abandoned one ended.
 
         Args:
             timeout_s: how long to wait for each epoch, in seconds; None waits as long as the topic lives. A job of this
-                process that is run meanwhile does what it is at.
+                process completes the step that it is in.
 
         Raises:
             TimeoutError: no epoch was complete in time; the iterator may be asked again.
@@ -238,7 +234,6 @@ class Subscription:
         return epoch
 
     def _expects_epoch(self) -> bool:
-        """Tell whether to read for the next epoch; raise what ended this once there is none left."""
         self._assemble()
         return not self._complete and self._expects_event(iterates=True)
 
@@ -250,22 +245,22 @@ class Subscription:
                 self._done.pass_over(event)
 
     def to_arrow(self, until: Time | None = None, timeout_s: float | None = None) -> Any:
-        """Return what has come so far, all whole epochs that have not been read yet, as one ``pyarrow.Table``.
+        """Return all whole, unread epochs so far as one ``pyarrow.Table``.
 
-        Epochs may be of Arrow, or of records that are dicts; what one of them lacks that others have is null. Without
-        any the table is empty. Do not mix it with iterating over events.
+        Epochs are Arrow or dicts, with null for missing values. Without epochs the table is empty. Do not mix this with
+        iteration over events.
 
-        With ``history=True`` it is the present state instead: a row for each record, with its count in the column
-        ``diff``. Pairs that are no rows have the columns ``key`` and ``value``, and other records ``record``.
+        With ``history=True`` it is the present state: a row for each record, with its count in the column ``diff``;
+        pairs have the columns ``key`` and ``value``, other records without columns ``record``.
 
         Args:
-            until: wait until this epoch is complete; None waits only for the state that a topic begins with.
+            until: an epoch to wait for; None waits only for a topic's initial state.
             timeout_s: in seconds; None waits as long as the topic lives.
 
         Raises:
-            TimeoutError: the epoch or state has not come in time; nothing is lost, and this may be called again.
-            DeliveryError: the topic has failed, this subscription is closed, or the records make no table: then
-                `epochs` has them.
+            TimeoutError: it has not come in time; nothing is lost, and this may be called again.
+            DeliveryError: the topic has failed, this subscription is closed, or the records make no table; `epochs` has
+                them.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("live")
@@ -289,28 +284,26 @@ class Subscription:
         return table
 
     def to_pandas(self, until: Time | None = None, timeout_s: float | None = None) -> Any:
-        """Return what `to_arrow` returns as a ``pandas.DataFrame``; raises what that raises."""
+        """Return `to_arrow` as a ``pandas.DataFrame``; raises as that does."""
         return self.to_arrow(until, timeout_s).to_pandas()
 
     def plot(self, what: What, *, max_epochs: int = 600) -> Any:
-        """Return a live chart of one number for each epoch, which a cell of a notebook shows.
+        """Return a live chart of one number for each epoch, for a notebook's cell.
 
-        A thread of the chart reads this subscription from now on, so nothing else does. It ends, and closes the
-        subscription, when the cell's output is closed.
+        The chart's thread reads this subscription, and closes it with the cell's output.
 
         Args:
-            what: the key of a column, or the place in a tuple, whose mean the chart shows. Or a function that receives
-                the list of an epoch's records. It returns a number, or None for no point.
-            max_epochs: the number of epochs that the chart shows, the latest ones.
+            what: the key of a column, or an index in a tuple, for its mean; or a function of an epoch's records that
+                returns a number, or None for no point.
+            max_epochs: the number of latest epochs that the chart shows.
 
         Raises:
-            DeliveryError: this program does not run in a notebook, or the extra ``notebook`` is not installed. A value
-                that is no number ends the chart, which then says what to do.
+            DeliveryError: this is no notebook, or the extra ``notebook`` is not installed. A value that is no number
+                ends the chart with advice.
         """
         return live_view("plot")(self, what, max_epochs)
 
     def _read_so_far(self) -> None:
-        """Read what is there; where more is there all the time, for a second."""
         ends_s = time.monotonic() + 1.0
         self._assemble()
         while self._reader.error is None and self._expects_event() and time.monotonic() < ends_s:
@@ -319,10 +312,9 @@ class Subscription:
                 break
             self._assemble()
         if not self._complete:
-            self._expects_event()  # it raises what has ended this
+            self._expects_event()  # it raises the error that has ended this
 
     def _expects(self, until: Time | None) -> bool:
-        """Tell whether an epoch is not complete, or with None the state has not come, and may still do so."""
         self._assemble()
         is_missing = not self._subscriber.has_begun if until is None else self.frontier.less_equal(until)
         return is_missing and self._expects_event()
@@ -334,7 +326,6 @@ class Subscription:
             self._reader.read(min(WAIT_S, left_s))
 
     def _waits(self, expects: Callable[[], bool], timeout_s: float | None) -> Iterator[float]:
-        """Yield how long to read, as long as something is expected; raise TimeoutError if it has not come in time."""
         deadline_s = inf if timeout_s is None else time.monotonic() + timeout_s
         left_s = inf
         while expects():
@@ -347,7 +338,6 @@ class Subscription:
             yield left_s
 
     def _expects_event(self, *, iterates: bool = False) -> bool:
-        """Tell whether to read for the next event; raise what ended this, but not a stop where the caller iterates."""
         if self._reader.events or self._reader.is_closed or (iterates and isinstance(self._reader.error, TopicStopped)):
             return False
         if self._reader.error is not None:

@@ -1,7 +1,4 @@
-"""The options of a subscriber of a topic with exactly-once delivery, and the batches that it acknowledges.
-
-No other topic has either.
-"""
+"""The options of a subscriber with exactly-once delivery, and its acknowledged batches."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -50,10 +47,9 @@ class SubscriptionOptions:
     """How one subscriber wants a topic with exactly-once delivery.
 
     Args:
-        name: of a durable subscription; None for one that ends when it is closed.
-        ack: who says what the consumer is done with.
-        start: where it begins, if there was none of that name before; a tick is in microseconds since 1970.
-        order: of batches of different partitions: any, or that of their ticks, the same for everybody.
+        name: of a durable subscription; None for one that ends when closed.
+        start: where a new subscription begins; a tick is in microseconds since 1970.
+        order: of batches of different partitions: any, or that of ticks.
 
     Raises:
         DeliveryError: an argument is wrong.
@@ -80,14 +76,14 @@ class SubscriptionOptions:
 
     @property
     def tick(self) -> int | None:
-        """The first tick that is wanted; None for the next that comes."""
+        """The first wanted tick; None for the next one."""
         if isinstance(self.start, int):
             return self.start
         return 0 if self.start == "earliest" else None
 
 
 def check_options(info: TopicInfo, options: DeliveryOptions, asked: SubscriptionOptions) -> None:
-    """Raise DeliveryError where a subscriber asks for what a topic of this delivery does not have."""
+    """Raise DeliveryError for options that the topic's delivery does not have."""
     if info.delivery == "best_effort" and asked != SubscriptionOptions():
         raise DeliveryError(
             f"topic {info.name!r} of job {info.job!r} is best effort, and durable=, start= and order= are for "
@@ -115,12 +111,7 @@ class DoneBatches:
     """Batches on their way through a consumer.
 
     Args:
-        topic: its name.
-        acknowledge: receives the partition and the number of each of some batches, to be acknowledged together.
-        ack: who acknowledges.
-
-    Attributes:
-        is_automatic: whether a consumer that asks for more is done with what it got.
+        acknowledge: receives partitions and numbers of batches to acknowledge together.
     """
 
     def __init__(
@@ -132,28 +123,24 @@ class DoneBatches:
         self.is_automatic = ack == "auto"
 
     def give(self, given: Iterable[Event | Epoch]) -> None:
-        """Record what the consumer gets. No consumer acknowledges returns of the job by itself."""
+        """Record what the consumer receives, except returns of the job."""
         for one in given:
             if self.is_automatic or isinstance(one, RolledBack):
                 self._given += _numbers(one)
 
     def pass_over(self, one: Event) -> None:
-        """Acknowledge an event at once if it is a return of the job, as the consumer gets only whole epochs."""
+        """Acknowledge a return of the job at once, as the consumer gets only whole epochs."""
         if isinstance(one, RolledBack):
             self._acknowledge(_numbers(one))
 
     def settle(self) -> None:
-        """Acknowledge what the consumer got, as it asks for more, or has ended well."""
+        """Acknowledge what the consumer has, as it asks for more, or has ended well."""
         if self._given:
             given, self._given = self._given, []
             self._acknowledge(given)
 
     def acknowledge(self, done: Epoch | Batch | SubstreamsEnded) -> None:
-        """Acknowledge what the consumer says that it is done with.
-
-        Raises:
-            DeliveryError: it is not for the consumer to say so.
-        """
+        """Acknowledge at the consumer's request; raise DeliveryError with automatic acknowledgement."""
         if self.is_automatic:
             raise DeliveryError(
                 f"this subscription to topic {self._topic!r} acknowledges an epoch when it is asked for the next: "
@@ -168,7 +155,6 @@ class DoneBatches:
 
 
 def _numbers(done: Event | Epoch) -> list[tuple[int, int]]:
-    """Return the partition and number of each part of an event or epoch that is to be acknowledged."""
     if isinstance(done, RolledBack):
         return [(done.partition, done.at)]
     parts = [*done.batches, *done.ends] if isinstance(done, Epoch) else [done]

@@ -14,18 +14,17 @@ _MOST_IGNORED = 5
 
 
 class TelemetryReader:
-    """Follows one job: iterating gives a `View` once a second, and ends when the job has ended.
+    """Follows one job: iteration yields a `View` once a second until the job has ended.
 
-    A reader that falls behind, or whose publisher dies, subscribes again and goes on with a whole document. One thread
-    iterates; `close`, from any thread, ends that.
+    After falling behind or a publisher's death it subscribes again, and continues with a whole document. One thread
+    iterates; any may call `close`.
 
     Args:
-        job: the job's name, as ``job.name`` has it.
         timeout_s: how long to wait for the job, in seconds; None waits as long as it takes.
 
     Raises:
-        UnknownTopic, NoCluster, DeliveryError: as `tidewheel.subscribe`. While iterating, DeliveryError says that the
-            job cannot be followed any more.
+        UnknownTopic, NoCluster, DeliveryError: as for `tidewheel.subscribe`; during iteration, the job cannot be
+            followed any more.
     """
 
     def __init__(self, job: str, *, timeout_s: float | None = 10.0) -> None:
@@ -64,12 +63,6 @@ class TelemetryReader:
                 self._connect_again(DeliveryError(f"job {self.job!r} sends no whole document"))
 
     def _connect_again(self, lost: DeliveryError) -> None:
-        """Subscribe once more; the next record is a whole document.
-
-        Raises:
-            StopIteration: the job is gone, and has told its end before.
-            DeliveryError: it is gone without that; this is what was lost.
-        """
         self._subscription.close()
         self._ignored = 0
         try:
@@ -78,7 +71,7 @@ class TelemetryReader:
             raise (StopIteration if self._has_ended else lost) from None
 
     def close(self) -> None:
-        """Leave the job; an iteration under way ends. Idempotent."""
+        """Leave the job, and end iteration; idempotent."""
         self._is_closed = True
         self._subscription.close()
 

@@ -1,4 +1,4 @@
-"""The reader of a topic for one subscription: messages from its publishers in, events out."""
+"""The reader of a topic for one subscription: messages of publishers become events."""
 
 import asyncio
 import threading
@@ -19,18 +19,11 @@ WAIT_S: Final = 5.0
 
 
 class TopicReader:
-    """Reads for one subscription. One thread or task reads at a time; any thread may close.
-
-    Args:
-        topic: its name.
-        source: where its messages come from; an attribute, too.
-        subscriber: makes events of them; an attribute, too.
+    """Reads for one subscription, on one thread or task at a time; any thread may close it.
 
     Attributes:
-        events: the events that were read and not taken.
-        error: the end of the subscription; to be raised after the events that came before it.
-        is_closed: whether `close` was called.
-        fetching: the outcome of the read that is under way on a thread, for tasks of asyncio; None if there is none.
+        error: the end of the subscription, raised after all earlier events.
+        fetching: the outcome of a read on a thread, for tasks of asyncio; or None.
     """
 
     def __init__(self, topic: str, source: MessageSource, subscriber: Subscriber) -> None:
@@ -45,10 +38,10 @@ class TopicReader:
         self.fetching: Future[list[Fetched] | Exception] | None = None
 
     def read(self, timeout_s: float) -> None:
-        """Read the messages that are there, or that come within ``timeout_s`` seconds.
+        """Read the messages that come within ``timeout_s`` seconds.
 
         Raises:
-            DeliveryError: two threads read, or the local job that publishes is idle.
+            DeliveryError: two threads read, or the local publishing job is idle.
         """
         if not self._turn.acquire(blocking=False):
             raise DeliveryError(
@@ -66,11 +59,11 @@ class TopicReader:
             self._turn.release()
 
     async def read_async(self, owner: object) -> None:
-        """Read on a thread of this reader; a read that is under way goes on though its task is cancelled.
+        """Read on a thread of this reader, even after its task is cancelled.
 
         Args:
-            owner: releases this reader as it is collected, and is not collected during the read. Otherwise the
-                collector may run on that thread, which would wait for its own lock.
+            owner: releases this reader when collected; it lives during the read, since the collector could otherwise
+                run on that thread and wait for its own lock.
         """
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, f"tidewheel-{self._topic}")
@@ -90,14 +83,12 @@ class TopicReader:
     def _outcome(
         fetch: Callable[[float], list[Fetched]], timeout_s: float, owner: object = None
     ) -> list[Fetched] | Exception:
-        """Return what ``fetch`` returns or raises, to be received on the thread that reads; ``owner`` lives so long."""
         try:
             return fetch(timeout_s)
         except Exception as error:  # noqa: BLE001 - the receiver raises it
             return error
 
     def _receive(self, found: list[Fetched] | Exception) -> None:
-        """Make events of messages, or record why the topic is lost."""
         try:
             if isinstance(found, Exception):
                 raise found
@@ -126,13 +117,13 @@ class TopicReader:
         self.release()
 
     def close(self) -> None:
-        """Leave the topic; a read under way ends. Idempotent."""
+        """Leave the topic, and end a running read; idempotent."""
         self.is_closed = True
         self.source.leave()
         self.release()
 
     def release(self) -> None:
-        """Let go of the publishers, and wake the thread that reads; does not wait. Idempotent."""
+        """Disconnect from the publishers, and wake the reading thread, without waiting; idempotent."""
         if self._thread is not None:
             self._thread.shutdown(wait=False)
         self.source.release()

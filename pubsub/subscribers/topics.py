@@ -1,6 +1,6 @@
-"""The topics that a process can subscribe to: their list, and an iterator over their changes.
+"""The topics that a process can subscribe to, and their changes.
 
-`TopicWatch` reads the catalog of this process and that of the cluster, each on a thread of its own.
+`TopicWatch` reads this process's and the cluster's catalog, each on a thread.
 """
 
 import queue
@@ -59,13 +59,12 @@ class Topic:
 def topics() -> list[Topic]:
     """Return the topics of local jobs of this process, then those of all jobs on the Ray cluster, by name.
 
-    A process that is not part of a Ray cluster connects to one as `subscribe` does. Without a cluster, only the local
-    topics are returned.
+    A process outside of a Ray cluster connects to one as `subscribe` does; without a cluster, only local topics are
+    returned.
 
-    A topic belongs to the Ray namespace of the driver that publishes it. Only processes of that namespace see it. Two
-    namespaces may each have a topic of the same name. The namespace is ``"tidewheel"``, unless the driver
-    chooses another: with ``ray.init(namespace=...)`` or, if tidewheel connects it, with the environment variable
-    RAY_NAMESPACE.
+    A topic belongs to the Ray namespace of its driver, and only that namespace's processes see it. Two namespaces may
+    each have a topic of one name. The namespace is ``"tidewheel"`` by default; a driver chooses another with
+    ``ray.init(namespace=...)`` or, if tidewheel connects it, with the environment variable RAY_NAMESPACE.
 
     Raises:
         NoCluster: there is no local topic, and no Ray cluster; the message names the address.
@@ -94,15 +93,7 @@ def topics() -> list[Topic]:
 
 
 class CatalogReader:
-    """Puts the present topics of one catalog into a queue, then every change, on a thread of its own.
-
-    It continues when another catalog replaces this one.
-
-    Args:
-        subscribe: connects to the topic of the catalog.
-        listing: asks the catalog for its topics.
-        sightings: the queue, which may be bounded.
-    """
+    """Puts one catalog's present topics into a queue, then every change, on a thread; a new catalog replaces it."""
 
     def __init__(
         self, subscribe: Callable[[], Subscription], listing: Callable[[], Listing], sightings: Sightings
@@ -117,7 +108,7 @@ class CatalogReader:
         self._thread = threading.Thread(target=self._run, name="tidewheel-catalog-reader", daemon=True)
 
     def start(self) -> None:
-        """Connect, put in the present topics, and start the thread.
+        """Connect, enqueue the present topics, and start the thread.
 
         Raises:
             DeliveryError: there is no catalog.
@@ -130,7 +121,7 @@ class CatalogReader:
         self._thread.start()
 
     def close(self) -> None:
-        """Leave the catalog, and end the thread. Idempotent."""
+        """Leave the catalog, and end the thread; idempotent."""
         self._is_closed.set()
         with self._lock:
             if self._subscription is not None:
@@ -187,7 +178,6 @@ class CatalogReader:
             self._is_closed.wait(pause_s)
 
     def _read(self) -> None:
-        """Put in every change, until the catalog has ended, and the topics that a new catalog does not learn."""
         assert self._subscription is not None, "it is connected"
         while True:
             deadline_s = self._known.deadline_s
@@ -210,13 +200,13 @@ class CatalogReader:
 class TopicWatch:
     """An iterator over topic events: first the present topics, then each change.
 
-    It continues when the catalog of the cluster restarts. Close it, or use it in a ``with`` block. One thread iterates,
-    and any thread may close it.
+    It survives restarts of the cluster's catalog. Close it, or use it in a ``with`` block. One thread iterates; any may
+    close it.
 
     Args:
-        readers: of catalogs; they use the queue and have been started.
+        readers: started readers of catalogs, with this queue.
         sightings: the queue.
-        timeout_s: the iteration ends after so many seconds without a change; None for never.
+        timeout: how many seconds to wait for a change before iteration ends; None for ever.
     """
 
     def __init__(self, readers: list[CatalogReader], sightings: Sightings, timeout_s: float | None) -> None:
@@ -230,11 +220,7 @@ class TopicWatch:
         return self
 
     def __next__(self) -> TopicEvent:
-        """Wait for the next event and return it.
-
-        Raises:
-            DeliveryError: the cluster is out of reach.
-        """
+        """Wait for the next event and return it; raise DeliveryError without the cluster."""
         until_s = None if self._timeout is None else time.monotonic() + self._timeout
         while not self._told and self._release.alive:
             try:
@@ -251,7 +237,7 @@ class TopicWatch:
         return self._told.popleft()
 
     def close(self) -> None:
-        """End the watch and a running iteration. Idempotent."""
+        """End the watch and its iteration; idempotent."""
         self._release()
 
     def __enter__(self) -> Self:
@@ -262,15 +248,13 @@ class TopicWatch:
 
 
 def watch_topics(timeout_s: float | None = None) -> TopicWatch:
-    """Return an iterator over `TopicEvent`: one for each present topic, then one for each change, with its reason.
+    """Return an iterator over a `TopicEvent` for each present topic, then for each change, with its reason.
 
-    The topics are those of `topics`: of local jobs of this process and on the Ray cluster. No change is missed. A topic
-    whose job is killed is retracted within seconds. After a restart of the cluster's catalog, topics that the new one
-    does not learn within ten seconds are retracted.
+    The topics are those of `topics`, and no change is missed. A killed job's topic is retracted within seconds. After a
+    restart of the catalog, topics that the new one does not learn within ten seconds are retracted.
 
     Args:
-        timeout_s: the iteration ends after so many seconds without a change; None for never. With 0 it returns the
-            present topics.
+        timeout_s: how many seconds to wait for a change before iteration ends; None for ever, 0 for the present topics.
 
     Raises:
         DeliveryError: there is no Ray cluster and no local topic, or the catalog does not answer.

@@ -1,4 +1,4 @@
-"""One look at a job: the document by which it describes itself, and what has changed since the look before. No I/O."""
+"""One view of a job: its document, and the changes since the previous view; no I/O."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,30 +13,25 @@ ENDED_STATES = frozenset({"complete", "failed", "stopped"})
 
 
 class View(msgspec.Struct, frozen=True):
-    """A job at one moment.
-
-    Attributes:
-        document: what the job says of itself; do not change it.
-        before: the document of the view before, None for the first one.
-    """
+    """A job at one moment."""
 
     document: Mapping[str, Any]
     before: Mapping[str, Any] | None = None
 
     @property
     def seconds(self) -> float:
-        """The seconds since the view before, as the job counts them; 0 for the first one."""
+        """The seconds since the previous view, by the job's clock; 0 for the first."""
         return 0.0 if self.before is None else float(self.document["at"] - self.before["at"])
 
     @property
     def has_ended(self) -> bool:
-        """Whether the job has ended, for whatever reason."""
+        """Whether the job has ended."""
         return self.document.get("job", {}).get("state") in ENDED_STATES
 
     def rate(self, *path: str) -> float | None:
-        """Return how much a count has grown per second since the view before.
+        """Return the growth of a count per second since the previous view.
 
-        None if there is no view before, no such count in one of them, or it has gone back, as a job does.
+        None without a previous view or count, or if it has fallen.
 
         >>> before = {"at": 10.0, "operators": {"3": {"records_in": 100}}}
         >>> View({"at": 12.0, "operators": {"3": {"records_in": 160}}}, before).rate("operators", "3", "records_in")
@@ -49,7 +44,7 @@ class View(msgspec.Struct, frozen=True):
 
 
 def count_at(document: Mapping[str, Any], path: tuple[str, ...]) -> float | None:
-    """Return the number at a path of a document, None if there is none."""
+    """Return the number at a path of a document, None for none."""
     found: Any = document
     for key in path:
         if not isinstance(found, Mapping) or key not in found:
@@ -59,14 +54,14 @@ def count_at(document: Mapping[str, Any], path: tuple[str, ...]) -> float | None
 
 
 class Follower:
-    """Makes views of the records of a job's telemetry. It ignores patches until it has received a whole document."""
+    """Makes views of a job's telemetry records, from the first whole document on."""
 
     def __init__(self) -> None:
         self._view: View | None = None
         self._next: int | None = None
 
     def receive(self, time: int, record: Mapping[str, Any]) -> View | None:
-        """Return the view of a record that has come at an epoch; None for a patch of which the document is missing.
+        """Return the view of a record at an epoch; None for a patch without its document.
 
         Raises:
             ProtocolError: the record is none of telemetry.

@@ -39,14 +39,12 @@ class DataflowDescription:
     """Operators and edges, checked as far as each call allows; `plan` checks the whole.
 
     Args:
-        name: the dataflow's name, for people.
         domain: the times of the outermost scope, integers from 0 by default.
         telemetry: the topic of its jobs' telemetry; None for none.
 
     Attributes:
         effects: the operators, by number, that have an effect even if nothing reads them; False for those that the
             library adds.
-        side_by_side: outputs that a user got together, by name.
         ignored: outputs that the user has declared to need no reader.
     """
 
@@ -242,7 +240,7 @@ class DataflowDescription:
 
     def outline(self) -> Outline:
         """Return the dataflow so far for drawings; linear."""
-        # What a sink is registered by tells two sinks apart, and people see the name of its operator.
+        # The registered name of a sink only tells sinks apart; people see the name of its operator.
         named = {kind: known for kind, known in self._named.items() if kind != "sink"}
         marks = marks_by_operator(named, [operator.name for operator in self._operators])
         return Outline(

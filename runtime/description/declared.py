@@ -13,11 +13,8 @@ class DeclaredSubstreams:
     """A declaration of substreams, and the inputs that ask for their ends.
 
     Attributes:
-        source: the output where records get their keys.
         is_shared: whether every worker accepts records of each key, or only one.
-        asked: the inputs that ask for ends.
         ordered: those with ends in the order of closing.
-        firm: those that receive each substream in one piece.
         turns: those on a cycle, which are ordered too.
     """
 

@@ -14,7 +14,7 @@ def loose_ends(description: DataflowDescription) -> list[str]:
     """
     operators, effects = description.operators, description.effects
     read = {source.operator for source in (*description.probes.values(), *description.ignored)}
-    for index in reversed(range(len(operators))):  # what the library adds comes before what reads it
+    for index in reversed(range(len(operators))):  # operators come before their readers
         if index in read or effects.get(index, True):
             read |= {source.operator for source in operators[index].sources if source is not None}
     found: list[str] = []

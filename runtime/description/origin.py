@@ -4,8 +4,7 @@ A later program finds an operator's state by name, and its origin tells whether 
 may have that name, or other arguments.
 
 `adds_operators` decorates the stream methods that add operators with state. All operators that it adds have the
-outermost call as their origin. Values are kept as text: for a function a digest of its bytecode and constants, for
-other objects the class.
+outermost call as their origin.
 """
 
 import inspect
@@ -33,9 +32,7 @@ class Parameter:
     """An argument as text.
 
     Attributes:
-        value: the value, with marks for functions and types.
         types: its types and schemas, in order.
-        functions: a digest of each of its functions.
     """
 
     value: str
@@ -53,7 +50,6 @@ class Origin:
     Attributes:
         method: the name of the method; empty if it has no decorator.
         part: which operator of the method it is, such as ``": partial"``; empty for the main one.
-        is_named: whether the program has named it.
         parameters: the arguments that matter to the state, by name.
     """
 

@@ -24,8 +24,6 @@ class OperatorOutline:
         scope: the innermost scope of its ports, so that operators at the border of a loop belong to the loop.
         sources: the source of each input, None if it is not connected.
         pacts: the pact of each input, None if records stay on their worker.
-        outputs: the number of outputs.
-        is_stage: whether it may be fused.
         marks: other names by which it is known, such as ``probe 'done'``.
     """
 
@@ -157,12 +155,7 @@ def _describe_key(key: Key) -> str:
 
 
 def text_of(outline: Outline, *, fused: bool = False) -> str:
-    """Return the dataflow as text, the same each time; linear.
-
-    Args:
-        outline: the dataflow.
-        fused: whether to show fused operators as one.
-    """
+    """Return the dataflow as text, the same each time; linear."""
     shown = _fused(outline) if fused else outline
     title = f"dataflow {outline.name!r}"
     return "\n".join([title, *_lines(shown, shown.blocks(), _INDENT)])

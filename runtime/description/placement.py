@@ -1,11 +1,9 @@
 """The placement of workers on the nodes of a Ray cluster.
 
-Nodes are chosen first, and each actor is tied to its node. Ray's strategy ``"SPREAD"`` does not serve: each node takes
-turns by itself, so two workers of three often share one.
-
-Workers that reserve nothing are dealt out evenly. For workers that reserve resources, Ray chooses nodes through a
-placement group. The group exists only until the actors are made, so that none can be left behind. If another program
-takes the resources in between, the actors wait.
+Workers without reservations are dealt out evenly, and each actor is tied to its node: Ray's strategy ``"SPREAD"`` often
+puts two workers of three on one node. For workers that reserve resources, Ray chooses nodes through a placement group.
+It is removed before the actors reserve the same resources, so that none can be left behind. If another program takes
+the resources in between, the actors wait.
 """
 
 import logging
@@ -64,8 +62,6 @@ class Placement:
     """What the workers of a job need of their nodes.
 
     Args:
-        strategy: ``"spread"`` or ``"pack"``, as for `RuntimeConfig`.
-        resources: what each worker reserves.
         labels: what labels its node must have.
     """
 

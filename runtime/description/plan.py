@@ -174,7 +174,7 @@ class Plan:
 
     def locations_of_interest(self, graph: GraphShape, worker: int) -> list[Location]:
         """Return the locations of `graph` whose frontiers this worker needs."""
-        # Where times enter is of interest to hold-back: most of what happens is covered by an input's own token.
+        # Hold-back needs the frontiers where times enter: an input's own token covers most changes.
         entries = [
             Source(index, port)
             for index, operator in enumerate(self.operators)

@@ -7,7 +7,7 @@ The shard of a key never changes within a `HASH_VERSION`; with another number of
 
 Balance: a worker owns ``SHARDS // workers`` shards, or one more. Apart from chance, no worker has more keys than ``1 +
 (workers - 1) / SHARDS`` times the mean: up to 64 workers at most 6.2 % more, and none if their number is a power of
-two. From 513 workers on, some have two shards and others one.
+two.
 """
 
 from collections.abc import Iterable

@@ -4,9 +4,8 @@ Python's ``hash`` of a string differs between processes, so it must never decide
 Python holds equal (``1``, ``1.0``, ``True``, ``numpy.int64(1)``) hash alike, and a column hashes like its values. So a
 list and an Arrow table exchanged by the same key meet on the same worker.
 
-Checksums of many strings are computed together. A CRC is linear: the CRC of a string is that of as many zero bytes,
-exclusive-or the contribution of each byte. A contribution depends on the number of bytes after it, so it is looked up
-for all bytes of all strings at once.
+Checksums of many strings are computed together: a CRC is linear, so it is the exclusive-or of contributions of single
+bytes, which are looked up for all strings at once.
 """
 
 import datetime

@@ -3,7 +3,7 @@
 An edge moves sideways only between two layers. Edges that go back pass on the right.
 
 Source: Sugiyama, Tagawa, Toda, "Methods for visual understanding of hierarchical system structures", IEEE Transactions
-on Systems, Man, and Cybernetics 11 (1981): layers, lanes for long edges, and order by means of neighbours.
+on Systems, Man, and Cybernetics 11 (1981).
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -73,7 +73,7 @@ def layout_of(outline: Outline, sizes: Sequence[Size]) -> Layout:
     for edge in edges:
         if edge.source is not None:
             _lift(edge, edge.source.operator, home[edge.source.operator], home[edge.operator])
-    for level in reversed(levels):  # what is inside comes before what is around it
+    for level in reversed(levels):  # inner levels come before outer ones
         level.arrange(sizes)
     layout = Layout(root.size)
     root.place((0.0, 0.0), layout)
@@ -95,17 +95,12 @@ class _Level:
     """A scope with its direct items.
 
     Args:
-        block: the scope.
         ranks: the rank of each operator: forward edges lead to greater ones, and the end of a loop comes last.
         around: the outer levels, the outermost first.
-        levels: receives this level, then the inner ones.
 
     Attributes:
         items: operators by number, and levels, in order of rank; edges name them by place.
         size: the size of its box, once it is arranged.
-        path: the outer levels, and itself.
-        edges: the edges between two items.
-        entered, left: the items at which edges enter and leave.
     """
 
     size: Size
@@ -209,15 +204,11 @@ class _Layers:
 
     Args:
         widths: the width of each item, numbered so that all edges lead to later ones.
-        edges: pairs of items.
-        first: items that belong as far up as possible.
         last: items that belong in the last layer if no edge leaves them.
 
     Attributes:
-        layer: the layer of each item.
         rows: the nodes of each layer, from left to right.
         center: the middle of each item and lane, from the left.
-        width: the width of all.
     """
 
     def __init__(

@@ -18,7 +18,6 @@ class AddedDataflows(Generic[J]):
     """The jobs of dataflows that were added to one job and not dropped, by name.
 
     Args:
-        job: the name of the job.
         dataflow: that of its own dataflow.
     """
 

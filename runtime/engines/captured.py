@@ -95,7 +95,7 @@ class CapturedOnWorkers(CapturedBatches):
         self._actors = actors
         calls = [actor.captured.options(num_returns=2).remote(job, name) for actor in actors]
         try:
-            # Ray stores the counts only after it has pickled what is counted.
+            # Ray stores the counts only after it has pickled the batches.
             self._counts: list[int] = ray.get([count for _, count in calls], timeout=_FETCH_TIMEOUT_S)
         except ray.exceptions.RayError as error:
             raise self._error(error) from error

@@ -12,11 +12,7 @@ if TYPE_CHECKING:
 
 
 class Captures:
-    """The captured batches of a job; those of a complete job stay here when its workers are gone.
-
-    Args:
-        job: the job.
-    """
+    """The captured batches of a job; those of a complete job stay here when its workers are gone."""
 
     def __init__(self, job: "Job") -> None:
         self._job = job

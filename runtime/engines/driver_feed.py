@@ -19,11 +19,7 @@ if TYPE_CHECKING:
 
 
 class DriverFeed(Feed):
-    """Feeds the inputs of a Ray job from its driver.
-
-    Attributes:
-        link: the link to the workers.
-    """
+    """Feeds the inputs of a Ray job from its driver."""
 
     def __init__(self, job: "RayJob", address: FeedAddress) -> None:
         super().__init__(DRIVER, len(address.actors), job._lock, address.config, address.probes)

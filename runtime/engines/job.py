@@ -268,7 +268,7 @@ class Job(ABC):
         return replace(view.statistics(), inputs=self._feed.inputs.statistics(view.reports), topics=topics)
 
     def stop(self, *, snapshot: bool = False) -> None:
-        """End the job now and release its resources; an incomplete job is cut short.  Idempotent.
+        """End the job now and release its resources; an incomplete job is cut short. Idempotent.
 
         A subscriber of a topic without a log receives the epochs that are published whole, and its iteration ends.
 

@@ -14,10 +14,7 @@ class JobLife:
         changed: notified when the state changes, and when the workers send news.
         error: why the job has failed; None if it has not.
         is_stopped: whether it was stopped, or its ``with`` block was left.
-        has_started: whether its workers may run.
         is_interrupted: whether an interrupt, such as Ctrl-C, has ended it; the program receives that too.
-        goes_back: whether it is returning to a snapshot.
-        returns: the number of its returns.
     """
 
     def __init__(self, job: str) -> None:

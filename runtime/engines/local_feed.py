@@ -35,7 +35,7 @@ class LocalFeed(Feed):
     def send(self, worker: int, envelope: Envelope) -> int:
         """Add an envelope to the next round; it is not pickled, so it has no size."""
         with self.lock:
-            # Ray pickles what is sent; here too the driver may use its list or array again.
+            # As on Ray, which pickles it, the driver may use its list or array again.
             copies = [msgspec.structs.replace(said, batch=copy_of(said.batch)) for said in envelope.commands]
             self._job._in_flight[worker].append(msgspec.structs.replace(envelope, commands=copies))
             self.note_sent(worker, envelope)

@@ -41,11 +41,7 @@ class LookedUp:
 
 
 class LookUps:
-    """The look-ups of one job's driver: its numbered questions, and the epochs that it has read.
-
-    Attributes:
-        numbers: yields the numbers of questions.
-    """
+    """The look-ups of one job's driver: its numbered questions, and the epochs that it has read."""
 
     def __init__(self, job: "Job") -> None:
         self._job = job
@@ -90,7 +86,6 @@ class LookUp:
     """One look-up; see `tidewheel.runtime.messages.questions` for how several workers answer for one time.
 
     Args:
-        all_of_job: the job's look-ups.
         keys: the keys that each worker owns.
         time: the epoch; None for the newest complete one.
         timeout_s: in seconds.

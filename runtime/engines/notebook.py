@@ -30,13 +30,7 @@ Figures: TypeAlias = Mapping[str, OperatorStatistics]
 
 
 def show_view(telemetry: Telemetry | None, job: str, chosen: tuple[str, str] = ("none", "")) -> bool:
-    """Show a live view of a job in the running cell; return False if that is impossible.
-
-    Args:
-        telemetry: the dataflow's telemetry.
-        job: its name.
-        chosen: what to show, such as ``("probe", "done")``, which makes the view brief.
-    """
+    """Show a live view of a job in the running cell; return False if that is impossible."""
     view = None if telemetry is None else telemetry.view(job, chosen)
     if view is None:
         return False

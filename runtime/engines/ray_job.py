@@ -49,11 +49,7 @@ class RayJob(Job):
     """Runs each worker's share of the dataflow in a Ray actor; see `RayWorkers`.
 
     Args:
-        plan, workers, config: as for `run`.
         shared: the workers of another job to run on; None makes new ones.
-
-    Attributes:
-        pids: the process ids of the workers.
     """
 
     engine = "ray"
@@ -100,7 +96,7 @@ class RayJob(Job):
     def _deploy_workers(self) -> None:
         self.pids, nodes = self._workers.pids, self._workers.nodes
         if self._snapshots is not None:
-            nodes = [""] * self.workers  # sources read what is near, and another run may have its workers elsewhere
+            nodes = [""] * self.workers  # sources read near records, and another run may have its workers elsewhere
             self._snapshots.read(self._have_read)
         reads, limit_s = self._reading()
         by = time.monotonic() + limit_s

@@ -34,9 +34,6 @@ class RayWorkers:
     room on the cluster.
 
     Attributes:
-        actors: their handles, by number.
-        nodes: the ids of their nodes.
-        pids: their process ids, once they have come up.
         is_ending: whether they are about to be released, so that nothing needs to be dropped.
 
     Raises:
@@ -100,10 +97,6 @@ class RayWorkers:
     def come_up_again(self, job: str, *, stay: bool = False) -> None:
         """Remove a dataflow from the workers, and replace those that have died or cannot remove it.
 
-        Args:
-            job: the name of its job.
-            stay: whether a worker must stay on its node, if that exists.
-
         Raises:
             JobError: there is no place for them, or they do not come up.
         """
@@ -143,13 +136,6 @@ class RayWorkers:
     ) -> list[Any]:
         """Call a method of every worker; return the results, or raise the first failure at once.
 
-        Args:
-            job: the job, for errors.
-            method: its name.
-            arguments: the arguments for each worker.
-            by: a monotonic deadline; None for the configured one.
-            reads: what the workers have to read meanwhile, for errors.
-
         Raises:
             JobError, GraphError: a worker has raised it, did not answer in time, or has died.
         """
@@ -177,7 +163,7 @@ class RayWorkers:
             failure = _failure_of(done[0], calls.index(done[0]))
             if failure is not None:
                 for other in ray.wait(calls, num_returns=len(calls), timeout=_OTHERS_TIMEOUT_S)[0]:
-                    _failure_of(other, 0)  # Ray prints failures that nobody has looked at
+                    _failure_of(other, 0)  # Ray prints failures that no code has read
                 raise failure
         return list(ray.get(calls))
 

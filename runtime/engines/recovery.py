@@ -26,12 +26,11 @@ class Recovery:
     """Replaces dead workers of a job, and returns all workers to the last snapshot.
 
     The death of a feeder in another process causes the same, since some of its records may be missing; the driver then
-    has its handles.  So does the death of a publisher, which Ray starts again.
+    has its handles. So does the death of a publisher, which Ray starts again.
 
     The first attempt begins at once, each later one after a doubled pause. Ten minutes without failure reset the count.
 
     Args:
-        job: the job.
         snapshots: where its snapshots are, and how many attempts there are.
     """
 
@@ -106,7 +105,7 @@ class Recovery:
 
     def close(self) -> None:
         """End a recovery in progress, as the job ends; idempotent."""
-        with self._lock:  # `takes_on` may be about to start the thread, which nobody can join before
+        with self._lock:  # `takes_on` may be about to start the thread, which cannot be joined before
             self._closed.set()
             thread = self._thread
         if thread is not None and thread is not threading.current_thread():

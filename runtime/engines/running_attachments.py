@@ -15,11 +15,7 @@ _FINISH_TIMEOUT_S = 10.0
 
 
 class RunningAttachments:
-    """All attachments of a job, started and ended together.
-
-    Attributes:
-        by_name: the running ones.
-    """
+    """All attachments of a job, started and ended together."""
 
     def __init__(self, job: str) -> None:
         self._job = job

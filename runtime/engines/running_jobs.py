@@ -18,11 +18,8 @@ class RunningJob:
     """One running dataflow on a cluster.
 
     Attributes:
-        name: the name of its job.
         host: the job whose workers it runs on; itself unless it was added to another.
-        workers: the number of workers.
         state: ``paused``, ``running``, ``complete`` or ``failed``; ``silent`` if worker 0 does not answer.
-        probes: the progress of each probe, in words.
     """
 
     name: str

@@ -48,7 +48,7 @@ class TerminalLine:
         from rich.text import Text
 
         if self._live is None:
-            # What the program prints to a file stays there, and its long lines stay whole.
+            # Output that the program sends to a file stays there, and long lines stay whole.
             to_terminal = Console(file=self._terminal, soft_wrap=True)
             prints_here = _is_terminal(sys.stdout)
             self._live = Live(console=to_terminal, auto_refresh=False, transient=True, redirect_stdout=prints_here)
@@ -124,8 +124,6 @@ class ShownProgress:
     """Displays the progress of a job while a program waits for it.
 
     Args:
-        name: the name of the job.
-        stand: returns the progress, given the previous one.
         runs_elsewhere: whether the job runs without this thread. Then a thread displays it; otherwise the waiting
             thread must call `look`.
     """
@@ -162,15 +160,12 @@ class ShownProgress:
             yield
         finally:
             over.set()
-            with self._using:  # a look that is under way shows nothing any more
+            with self._using:  # a look in progress displays nothing from now on
                 self._surface = None
             surface.close()
 
     def look(self, until_s: float | None) -> float | None:
         """Display the progress, if that is due.
-
-        Args:
-            until_s: the caller's monotonic deadline for sleep.
 
         Returns:
             Until when it may sleep.

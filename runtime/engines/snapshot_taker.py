@@ -20,8 +20,6 @@ class SnapshotTaker:
 
     Args:
         job: the job, which fails where the folder is another job's.
-        feed: tells the workers.
-        snapshots: the folder.
     """
 
     def __init__(self, job: Job, feed: DriverFeed, snapshots: JobSnapshots) -> None:
@@ -38,7 +36,7 @@ class SnapshotTaker:
         """Take a snapshot; return its number once it is committed; see `Job.snapshot`."""
         with self._changed:
             self._is_asked = True
-            number = self._snapshots.number + 1  # the next one begins in `_next`, which nobody enters now
+            number = self._snapshots.number + 1  # the next one begins in `_next`, which no thread enters now
             self._changed.notify_all()
             is_done = self._changed.wait_for(lambda: self._is_closed or self._snapshots.outcome_of(number), timeout_s)
         if not is_done:

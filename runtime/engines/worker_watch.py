@@ -17,9 +17,6 @@ class WorkerWatch:
     """Keeps one pending call to each worker, which returns soon, and raises when the worker dies.
 
     Args:
-        job: the name of the workers' job.
-        actors: the workers' handles, by number.
-        processes: how to name the process of each.
         hang_timeout_s: how long a worker may not answer, in seconds, apart from time in which this process stood still
             itself.
 

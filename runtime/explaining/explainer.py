@@ -52,7 +52,6 @@ class Explainer:
 
     Args:
         feed: the driver's end of its inputs; None in another process.
-        notes: further possible causes.
         next_snapshot: the next snapshot in words; empty if unknown.
     """
 

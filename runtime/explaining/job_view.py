@@ -31,9 +31,7 @@ class Reach:
     """A present pointstamp, and one way by which it can arrive at a location.
 
     Attributes:
-        location, time: the pointstamp.
         path: the summary of the way, and ``route`` the operators on it as statistics name them.
-        arrives: the time at which it can arrive.
     """
 
     location: int
@@ -60,8 +58,6 @@ class JobView:
 
     Attributes:
         live: the number of tokens and messages, by (location number, time).
-        tokens: for each pointstamp, the tokens of each worker.
-        awaited: those held by notificators.
         queued: for each pointstamp, the waiting messages of each worker.
         kept: tokens that operators kept in a call that could have ended them, by location, time and worker; known after
             several reports.
@@ -78,7 +74,7 @@ class JobView:
         self.held = by_worker({report.worker: report.held for report in self.reports})
         self.kept: frozenset[tuple[int, Time, int]] = frozenset()
         self.live = self._live()
-        # If nobody answers, all that is sure is that nothing comes before the minimum time.
+        # Without any answer, it is only sure that nothing comes before the minimum time.
         self._everywhere = Tracker(compiled, 0 if self.reports else 1, compiled.locations)
         self._everywhere.update(self.live.items())
         self._views: dict[int, Tracker] = {}
@@ -125,7 +121,7 @@ class JobView:
         return isinstance(self.compiled.locations[location], Source)
 
     def frontier(self, location: Location) -> Antichain:
-        """Tell whether a worker knows the frontier at an input; if not, it will schedule the operator."""
+        """Return the earliest times that can still occur at a location."""
         return self._everywhere.frontier(location)
 
     def has_heard(self, worker: int, port: Target) -> bool:
@@ -185,8 +181,8 @@ class JobView:
     def is_first(self, location: int, time: Time) -> bool:
         """Tell whether no other pointstamp can cause this one.
 
-        None can if earlier locations lead here only later; since cycles advance times, this one does not count there
-        itself.
+        None can if all pointstamps at locations before this one arrive here only at later times. Cycles advance times,
+        so this one is not its own cause.
         """
         less_equal = self.compiled.domains[location].less_equal
         here = self.frontier(self.compiled.locations[location])

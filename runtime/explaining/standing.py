@@ -18,7 +18,6 @@ class Standing:
     """The progress of a job at one moment.
 
     Attributes:
-        at_s: the moment, by the monotonic clock.
         records: the number of records that its inputs and sources have sent.
         frontiers: the frontier of each probe, topic and capture, by name.
         newest: the newest epoch of the inputs; None if sources send epochs, too.
@@ -44,7 +43,7 @@ def standing_of(view: JobView, feed: Feed, explainer: Explainer, before: Standin
     Args:
         view: the job now.
         feed: the driver's end of its inputs.
-        explainer: explains what is in the view; it is asked only if nothing has moved.
+        explainer: explains the view.
         before: what was returned the time before.
         at_s: the time now, by the monotonic clock.
     """

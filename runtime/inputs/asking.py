@@ -49,11 +49,7 @@ class Carrier(Protocol):
 
 
 class Asking:
-    """The questions of one process to the workers, and the answers so far.
-
-    Args:
-        carrier: carries the questions.
-    """
+    """The questions of one process to the workers, and the answers so far."""
 
     def __init__(self, carrier: Carrier) -> None:
         self._carrier = carrier

@@ -15,11 +15,7 @@ Positions: TypeAlias = Mapping[int, InputPosition]
 
 
 class DriverHandles:
-    """The first handle of each input of a job, and the return of all handles to a snapshot.
-
-    Args:
-        job: the name of the job.
-    """
+    """The first handle of each input of a job, and the return of all handles to a snapshot."""
 
     def __init__(self, job: str) -> None:
         self._job = job

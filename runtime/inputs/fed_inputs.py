@@ -24,10 +24,7 @@ class FedInput:
     """An input that one process feeds: its sent records, and its open handles.
 
     Attributes:
-        feed: carries commands to the workers.
         open: the handles, by number; weak references in a process that notices dropped ones.
-        waited_s: how long sending has waited.
-        handed_over: the number of handles in other processes.
         check: raises TypeError for a batch of another type, given the number of earlier batches; None accepts all.
         closed_at: the position of its first handle when that was closed.
         ended: the handles that were closed or passed on, by all their numbers, also in other processes.

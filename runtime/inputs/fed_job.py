@@ -47,7 +47,7 @@ class FedJob:
         After the end it is called at once. It must not wait, but may start a thread. Its exceptions are logged.
 
         Outside the driver's process the call may be a second late, and a stopped job counts as lost, so ``failure`` is
-        a JobError.  Once all handles there are closed, nothing is called.
+        a JobError. Once all handles there are closed, nothing is called.
         """
         self._handle._feed.end_calls.add(call)
 

@@ -42,21 +42,14 @@ class Feed(ABC):
     """Carries the commands of one process's handles to the workers, in order, and makes handles wait.
 
     Args:
-        number: the number of this process in envelopes.
-        workers: the number of workers.
         lock: held while an input, or the sender, is used.
-        config: the limits.
         probes: the domains of the dataflow's outermost probes, by name.
 
     Attributes:
         inputs: the inputs that this process feeds, or has fed, by name.
-        questions: the questions of this process to the workers.
         end_calls: the callbacks at the end of the job.
-        sequences: the number of envelopes sent to each worker.
         told: how many of them each worker needs, apart from questions.
         is_carrying: whether a command is being pickled and sent.
-        incarnation: the workers' incarnation, for envelopes.
-        snapshot: the number of this process's snapshot; see `Cut`.
     """
 
     def __init__(self, number: int, workers: int, lock: RLock, config: RuntimeConfig, probes: Domains) -> None:

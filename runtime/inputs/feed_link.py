@@ -36,8 +36,6 @@ class FeedAddress:
 
     Attributes:
         sockets: where the workers listen, None for calls only.
-        inputs: the domains of inputs.
-        probes: the domains of outermost probes.
         incarnation: the workers' incarnation; it changes when the job returns to a snapshot.
         keeps_snapshots: whether the job takes snapshots; ``goes_back``, whether it returns to one when a worker dies.
     """
@@ -116,12 +114,8 @@ class LinkedFeed(Protocol):
 class FeedLink:
     """Sends envelopes to the workers, and receives their statuses on a thread.
 
-    Args:
-        changed: notified of each status.
-
     Attributes:
         statuses: the last status of each worker.
-        is_closed: whether the link is disconnected.
     """
 
     def __init__(self, feed: LinkedFeed, address: FeedAddress, ends: LinkEnds, changed: threading.Condition) -> None:
@@ -148,9 +142,6 @@ class FeedLink:
 
     def join(self, answers_by: float | None = None) -> None:
         """Ask the workers for their statuses, and receive these from now on.
-
-        Args:
-            answers_by: the monotonic deadline for the first of each; None does not wait.
 
         Raises:
             JobError: a worker did not answer, or the job has failed meanwhile.
@@ -228,7 +219,7 @@ class FeedLink:
             seen = sum(self._news)
             if condition():
                 return True
-            # Not while the condition is looked at: it may want a lock that somebody holds who wants to notify.
+            # Not while the condition is checked: it may need a lock whose holder wants to notify.
             with self._changed:
                 if sum(self._news) == seen and not self._changed.wait(deadline - clock.monotonic()):
                     self._feed.check_alive()

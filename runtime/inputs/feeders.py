@@ -73,7 +73,6 @@ class Feeders:
         silence_s: how many seconds a feeder may be silent. Time in which this process did not look, as it stood still,
             counts for a few seconds only: others may have stood still as well, on a machine that slept.
         clock: returns seconds, from any start.
-        watch: watches an actor, as `watch_actor` does.
         snapshot: the number of the snapshot in which the dataflow begins.
     """
 

@@ -164,7 +164,7 @@ class RemoteFeed(Feed):
 
     @property
     def _is_used(self) -> bool:
-        # Who has given a handle up does not leave: it stays until the dataflow has failed.
+        # A feeder that has given up a handle stays until the dataflow has failed.
         return self._given_up is not None or any(fed.open for fed in list(self.inputs.values()))
 
     def submit(self, worker: int, command: InputCommand) -> None:
@@ -308,7 +308,7 @@ class RemoteFeed(Feed):
                 if handle not in self._claimed and not self.has_left:
                     try:
                         self._claim(handle, name)
-                    except TokenError as error:  # whoever uses the handle is told
+                    except TokenError as error:  # the handle's user receives the error
                         _LOGGER.debug("%s", error)
         if not self.has_left and not self._is_used:
             with _feeds_lock, self.lock:  # a handle is open no more, and has not said so yet, while it has the lock

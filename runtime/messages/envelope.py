@@ -153,7 +153,7 @@ def decode(head: bytes, buffers: Sequence[Any] = ()) -> Envelope:
 
 
 def uncounted_bytes(envelope: Envelope, frame_bytes: int) -> int:
-    """Return how many bytes the frames of an envelope exceed its batches; 0 if they are small.
+    """Return by how many bytes the frames of an envelope exceed its batches; 0 if they are small.
 
     The sender counts these bytes as in flight, the receiver as part of the last batch.
     """

@@ -19,8 +19,6 @@ class FeederName:
     """Another process that feeds a dataflow.
 
     Attributes:
-        number: its number in envelopes; below the driver's.
-        process: a description.
         actor: the handle of its actor, if it is one.
     """
 
@@ -38,7 +36,6 @@ class FeederStatus:
 
     Attributes:
         address: where it listens; None if it fetches envelopes.
-        inputs: what it has sent so far, by input.
         given_up: why it has dropped an open handle, None if it has not.
         is_leaving: whether all its handles are closed and this is its last status.
     """
@@ -62,13 +59,10 @@ class WorkerStatus:
     """A worker's state at one moment, for one feeder.
 
     Attributes:
-        probes: the elements of each probe's frontier.
-        failure: the error that ended it.
         taken: how many of the feeder's bytes its inputs have received.
         heard: how many of the feeder's envelopes have come, without a gap.
         steps: the number of its steps, if it has no work left and the feeder has asked.
         written: its part of a snapshot, sent once to the driver.
-        answer: its answer to a question of the driver.
         awaits: it needs a later snapshot than this one to continue; -1 for none.
     """
 

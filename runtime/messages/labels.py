@@ -23,9 +23,7 @@ class MixedLabel:
     """The substreams of a message's records: the key of each record, in order, and the distinct keys.
 
     Attributes:
-        declaration: its number.
         keys: that of each record, in their order.
-        distinct: each key once.
     """
 
     __slots__ = ("declaration", "distinct", "keys")

@@ -1,9 +1,9 @@
 """Questions of the driver about operators' state, such as look-ups by key, and one worker's answers.
 
-A worker answers for a time that is complete by its own frontier, so it has everything of that time. Workers see
-frontiers at different moments. To read several workers at one time, the driver has each answer for its newest complete
-time, and keep its history from there on. The greatest of these times is one that every worker keeps, and soon sees
-complete. The driver asks the others again for that time, and then lets all forget the questions.
+A worker answers for a time that is complete by its own frontier, so it has everything of that time. At one moment,
+workers see different frontiers complete. So the driver has each answer for its newest complete time, and keep its
+history from there on. Every worker keeps the greatest of these times, and soon sees it complete; the driver asks the
+others again for it, and then lets all forget the questions.
 
 So an operator keeps its history from the least of these times on:
 
@@ -34,7 +34,6 @@ class Question:
     Attributes:
         number: unique among the questions to this worker.
         keys: the keys in question; None lets the worker forget the question with this number.
-        time: the answer waits until this time is complete.
         is_exact: whether the answer is for that time, not for the newest complete one.
         stays: whether the operator keeps its history from the answer's time on until it forgets the question.
     """
@@ -54,7 +53,6 @@ class Answer:
     Attributes:
         time: the time of the answer; if ``found`` is None, the earliest possible one.
         found: the values of each key; None if the history begins later.
-        problem: why there is no answer.
     """
 
     number: int
@@ -64,14 +62,7 @@ class Answer:
 
 
 class Questions:
-    """The questions to the operators of one worker, which are answered between two steps.
-
-    Args:
-        activate: schedules an operator.
-
-    Attributes:
-        answers: the answers for the driver.
-    """
+    """The questions to the operators of one worker, which are answered between two steps."""
 
     def __init__(self, activate: Callable[[int], None]) -> None:
         self._activate = activate
@@ -95,14 +86,7 @@ class Questions:
         self._asked[operator] = call
 
     def answer(self, operator: int, newest: int, since: int, read: Read) -> None:
-        """Answer an operator's questions, given its newest complete time (-1 for none) and the start of its history.
-
-        Args:
-            operator: its number.
-            newest: the newest time that is complete; -1 for none.
-            since: the time at which its history begins.
-            read: reads what it has.
-        """
+        """Answer an operator's questions, given its newest complete time (-1 for none) and the start of its history."""
         if not self._open:
             return
         for question in list(self._open.values()):

@@ -19,9 +19,6 @@ class OperatorStatistics:
     """What one operator has done, on one worker or on all of them.
 
     Attributes:
-        schedules: how often it was scheduled.
-        seconds: how long its function ran.
-        messages_in, records_in: what it has received.
         messages_out, records_out: what it has sent; a message to several readers counts once.
         records_dropped: records sent to unread outputs, such as the late records of windows.
         frontier: the earliest times that it can still receive, empty if its inputs have ended; without inputs, those
@@ -74,14 +71,9 @@ class WorkerStatistics:
     """What one worker has done.
 
     Attributes:
-        worker: its number.
-        steps: the number of its scheduling steps.
         progress_messages, progress_changes, progress_bytes: its progress messages, their net changes, and about their
             pickled size.
-        leaks: tokens that operators dropped without discarding them.
         bytes_in_flight: the bytes at its inputs and on their way to other workers.
-        operators: its share of each operator, by name.
-        edges: its traffic over each edge.
     """
 
     worker: int

@@ -12,13 +12,7 @@ from tidewheel.runtime.messages.statistics import InputStatistics, WorkerStatist
 
 @dataclass(frozen=True, slots=True)
 class OpenSubstreams:
-    """The open substreams of one declaration on a worker.
-
-    Attributes:
-        name: the declaration.
-        keys: some of their keys.
-        waiting: how many keys wait to be used again.
-    """
+    """The open substreams of one declaration on a worker."""
 
     name: str
     count: int
@@ -44,22 +38,16 @@ class WorkerReport:
 
     Attributes:
         knowledge: its knowledge of all pointstamps of the job, and what it has sent.
-        tokens: the tokens that its operators hold.
         awaited: the tokens of notificators, for times that operators asked for.
-        queued: the messages at inputs.
         held: arrived messages that must wait for others of their substream.
-        scheduled: the operators of its next step, by number.
         expected: the operators that wait only for a thread to activate them, by number.
         waits_for: the events for which operators keep tokens by design, by number, in words.
         asked: the operators that have asked to be scheduled, whatever arrives, by number.
-        statistics: its statistics, without frontiers.
-        open_substreams: the declarations that accept records here.
         fed, feeders: what other processes have sent, and who they are, if this worker knows.
         queued_bytes: the bytes waiting at inputs, by location number.
         leaked: the number of tokens that operators have dropped, by name.
         state_keys: the number of keys or items in operators' states, by name.
         state_bytes: about how many bytes these take, as far as known.
-        process: the resources of its process.
         lines: the last logged warnings and errors of its process.
     """
 

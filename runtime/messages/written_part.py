@@ -7,7 +7,6 @@ class Blob(msgspec.Struct, frozen=True):
     """A written blob.
 
     Args:
-        name: its name in the folder, such as ``parts/000003-0000000017-worker-0``.
         size: in bytes.
         checksum: the CRC-32C of its bytes.
     """
@@ -23,9 +22,6 @@ class WrittenPart(msgspec.Struct, frozen=True, array_like=True):
     Attributes:
         blobs: the files of the part, oldest first.
         positions: the feeders' positions, pickled; from worker 0.
-        failure: why it could not be written.
-        with_state: the names of operators with state.
-        with_records: the names of operators with waiting records.
     """
 
     number: int

@@ -21,10 +21,7 @@ class Process(msgspec.Struct, frozen=True):
     """A process, identified for all time.
 
     Args:
-        host: the name of its machine.
-        boot: the random number of the machine's present start.
         namespace: the namespace of its process id, which differs between containers.
-        pid: its process id.
         started: when it started, in ticks since the start of the machine.
     """
 
@@ -39,10 +36,8 @@ class Owner(msgspec.Struct, frozen=True, tag="owner"):
     """A claim: from this entry on, its writer owns the folder.
 
     Args:
-        process: the process with the heartbeat.
         claimed: when, as ISO 8601 in UTC.
         incarnation: the number of claims of the folder, with this one.
-        identity: random hexadecimal digits.
     """
 
     job: str
@@ -57,10 +52,8 @@ class Manifest(msgspec.Struct, frozen=True, tag="snapshot"):
     """A committed snapshot.
 
     Args:
-        number: higher than those of all earlier snapshots.
         created: when, as ISO 8601 in UTC.
         blobs: all blobs that it needs, also those of earlier snapshots.
-        body: the runtime's description, as JSON values.
         kept: the numbers of the entries whose snapshots remain beside this one.
     """
 
@@ -75,11 +68,7 @@ class Manifest(msgspec.Struct, frozen=True, tag="snapshot"):
 
 
 class Deletion(msgspec.Struct, frozen=True, tag="deletion"):
-    """The deletion of snapshots by a person.
-
-    Args:
-        kept: the numbers of the entries whose snapshots remain.
-    """
+    """The deletion of snapshots by a person."""
 
     kept: tuple[int, ...]
     identity: str
@@ -94,11 +83,7 @@ class Release(msgspec.Struct, frozen=True, tag="released"):
 
 
 class Unreadable(msgspec.Struct, frozen=True):
-    """A damaged object of the log, whose kind is unknown.
-
-    Args:
-        problem: its name, and the damage.
-    """
+    """A damaged object of the log, whose kind is unknown."""
 
     problem: str
 

@@ -22,7 +22,6 @@ class SnapshotDamaged(SnapshotError):  # noqa: N818  it names what happened
 
     Attributes:
         blob: the name of the blob; empty if no snapshot can be read.
-        problem: the damage.
     """
 
     def __init__(self, message: str, blob: str = "", problem: str = "") -> None:

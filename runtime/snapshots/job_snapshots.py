@@ -54,7 +54,6 @@ class JobSnapshots:
 
     Attributes:
         manifest: the snapshot from which the job continues; None for none.
-        for_workers: what the workers have to know.
         positions: the positions of the driver's handles in that snapshot, by input and handle.
         last: of the last snapshot its ``number``, ``taken`` in seconds since 1970, ``bytes``, newly ``written_bytes``
             and ``seconds``; empty before the first.
@@ -121,9 +120,6 @@ class JobSnapshots:
 
     def read(self, by: Callable[[WorkerSnapshots], Read]) -> Read:
         """Have all workers read their state by ``by``; after a damaged file, from the snapshot before.
-
-        Args:
-            by: reads for all workers.
 
         Raises:
             SnapshotError: no snapshot is intact, or one does not fit or cannot be read.

@@ -24,9 +24,7 @@ class KnownOperator:
 
     Attributes:
         name: unique in the dataflow.
-        base_name: the name without its distinguishing number.
         inputs: the names of the operators without inputs whose records can reach it.
-        keeps: what a snapshot has of it.
         part_name: its name in the parts of a snapshot, if that differs.
     """
 
@@ -47,7 +45,6 @@ class Changed(NamedTuple):
     """An operator of which only functions, of the named arguments, differ from the snapshot.
 
     Attributes:
-        name: that of the operator.
         arguments: the names of the arguments whose functions have changed.
     """
 
@@ -65,7 +62,6 @@ class Found:
 
     Attributes:
         names: an operator's name in the program, by its name in the parts of the snapshot.
-        gone_on: the snapshot's operators that continue.
         changed: operators with changed functions that the program does not accept.
         moved: names of operators with state that differ from the snapshot.
     """
@@ -118,13 +114,6 @@ def find_operators(
     compares_functions: bool = True,
 ) -> Found:
     """Return which operator of a program continues with the state of each operator of a snapshot.
-
-    Args:
-        saved: the operators of the snapshot.
-        program: those of the program.
-        where: the snapshot, for errors.
-        accept: the operators whose functions and types may differ.
-        compares_functions: whether to compare digests of functions, which differ between versions of Python.
 
     Raises:
         SnapshotError: an operator differs in kind, arguments or types, or several unnamed ones leave a choice.

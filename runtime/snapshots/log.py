@@ -2,12 +2,11 @@
 
 - The owner is the last owner entry, except late claims. A claim takes the number of the former owner's next entry, so
   that owner cannot commit any more.
-- A snapshot lives until a later entry does not keep it. So it is gone for every reader before its objects are removed,
-  and an owner that is stopped during a removal harms no later one.
+- A snapshot lives until a later entry does not keep it. So it is gone for every reader before its objects are removed.
 - Entries are removed only before all living snapshots, and the last owner's entry stays. So an entry that a former
   owner or a slow store puts again hides no snapshot and restores none; `protocol.append` notices it.
 - A damaged entry keeps its number and nothing else. It may have been a claim, so it counts as an incarnation, whose
-  blob names no later owner uses. A snapshot that only such an entry would have ended lives, damaged.
+  blob names no later owner uses.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -40,7 +39,7 @@ class Log:
         return max((number for number in claims if not self._came_late(number)), default=0)
 
     def _came_late(self, number: int) -> bool:
-        """Whether a claim was put at a number that had become free, so that others own the later entries."""
+        """Whether a claim took a freed number: a later snapshot has another owner, of no later incarnation."""
         claim = self.entries[number]
         return isinstance(claim, Owner) and any(
             later > number and entry.incarnation <= claim.incarnation and entry.identity != claim.identity
@@ -103,12 +102,7 @@ class Log:
         return 1 + max((entry.number for entry in self.entries.values() if isinstance(entry, Manifest)), default=0)
 
     def kept_beside_a_new_one(self, keep: int, damaged: Collection[int]) -> tuple[int, ...]:
-        """Return the entries whose snapshots remain beside a new one.
-
-        Args:
-            keep: how many intact snapshots remain, with the new one.
-            damaged: the entries with damaged snapshots.
-        """
+        """Return the entries whose snapshots remain beside a new one."""
         kept: list[int] = []
         intact = 1
         for number in reversed(self.snapshots):

@@ -61,7 +61,7 @@ def append(log: Log, owner: Owner, entry: Callable[[Log], Entry | None]) -> Call
     Args:
         log: as the owner has last read or written it.
         owner: the caller's claim.
-        entry: makes the entry for a log; None if an earlier attempt, whose answer was lost, has put it.
+        entry: returns the entry to put, given the log; None once the log has it.
 
     Raises:
         FencedError: another owner has claimed the folder; a snapshot right before the claim lives.
@@ -135,13 +135,6 @@ def _remove(names: Any) -> Calls[None]:
 
 def check_blobs(number: int, blobs: Iterable[Blob], before: Log, now: Log, owner: Owner) -> None:
     """Check that no blob of a new snapshot can be removed.
-
-    Args:
-        number: the snapshot's number.
-        blobs: all that it needs.
-        before: the log by which the owner has removed blobs so far.
-        now: the log before the snapshot, perhaps with an earlier attempt of it.
-        owner: of the snapshot.
 
     Raises:
         SnapshotError: one belongs to no living snapshot.

@@ -61,10 +61,6 @@ class SnapshotFolder:
     def write(self, name: str, frames: Sequence["Buffer"]) -> Blob:
         """Write a blob of frames of bytes, one after the other; return its description.
 
-        Args:
-            name: from `names.blob_name`.
-            frames: contiguous buffers; large ones are uploaded in pieces, without copies.
-
         Raises:
             SnapshotError: the folder cannot be written; the blob cannot be read then.
         """
@@ -95,10 +91,6 @@ class SnapshotFolder:
 
     def claim(self, job: str, *, keep: int = 3) -> Ownership:
         """Make a job the owner of the folder; wait up to about 5 s to see whether a former owner lives.
-
-        Args:
-            job: its name, for others' errors.
-            keep: how many snapshots remain; damaged ones do not count.
 
         Raises:
             SnapshotFolderInUse: another, living job owns the folder.

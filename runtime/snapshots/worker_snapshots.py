@@ -19,7 +19,6 @@ class WorkerSnapshots:
     Attributes:
         incarnation: of the owner of the folder; ``identity`` is in the names of all written files.
         run: common to all jobs that continue from each other's snapshots.
-        number: the initial snapshot, 0 for none.
         files: the files of each worker in that snapshot, oldest first.
         classes: those of the main program, pickled.
         names: the present name of each operator, by its name in the snapshot.

@@ -2,10 +2,8 @@
 
 Each member of a job is in a snapshot, and sends its number in each envelope. A member begins the next one between two
 steps: it takes its part, and then sends the new number. A worker begins it before it applies the first envelope of the
-new number, and waits for one from each member. Later envelopes of the old number were in flight at the cut, so they
-belong to the worker's part. Envelopes between two members keep their order, so no others can follow.
-
-No member stops, and no loop or epoch delays a cut.
+new number, and waits for one from each member. Later envelopes of the old number were in flight at the cut and belong
+to the worker's part; envelopes between two members keep their order, so no others can follow.
 
 Feeders come and go, and worker 0 knows them: all members wait for those that it knows when it begins; later ones begin
 in the new snapshot. So a worker waits for worker 0, which sends the list of feeders. A feeder leaves worker 0 last, so
@@ -21,7 +19,6 @@ class Cut:
     """One worker's state in the protocol.
 
     Attributes:
-        number: the snapshot of this worker.
         settled: the same if all members are in it, so that their envelopes need no check; otherwise -1.
 
     >>> cut = Cut()

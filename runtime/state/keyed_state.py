@@ -5,12 +5,11 @@ and tuples of these. It pickles others at once, since the operator may then chan
 when they are read.
 
 Noting changes costs time, so a state that changes much notes nothing, and each cut writes all of it. The class then has
-no methods for setting and reading, which are as fast as a dict's. From time to time, ever less often, it notes changes
-again.
+no methods for setting and reading, which are as fast as a dict's.
 
-Sweeps free old files. Each cut also writes some unchanged keys, one after another; once all have been written, files
-from before the sweep are unneeded. So nothing is rewritten in one piece. The writing thread reads these keys while the
-operator goes on; see `Sweep`.
+Sweeps free old files. Each cut also writes some unchanged keys, so that nothing is rewritten in one piece; once all
+have been written, files from before the sweep are unneeded. The writing thread reads these keys while the operator goes
+on; see `Sweep`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -67,7 +66,6 @@ class KeyedCut(NamedTuple):
         ends: whether all keys have been written since the sweep began.
         unchanging: pairs with immutable values, in parts, for one reading by any thread.
         pickled: the others, pickled with their tokens; None for none.
-        gone: the removed keys.
         stamps: of all tokens in the state, also those that earlier cuts have written.
     """
 
@@ -88,7 +86,6 @@ class KeyedState(dict[Key, Value]):
     This is the class while nothing is noted; see `_Noting`.
 
     Args:
-        entries: the initial entries.
         make: makes the value of a missing key that is read; without it, that is a KeyError.
     """
 
@@ -110,14 +107,14 @@ class KeyedState(dict[Key, Value]):
     ) -> None:
         super().__init__(entries)
         self._make = make
-        self._changed: dict[Key, Any] | None = None  # with their values, MISSING for what is gone; None: all keys
+        self._changed: dict[Key, Any] | None = None  # with their values, MISSING for removed ones; None: all keys
         self._changeable: set[Key] = set()  # those of the changed keys whose values may be changed in place
         self._most_changed = 0  # if there are more, all count as changed
         self._patience = 0  # for so many cuts nothing was noted the last time
         self._skips = 0  # for so many cuts more nothing is noted
         self._order: list[Key] = []  # the keys of a sweep; ``_swept`` of them belong to cuts already
         self._swept = 0
-        self._sweep: Sweep | None = None  # what the last cut reads of it
+        self._sweep: Sweep | None = None  # of the last cut, while it reads keys
         self._stamps: dict[Key, list[Stamp]] = {}  # of the tokens that were in the value of a key when it was written
 
     # ------------------------------------------------------------------ what changes it
@@ -291,7 +288,7 @@ class KeyedState(dict[Key, Value]):
 
 
 class _Noting(KeyedState[Key, Value]):
-    """The class of a `KeyedState` while it is noted what changes: always before it does, as a `Sweep` needs it."""
+    """The class of a `KeyedState` that notes each change before it happens, as a `Sweep` needs it."""
 
     __slots__ = ()
 

@@ -43,10 +43,7 @@ class SavedOperator:
     """The initial state of one operator on one worker, from the parts of one or several workers.
 
     Attributes:
-        worker, workers: the number of this worker, and of workers.
-        is_rescaled: whether the number of workers has changed.
         states: each saved worker's state by name, pickled.
-        keyed: each saved worker's state by name and key.
         times: each saved worker's tokens of each notificator, pickled, in the order of their creation.
         formats: the number of applied ``migrate=`` functions of each state, by name; missing for none.
         frozen: the frozen values of the states by name, pickled.
@@ -68,10 +65,7 @@ class OperatorCut:
 
     Attributes:
         states: by name, pickled.
-        keyed: the changes of each keyed state.
         times: the tokens of each notificator, pickled.
-        stamps: of all these tokens.
-        frozen: the frozen values that the states name.
     """
 
     states: dict[str, bytes] = field(default_factory=dict)
@@ -88,11 +82,8 @@ class OperatorState:
     Args:
         saved: the saved state; None for a new operator.
         is_tracked: whether there are snapshots, so that keyed states note changes.
-        make_token: makes the tokens of saved state.
 
     Attributes:
-        states: by name.
-        by_key: keyed states, by name.
         notificators: in the order of their creation.
     """
 

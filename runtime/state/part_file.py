@@ -2,8 +2,6 @@
 
 Keyed states are written in chunks of pairs, so that other threads wait little for the interpreter. Mutable values are
 pickled before; messages and batches never change, so they are pickled here.
-
-Frozen values have files of their own in the same form, since some are needed for long.
 """
 
 import pickle

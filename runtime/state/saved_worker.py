@@ -2,8 +2,7 @@
 
 With the same number of workers, each has its own state. Otherwise state by key is divided by shards, messages by the
 pacts of their edges, and a state in one piece by its operator. Messages that stay on their worker, and shares of
-inputs, go to their worker's number modulo the new number of workers. Each worker has one former worker's copy of a
-broadcast.
+inputs, go to their worker's number modulo the new number of workers.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,11 +31,7 @@ class SavedOnWorker:
         states: by name, pickled.
         formats: the number of applied ``migrate=`` functions of each state, by name; missing for none.
         times: the tokens of its notificators, pickled.
-        keyed: by name and key.
         frozen: the frozen values of its states by name, pickled, among others.
-        unread: the messages at its inputs, by number.
-        mailbox: the mailbox of an input.
-        substreams: its knowledge of substreams, if any.
     """
 
     states: dict[str, bytes] = field(default_factory=dict)
@@ -59,15 +54,7 @@ class SavedWorker:
 
 @dataclass(slots=True)
 class WorkerBeginning:
-    """The initial state of one worker.
-
-    Attributes:
-        number: the snapshot; 0 for none.
-        operators: the state of each saved operator, by name.
-        unread: the messages at each input.
-        mailboxes: of each input.
-        substreams: each operator's knowledge of substreams, if any.
-    """
+    """The initial state of one worker."""
 
     number: int = 0
     operators: dict[str, SavedOperator] = field(default_factory=dict)
@@ -78,13 +65,6 @@ class WorkerBeginning:
 
 def beginning(number: int, plan: Plan, saved: Sequence[SavedWorker], worker: int, workers: int) -> WorkerBeginning:
     """Return the initial state of one of ``workers`` workers from that of the ``saved`` ones.
-
-    Args:
-        number: that of the snapshot.
-        plan: the dataflow.
-        saved: what the workers had, by number.
-        worker: the number of the one that begins.
-        workers: how many there are now.
 
     Raises:
         SnapshotError: an operator has fewer inputs than before, or does not allow another number of workers.

@@ -2,11 +2,10 @@
 
 A token is pickled as its place: the output of its operator, the time and the substream; unpickling makes a new token
 there. Everything else is pickled as by `tidewheel.transport.frames`: fast, or by value for classes that other processes
-cannot import. Slices of Arrow carry only their own rows.
+cannot import.
 
 A restored program defines its classes anew, and saved values must be of these, or their keys would not equal those of
-new records; `tidewheel.host.program_classes` does that. A class made by a function of the main program is pickled by
-name as well, since its id differs in each run.
+new records; `tidewheel.host.program_classes` does that.
 
 A frozen value never changes, such as a batch of an arrangement. Pickled states have only its name; the first snapshot
 that needs it writes it to a file, which later ones name again.
@@ -38,7 +37,6 @@ class TokenPlace(NamedTuple):
 
     Attributes:
         label: its substream; None for none.
-        is_live: whether it was not discarded.
     """
 
     output: int
@@ -77,10 +75,6 @@ def declare_frozen(*kinds: type) -> None:
 
 def pickle_state(value: Any, *, names_frozen: bool = False) -> Pickled:
     """Return a value pickled, with its live tokens.
-
-    Args:
-        value: what is pickled.
-        names_frozen: whether to pickle names in place of frozen values.
 
     Raises:
         TypeError, AttributeError, PicklingError: a part of it cannot be pickled.

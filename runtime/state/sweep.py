@@ -23,13 +23,10 @@ class Sweep:
     read; changed keys and mutable values are left to the next cut.
 
     Args:
-        state: the state.
         order: keys; ``some`` are the places to read, which may have changed before the cut, or be removed since.
-        before: the keys changed before the cut.
         noted: returns the changed keys; None, or another mapping than at the cut, if these are unknown.
 
     Attributes:
-        left: the keys with mutable values.
         is_read: whether all others were read; until then the next cut can only write all keys.
     """
 

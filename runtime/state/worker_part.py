@@ -86,7 +86,6 @@ class SavedMailbox(NamedTuple):
     """The initial state of an input on one worker.
 
     Attributes:
-        tokens: the time of each open handle, by number.
         first: the batches to send first, and the keys of substreams to end, each with its time.
         lanes: the same from each of another number of workers, if the input divides substreams: all workers end these.
     """

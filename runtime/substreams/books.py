@@ -42,14 +42,9 @@ class DeclarationBook:
 
     Attributes:
         relevant: the locations, by number, from which an operator told of ends can be reached.
-        closing_point: where senders remove their counts of a key.
         is_shared: whether every worker closes each key, and so knows which are about to end; otherwise worker 0 tells
             them.
-        counts: unsent changes, by key.
-        closing: keys that are about to end.
         due: those with unsent changes, in the order of closing.
-        all_closing: whether all keys are about to end.
-        is_over: whether no substream remains or can come.
     """
 
     number: int
@@ -87,7 +82,7 @@ class DeclarationBook:
         self.record(keys, self.closing_point, -1)
         due = self.due
         for key in keys:
-            due.pop(key, None)  # what is left there of an earlier use of the key is no place in the order
+            due.pop(key, None)  # the place of an earlier use of the key does not count
             due[key] = None
 
     def begin_closing(self, keys: Iterable[Key]) -> None:
@@ -118,9 +113,7 @@ class SubstreamBooks:
     """The books of one worker.
 
     Args:
-        declared: the declarations, by number.
         pass_on: called with worker 0's news, once they are noted here.
-        goes_on: whether the workers continue from a snapshot.
 
     Attributes:
         heard: how many news of worker 0 this worker has received.
@@ -198,7 +191,7 @@ class SubstreamBooks:
         """Note that this worker accepts no more records of some substreams."""
         if declaration in self._books:
             self._books[declaration].close(keys)
-        else:  # nobody asks for their ends, so they are over
+        else:  # no operator asks for their ends, so they are over
             self._pass_on(SubstreamNews(over={declaration: list(keys)}))
 
     def end(self, ending: Ending, open_keys: Collection[Key]) -> None:
@@ -229,11 +222,7 @@ class SubstreamBooks:
         return all(book.is_over for book in self._books.values())
 
     def commit(self, *, out_of_work: bool) -> dict[int, SubstreamNews]:
-        """End a step: return the news for each worker.
-
-        Args:
-            out_of_work: whether this worker is idle after the step.
-        """
+        """End a step: return the news for each worker."""
         if self._here:
             self._record_left()
         self._steps_due += 1

@@ -16,7 +16,6 @@ class CommonView:
     """All workers' news, and the news for them.
 
     Args:
-        tracked: the declarations with readers of ends, by number.
         goes_on: whether they continue from a snapshot. Then each first reports all its messages and tokens, and
             closings count only once all have.
     """

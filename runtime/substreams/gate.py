@@ -3,8 +3,8 @@
 Invariants:
 
 - No record of a substream passes after it was closed here.
-- A key whose substream has ended may come again at a later time, as another substream, which must wait until the
-  earlier one is over: no operator told of ends can be reached from it, and all were told.
+- A reused key is another substream, which waits until the earlier one is over: no operator told of ends can be reached
+  from it, and all were told.
 - If only records that wait for their key are left, every other substream is closed: the awaited one might not be over
   before.
 - A closed key is remembered until no record of its time can come, and its substream is over.

@@ -37,10 +37,8 @@ class GatePart:
     """A gate's knowledge of its declaration.
 
     Attributes:
-        name: the declaration; ``number`` is in labels.
         open: keys without end, or that only the end of the stream has closed.
         closed: ended keys, in order.
-        waiting: keys of waiting records; ``reopened`` are usable now.
         over: keys that this worker is next told to be over.
     """
 
@@ -58,7 +56,6 @@ class FirmPart:
     """The mailbox of an input with a firm bound.
 
     Attributes:
-        queue: what the operator receives next.
         held: records that wait for their substream's end or turn.
         between: records of no substream, which wait for the end of a turn.
         turns: the substreams with turns, in order; on a cycle.
@@ -89,14 +86,7 @@ class ViewPart:
 
 @dataclass(slots=True)
 class SubstreamPart:
-    """What one operator on one worker knows of substreams.
-
-    Attributes:
-        gate: its gate, if it declares substreams.
-        view: what worker 0 has told of these.
-        ends: the unread ends, by input.
-        firm: its inputs with a firm bound, by number.
-    """
+    """What one operator on one worker knows of substreams."""
 
     gate: GatePart | None = None
     view: ViewPart | None = None

@@ -36,11 +36,7 @@ Own = Callable[[int, int, Unread], Iterable[Unread]]
 
 
 class KeysInUse:
-    """The keys that some gate has accepted or closed, and that are not over.
-
-    Args:
-        parts: those of all operators and workers.
-    """
+    """The keys that some gate has accepted or closed, and that are not over."""
 
     def __init__(self, parts: Iterable[SubstreamPart]) -> None:
         self._keys: set[Key] = set()

@@ -31,13 +31,7 @@ class EventLog:
         now: Mapping[str, Any],
         lines: Iterable[tuple[str, Sequence[LogLine]]] = (),
     ) -> dict[str, dict[str, Any]]:
-        """Return the last 50 events and the last 50 lines, by number.
-
-        Args:
-            before: the previous document; None for none.
-            now: this document.
-            lines: the last lines of each process, oldest first, by a lasting name.
-        """
+        """Return the last 50 events and the last 50 lines, by number."""
         for process, logged in lines:
             self._add_lines(process, logged, now)
         if before is not None:

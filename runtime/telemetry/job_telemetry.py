@@ -58,13 +58,7 @@ class NoTelemetry:
 
 
 class JobTelemetry(NoTelemetry):
-    """Publishes the documents of one job, which this object does not keep alive.
-
-    Args:
-        job: the job, deployed.
-        outline: its dataflow, as it was described.
-        topic: the topic on which it describes itself.
-    """
+    """Publishes the documents of one job, which this object does not keep alive."""
 
     def __init__(self, job: ObservedJob, outline: Outline, topic: Telemetry) -> None:
         self._job = weakref.ref(job)

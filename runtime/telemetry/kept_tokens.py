@@ -29,10 +29,6 @@ class KeptTokens:
         """Return the tokens, among the 50 oldest, that their operators have kept since an earlier report.
 
         An operator that has asked to be scheduled is left out, as it may still need the token.
-
-        Args:
-            view: the job now.
-            oldest: the tokens held, the oldest first; the first 50 are looked at.
         """
         before, self._runs, kept = self._runs, {}, []
         reports = {report.worker: report for report in view.reports}

@@ -17,9 +17,7 @@ class JobFacts:
     """The constant facts of a job.
 
     Attributes:
-        about: the document's description of the job.
         outline: the dataflow as it was described, whose numbers the document uses.
-        bytes_in_flight: the limit of each worker before sources wait.
     """
 
     about: Mapping[str, Any]
@@ -35,15 +33,8 @@ class Observation:
 
     Attributes:
         at: when, in seconds since 1970.
-        state: ``paused``, ``running``, ``going back``, ``complete``, ``failed`` or ``stopped``.
-        reports: the workers' reports; a missing one is unchanged.
-        feed: the driver's end of its inputs, if any.
-        error: why it has failed, if it has.
-        notes: what may hold it up, in words.
-        returns: the number of its returns to a snapshot.
         topics: the statistics of each partition, by topic; a missing topic is unchanged.
         lines: the last warnings and errors that the driver has logged.
-        next_snapshot: the next snapshot in words; empty for none.
         snapshots: the last snapshot and its place, if the job has any.
     """
 

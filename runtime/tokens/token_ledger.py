@@ -60,7 +60,6 @@ class TokenLedger:
         leaks: the dropped tokens, up to the last drain, for the worker's step.
         refusals: refused uses whose error perhaps no code handles, for the worker's step.
         stepping: the id of the thread in a step of the worker; None between two steps.
-        labelled: drained groups of substreams, with their labels.
     """
 
     def __init__(self, wake: Callable[[], None] = lambda: None) -> None:
@@ -81,14 +80,7 @@ class TokenLedger:
         self.wake()
 
     def record_drop(self, stamp: _Stamp, label: Label | None, operator: str, *, has_sent: bool) -> None:
-        """Add the end of a token that was not discarded, which may be a leak.
-
-        Args:
-            stamp: the very object with which the token was recorded last.
-            label: that of the token.
-            operator: the name of its operator.
-            has_sent: whether it was made to send with, and has.
-        """
+        """Add the end of a token that was not discarded, which may be a leak."""
         self._drops.append((stamp, operator, has_sent))  # before its group, so that `drain` knows what it takes
         self.record((stamp, -1), label=label)
 

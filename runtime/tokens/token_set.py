@@ -106,7 +106,7 @@ class TokenSet:
         made: list[TimestampToken] = []
         try:
             made.extend(origins[time].delayed(time) for time in Antichain(self._tokens[0].domain, times))
-        except TokenError:  # somebody discarded a token behind the set's back
+        except TokenError:  # a token was discarded outside of the set
             _discard_live(made)
             raise
         old, self._tokens = self._tokens, made

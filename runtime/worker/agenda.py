@@ -17,7 +17,6 @@ class Agenda:
     Attributes:
         running: the operator whose turn it is, -1 between two steps.
         was_cut: whether the last step ended before all operators had their turn.
-        held: the operators to schedule after `let_go`.
         expected: the operators that another thread will activate, until their turn; True for those that continue with
             received records.
     """

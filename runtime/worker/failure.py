@@ -71,15 +71,7 @@ def raise_refusal(worker: int, refusal: Refusal) -> NoReturn:
 def unsendable(
     worker: int, plan: "Plan", locate: Callable[[int], Location], envelope: "Envelope", error: Exception
 ) -> JobError:
-    """Return the error of an envelope that cannot be pickled; it names the message to blame.
-
-    Args:
-        worker: the sending worker.
-        plan: the dataflow.
-        locate: returns a location of it by number.
-        envelope: the envelope.
-        error: the error of pickling.
-    """
+    """Return the error of an envelope that cannot be pickled; it names the message to blame."""
     for message in envelope.messages:
         reason = unpicklable(message)
         if reason is not None:
@@ -97,7 +89,7 @@ def unsendable(
 def _record_of(error: BaseException | None) -> str:
     """Describe the record at which a function failed, from the variable ``record`` of its caller; empty if unknown.
 
-    Operators use that name when they call a user's function, which costs nothing until an error.  An error that shows
+    Operators use that name when they call a user's function, which costs nothing until an error. An error that shows
     the record needs no more.
 
     Folds have no such variable, nor have comprehensions from Python 3.12 on (PEP 709); there the record is the second
@@ -109,7 +101,7 @@ def _record_of(error: BaseException | None) -> str:
         frame, walked = walked.tb_frame, walked.tb_next
         if not str(frame.f_globals.get("__name__")).startswith(_OPERATORS):
             continue
-        with suppress(Exception):  # a class of the user's may fail to say what it is, or whether it is another one
+        with suppress(Exception):  # the repr or the comparison of a user's class may raise
             if "record" in frame.f_locals:
                 shown = shortened(frame.f_locals["record"])
             elif walked is not None:

@@ -33,9 +33,6 @@ class WaitingEnds:
     """Keys in the order in which their ends were told.
 
     A reused key occurs several times if its substreams ended without records here.
-
-    Attributes:
-        are_all: whether no more ends can come.
     """
 
     __slots__ = ("_counts", "_queue", "are_all")
@@ -75,7 +72,6 @@ class FirmMailbox:
 
     Args:
         outputs: the location numbers of the outputs that the input reaches.
-        takes_turns: whether the input is on a cycle.
     """
 
     __slots__ = ("_between", "_held", "_host", "_outputs", "_port", "_turns")

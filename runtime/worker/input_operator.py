@@ -17,7 +17,6 @@ class InputOperator:
     """The operator of an input on one worker: it holds the handles' tokens, and does the commands of its mailbox.
 
     Args:
-        token: its initial token.
         check: returns a batch to send, given its number; None sends each unchanged.
     """
 

@@ -19,7 +19,6 @@ class Mailbox:
     commands keep their order: all of them wait for a missing handle.
 
     Attributes:
-        tokens: the token of each handle, by number.
         begun: the positions of passed handles at that moment; of the first one, at its closing.
         lanes: pending work of each of another number of workers, as (token, batch or keys, whether these have ended),
             for the operator.

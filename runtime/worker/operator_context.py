@@ -129,7 +129,7 @@ class OperatorContext:
             name: its name in snapshots, unique in the operator.
             make: returns the initial state; not called if a snapshot has the state.
             split: ``split(state, workers)`` returns one part for each worker, None for none, for another number of
-                workers.  Without it such a restart is refused, unless all workers have the result of ``make``. An
+                workers. Without it such a restart is refused, unless all workers have the result of ``make``. An
                 exchange sends its records to their new workers. All workers then have the notificator's tokens, so an
                 operator may be told of times without records.
             merge: ``merge(one, other)`` merges two parts.

@@ -51,11 +51,9 @@ class Saving:
     Their state during one snapshot is in all later ones.
 
     Args:
-        are_taken: whether there are snapshots.
         run: common to all restarts of the job, and to no other job; empty without snapshots.
 
     Attributes:
-        number: the present snapshot of the worker.
         saved: the last known durable snapshot.
     """
 
@@ -66,7 +64,7 @@ class Saving:
         self._waiting: dict[int, tuple[int, bool]] = {}
 
     def wait(self, operator: int, behind: int, *, has_ended: bool) -> None:
-        """Schedule an operator at each durable snapshot, until one is later than ``behind``; -1 for now.
+        """Schedule an operator at each durable snapshot, as it waits for one later than ``behind``; -1 ends that.
 
         ``has_ended`` says whether its input has ended, so that it waits for nothing else.
         """
@@ -93,7 +91,6 @@ class OperatorHost:
 
     Attributes:
         ledger: counts tokens; ``flow`` counts bytes in flight, ``books`` substreams.
-        outbox: collects the messages for other workers.
         activate: schedules an operator: in this step if its turn has not passed, else in the next.
         shared: objects that operators share with later ones; not in snapshots.
         received: the last message that an operator received in this step; its batch, if sent on unchanged, has the same

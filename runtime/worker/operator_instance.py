@@ -2,8 +2,6 @@
 
 A stateless operator has no frontier and no token, so progress tracking ignores it. A fused chain runs its stages one
 after the other on each batch, without queues between them; see `fusion.py`.
-
-A mailbox keeps the commands of feeders until the operator of the input runs.
 """
 
 import gc
@@ -69,15 +67,10 @@ class OperatorInstance(PortOwner):
     """An operator's ports and schedule function, and its present call.
 
     Attributes:
-        in_loop: whether its outputs are inside a loop.
         seconds: the duration of all finished calls.
         started: when the last call began, by ``clock``.
-        attachments: the worker's handles of the dataflow's attachments.
         initial: its initial tokens, one for each output; None for taken ones.
         mailbox: the feeders' commands to an input, oldest first.
-        gate: the gate of an operator that declares substreams.
-        stages: the stages of a stateless operator.
-        kept: its state.
         waits_for: the event for which it keeps tokens of passed times, in words, for `Job.explain`; empty for none.
     """
 
@@ -174,7 +167,7 @@ class OperatorInstance(PortOwner):
 
 
 def _send(stages: Sequence[RunningStage], token: LentToken, batch: Batch, output: RunningOutput) -> None:
-    """Send what the stages make of a batch; from the first that needs one substream at a time, of each by itself."""
+    """Send the stages' results for a batch, which is divided by substream at the first stage that needs that."""
     label = token.label
     mixed = label if isinstance(label, MixedLabel) else None
     keys = None if mixed is None else mixed.keys

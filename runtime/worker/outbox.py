@@ -51,16 +51,7 @@ class Outbox:
         snapshot: int,
         marker: tuple[int, ...] | None,
     ) -> list[tuple[int, Envelope]]:
-        """Return the envelopes for peers, as (worker number, envelope).
-
-        Args:
-            progress: the batch for each peer.
-            credit: the credit for each peer.
-            substreams: the news for each peer.
-            heard: how many news of substreams the sender has received.
-            snapshot: the sender's snapshot.
-            marker: the message to each peer of a begun snapshot; None for none.
-        """
+        """Return the envelopes for peers, as (worker number, envelope)."""
         if progress:
             self._count(next(iter(progress.values())), len(progress))
         made: list[tuple[int, Envelope]] = []

@@ -27,7 +27,6 @@ class PortOwner:
     """The operator of some ports on one worker, and its present call.
 
     Attributes:
-        notify: whether it reads frontiers.
         time: the time of the last message, notification, or token whose ``with`` block has raised, in this call, for
             errors.
         schedules: the number of its calls.
@@ -49,10 +48,8 @@ class RunningInput:
 
     Attributes:
         port: the number of the input; ``location`` is that of its location.
-        paths: the summaries to each of the operator's outputs.
         queue: the unread messages, in order.
         put: receives messages: into the queue, or where they must wait before.
-        consumed, records: the numbers of received messages and records.
         looked_at: the number of ends of substreams that the operator has read.
     """
 
@@ -122,9 +119,6 @@ class RunningOutput:
 
     Attributes:
         port: the number of the output; ``location`` is that of its location.
-        ledger: records the tokens for this output.
-        channels: its edges.
-        sent, records: the numbers of sent messages and records.
         drops: whether the records are ones that the user could read and does not.
     """
 
@@ -208,12 +202,10 @@ class Channel:
         locations: the number of the target port, on each worker.
         put: receives a message at that port on this worker.
         operator: the number of the target operator; ``name`` is its name.
-        sender: the name of the sending operator.
         pact: spreads records over the workers; None keeps them on this one.
 
     Attributes:
         takes_marks: whether marks of the ends of substreams pass the edge.
-        messages, records, bytes: what this worker has sent over it.
     """
 
     host: OperatorHost

@@ -52,10 +52,8 @@ class WorkerActor:
     name it by its job.
 
     Args:
-        worker, workers: its number, and the number of workers.
         operators: the number of operators of its first dataflow.
         job: the name of the job that it was made for.
-        logs: how it logs, to standard error.
     """
 
     def __init__(self, worker: int, workers: int, operators: int, job: str, logs: LogSettings) -> None:
@@ -256,13 +254,7 @@ class WorkerActor:
         return {job: loop.state() for job, loop in list(self._loops.items())}
 
     def explain(self, job: str, name: str, workers: Sequence[Any]) -> str:
-        """Explain a probe, topic or capture to a process without the dataflow.
-
-        Args:
-            job: the name of the job.
-            name: the probe, topic or capture.
-            workers: the actors of all workers.
-        """
+        """Explain a probe, topic or capture to a process without the dataflow."""
         return self._loop(job).explain(name, ask_workers(workers, job))
 
     def captured(self, job: str, name: str) -> tuple[list[tuple[Any, Any]], int]:

@@ -3,8 +3,7 @@
 Invariants:
 
 - One call of `step` is one scheduling step: operators with work run, each at most once, in the order of description.
-  Every second step runs all of them; others may end early when there is much to send. All that happened is one
-  indivisible change of this worker's pointstamps.
+  All that happened is one indivisible change of this worker's pointstamps.
 - The change is sent after the operators have acted, with the messages that it counts or, held back, later.
 - No clock, thread, randomness or socket: the same envelopes in the same order cause the same steps.
 
@@ -50,25 +49,15 @@ class WorkerCore(OperatorHost):
     """Runs one worker's share of every operator of a plan.
 
     Args:
-        plan: the dataflow.
-        worker: the number of this worker, of ``workers``.
-        attachments: this worker's handles of the dataflow's attachments.
         wake: called from any thread after a use of a token, as the worker may sleep.
-        incarnation: grows with each restart; peers refuse a mixture.
-        progress: the progress protocol, the same for all workers.
         hold_back: False sends progress at the end of every step, even if it moves no frontier.
         bytes_in_flight: the limit of this worker's bytes in flight before sources wait.
         clock: returns seconds, for statistics only.
-        nodes: the workers' nodes, as for `OperatorContext`.
         on_leak: whether a dropped token fails the worker or is only logged.
         beginning: the state of a snapshot; None for none.
-        is_tracked: whether there are snapshots; ``run`` identifies them.
 
     Attributes:
-        probes: the frontiers at the probes.
         leaks: the last 100 dropped tokens.
-        feeder_statuses: those for the shell, by feeder.
-        memory: its share in snapshots.
     """
 
     def __init__(  # noqa: PLR0913 - what a shell decides, one by one
@@ -95,7 +84,7 @@ class WorkerCore(OperatorHost):
         graph = plan.graph(workers)
         self._compiled = CompiledGraph(graph)
         self._tracker = Tracker(self._compiled, workers, plan.locations_of_interest(graph, worker))
-        # One worker has nobody to tell.
+        # A single worker has no peers to tell.
         spread = Accumulated if progress == "accumulated" and workers > 1 else Broadcast
         self._progress: Spread = spread(self._tracker, worker, workers, hold_back=hold_back)
         self._frontiers, self.flow = {}, FlowControl(worker, workers, bytes_in_flight)
@@ -194,7 +183,7 @@ class WorkerCore(OperatorHost):
         self._steps += 1
         self.ledger.begin_step()
         self.agenda.begin()
-        may_be_cut = not self.agenda.was_cut  # else what always has much to send would let no other operator run
+        may_be_cut = not self.agenda.was_cut  # else an operator that always has much to send would let no other run
         while not (may_be_cut and self.outbox.is_full) and (index := self.agenda.pop()) is not None:
             instance = self._instances[index]
             if self.flow.is_held and not instance.inputs and not instance.mailbox:

@@ -48,17 +48,10 @@ class WorkerLoop:
     """Runs a worker core on a thread of its own, so that calls are answered while operators run.
 
     Args:
-        plan, worker, workers, attachments, incarnation, nodes: as for `WorkerCore`.
-        sender: sends envelopes to the peers.
-        receiver: receives from peers and feeders.
-        connect: connects to further members.
-        config: how the job runs.
         snapshots: where it writes its parts; None for none.
-        beginning: its initial state.
 
     Attributes:
         feeders: the other feeding processes, as far as this worker knows.
-        mail: envelopes for feeders that fetch them.
     """
 
     def __init__(  # noqa: PLR0913 - as many as the core has, and the link

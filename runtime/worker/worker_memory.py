@@ -31,16 +31,11 @@ class WorkerMemory:
     """Takes the parts of one worker.
 
     Args:
-        plan: the dataflow; ``compiled`` is its graph.
         beginning: the state of a snapshot; None for none.
-        is_tracked: whether there are snapshots.
 
     Attributes:
-        cut: the protocol.
-        parts: complete parts for the shell.
         marker: the message for peers on a begun snapshot; None for none.
         feeders_in: returns the feeders as a snapshot begins, on worker 0.
-        sizes: estimates the sizes of states for reports.
     """
 
     def __init__(

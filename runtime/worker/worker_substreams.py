@@ -23,16 +23,11 @@ class WorkerSubstreams:
     """The work of a worker core for substreams.
 
     Args:
-        declared: the declarations, by number.
         instances: this worker's operators; those that declare substreams get their gates.
         saved: restored operators' knowledge of substreams, by name; None for none.
 
     Raises:
         SnapshotError: the snapshot numbers declarations differently.
-
-    Attributes:
-        books: the counts.
-        gates: by the number of the declaration.
     """
 
     def __init__(
@@ -69,7 +64,7 @@ class WorkerSubstreams:
 
         Later envelopes of its sender wait too, as they need no fewer news.
         """
-        if envelope.sender == TELLER or envelope.heard <= self.books.heard:  # worker 0 brings in order what it tells
+        if envelope.sender == TELLER or envelope.heard <= self.books.heard:  # worker 0 sends all in order
             return False
         self._early.append(envelope)
         return True

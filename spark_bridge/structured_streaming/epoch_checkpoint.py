@@ -34,12 +34,8 @@ class WriterIdentity:
     """The topic, folder and name of a writer.
 
     Args:
-        topic: its name.
-        path: the folder of the files.
-        format: of the files.
         time: the column of epochs, None for none.
         writer: the unique name of the writer, in the names of its files and subscription.
-        version: the version of the checkpoint.
     """
 
     topic: str
@@ -92,10 +88,8 @@ class CommitRecord:
 
     Args:
         file: the number of the newest file, from 1; 0 for none.
-        times: the maximal committed times.
         newest: of each partition the number of the newest committed message; 0 for none.
         schema: of all files, as an Arrow IPC message in hexadecimal; None before the first.
-        bytes: the size of the newest file.
     """
 
     file: int
@@ -106,11 +100,6 @@ class CommitRecord:
 
     def has(self, domain: TimeDomain, time: Time, batches: Iterable[Batch | EpochRows]) -> bool:
         """Tell whether an epoch is committed, in O(maximal times + batches); integers have one maximal time.
-
-        Args:
-            domain: the order of the topic's times.
-            time: of the epoch.
-            batches: those of its batches that have rows.
 
         Raises:
             BridgeError: its time is committed, but it has newer batches.

@@ -24,11 +24,7 @@ class EpochFolder:
 
     Args:
         asked: the identity of the writer; an existing writer keeps its name.
-        checkpoint: the folder of its checkpoint.
         files: the calls that change files.
-
-    Attributes:
-        is_new: whether nothing was committed before.
 
     Raises:
         BridgeError: another writer uses it, the checkpoint belongs to something else, or there are other files.

@@ -34,14 +34,10 @@ class EpochGroups:
     A reader takes every file as new rows, so small epochs must be joined before they appear.
 
     Args:
-        folder: the folder of epochs.
         domain: the order of their times.
         schema: of their rows, None for the first one's; a folder with files has theirs.
         file_bytes: the size in memory at which a group of epochs becomes a file.
         max_delay_s: the age of its first epoch, in seconds, at which a group becomes a file.
-
-    Attributes:
-        statistics: the counts so far.
 
     Raises:
         BridgeError: the folder has files of another schema, or of other kinds of times.

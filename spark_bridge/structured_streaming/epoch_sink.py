@@ -35,13 +35,8 @@ class EpochSink(Sink):
     """A folder of files, each of one or several epochs.
 
     Args:
-        identity: the writer.
-        checkpoint: the folder of its commit record.
         domain: the order of the times.
         schema: of the rows, None for the first one's; a folder with files has theirs.
-
-    Attributes:
-        tables: makes the tables, all of one schema.
 
     Raises:
         BridgeError: the folder has files of another schema, or of other kinds of times.
@@ -71,10 +66,6 @@ class EpochSink(Sink):
 
     def commit(self, epoch: Time, parts: list[EpochRows]) -> None:
         """Let one file appear with all parts, except those of committed epochs.
-
-        Args:
-            epoch: the last of their epochs.
-            parts: its parts, and those of earlier, uncommitted epochs.
 
         Raises:
             BridgeError: the commit has failed; the next one or `record` finds out how far it got.

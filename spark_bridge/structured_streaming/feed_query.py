@@ -77,13 +77,7 @@ class StreamingFeed:
     Its ``with`` block stops the query at its end; `wait` before, for a query that ends by itself.
 
     Args:
-        input: the input that it feeds.
-        writer: starts the query; its errors are raised here.
-        checkpoint: Spark's folder of commits, for messages.
         commit_after: the place that an epoch must pass before Spark commits it; None for a sent epoch.
-
-    Attributes:
-        query: Spark's query, with its progress and its status.
     """
 
     def __init__(
@@ -155,7 +149,7 @@ class StreamingFeed:
         if kind is None:
             self.stop()
             return
-        # As of a handle whose block is left by an exception: what it had to send is incomplete.
+        # As for a handle whose block raises: its records are incomplete.
         self._job.fail(f"the block that fed it was left by {kind.__name__}: {error}", error)
         self._input_is_over.set()
         self._stop_query()  # the job does not, if it misses nothing because the input was closed by hand
@@ -206,7 +200,7 @@ class StreamingFeed:
             self._input_is_over.wait(_LOOK_S)
             return False
         except JobError:
-            # While the job lives it is the local engine that has nothing to do, until another input goes on.
+            # While the job lives, the local engine raises this: it is idle until another input advances.
             if self._input_is_over.wait(_AGAIN_S):
                 raise
             return False
@@ -297,7 +291,7 @@ class StreamingFeed:
     def _query_has_failed(self) -> bool:
         try:
             return self.query.exception() is not None
-        except Exception as error:  # noqa: BLE001 - its JVM has gone, and whoever follows it gets to know that
+        except Exception as error:  # noqa: BLE001 - its JVM has gone, as the following thread finds out
             _logger.debug("the query that feeds input %r does not say how it is: %r", self._input.name, error)
             return False
 

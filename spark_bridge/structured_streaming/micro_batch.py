@@ -26,12 +26,6 @@ class MissingMicroBatches(BridgeError):  # noqa: N818 - named for what it says
 def check_has_committed(input: InputHandle, job: FedJob, uncommitted: int, checkpoint: str) -> None:
     """Raise MissingMicroBatches if a job with snapshots lacks committed micro-batches; another job begins without them.
 
-    Args:
-        input: their input, which may have returned to a snapshot.
-        job: its job.
-        uncommitted: Spark's first uncommitted id.
-        checkpoint: Spark's folder of commits, for the message.
-
     Raises:
         MissingMicroBatches: the input is before that id, so micro-batches between are lost.
     """
@@ -57,7 +51,7 @@ def deliver(batch_id: int, rows: Callable[[], pa.Table], input: InputHandle) -> 
         return False
     table = rows()
     input.advance_to(batch_id)
-    sent = input.position.batches_at_time  # of a job that goes on from a snapshot which has fallen in between
+    sent = input.position.batches_at_time  # if the job continues from a snapshot taken in the middle of the micro-batch
     for number, start in list(enumerate(range(0, table.num_rows, ROWS_PER_SLICE)))[sent:]:
         input.send(table.slice(start, ROWS_PER_SLICE), worker=(batch_id + number) % input.workers)
     input.advance_to(batch_id + 1)

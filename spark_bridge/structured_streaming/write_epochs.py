@@ -39,14 +39,7 @@ class EpochWriter:
 
     Its ``with`` block closes it, and raises its error; otherwise it runs until the process ends.
 
-    Args:
-        subscription: exactly once, with ``ack="manual"``.
-        folder: the folder of epochs.
-        groups: commits the epochs.
-
     Attributes:
-        topic: the name of the topic.
-        path: the folder of the files.
         subscription: the name of the durable subscription, which ``tw.end_subscription`` ends.
     """
 
@@ -120,7 +113,7 @@ class EpochWriter:
     def _run(self) -> None:
         try:
             self._is_complete = self._write()
-        except Exception as error:  # noqa: BLE001 - nobody would be told otherwise
+        except Exception as error:  # noqa: BLE001 - no other code would report it
             self._error = error
             if not isinstance(error, TidewheelError):
                 self._error = BridgeError(f"topic {self.topic!r} cannot be written to {self.path}: {error}")
@@ -217,7 +210,7 @@ def write_epochs(  # noqa: PLR0913 - what can be said of a folder, by name
             topic,
             timeout_s=timeout_s,
             durable=Durable(folder.identity.subscription, ack="manual"),
-            # If the subscription was ended, or given up, whoever goes on has to hear of what is no longer kept.
+            # If the subscription was ended or given up, a later writer must learn which messages are gone.
             start="earliest" if folder.is_new else _FIRST_TICK,
         )
         undo.callback(subscription.close)

@@ -11,15 +11,10 @@ TUTORIAL = ROOT / "docs" / "tutorial"
 
 
 @pytest.mark.ray
-def test_the_page_on_ray_runs(tmp_path: Path) -> None:
-    """It starts a Ray of its own, as a reader does."""
-    run(TUTORIAL / "ray.md", tmp_path, ROOT, limit_s=360)
-
-
-@pytest.mark.ray
-def test_the_page_on_topics_runs(tmp_path: Path, ray_cluster: str) -> None:
-    """A reader has a Ray from the page before it; here it is that of the tests."""
-    run(TUTORIAL / "topics.md", tmp_path, ROOT, limit_s=360, cluster=ray_cluster)
+@pytest.mark.parametrize("page", ["ray", "topics"])
+def test_the_pages_on_ray_and_topics_run(tmp_path: Path, ray_cluster: str, page: str) -> None:
+    """On the Ray of the tests. The README's test has a program start a Ray of its own."""
+    run(TUTORIAL / f"{page}.md", tmp_path, ROOT, limit_s=360, cluster=ray_cluster)
 
 
 @pytest.mark.long

@@ -5,29 +5,18 @@ from collections.abc import Iterator
 import pytest
 
 import tidewheel as tw
-from tests.kit.operators.all_cases import all_cases
-from tests.kit.operators.harness import LISTS, TABLES, Feed, Kind, send
+from tests.kit.operators.harness import LISTS, SAMPLE, TABLES, Kind, send
 from tests.kit.operators.operator_case import OperatorCase, plain_bags
+from tests.kit.operators.operator_table import STREAMS
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 
 DEADLINE_S = 120.0
-FEED: Feed = [
-    (0, [3, 1, 3]),
-    (0, [7, -2, 30, 12, 3]),
-    (1, [5]),
-    (1, [5, 5, 18, 0]),
-    (1, [29, -9, 4, 11, 6, 6]),
-    (3, [0, 4]),
-    (3, [20, 21, 4, -1]),
-    (6, [8, 8, 8, 2, 15, 16]),
-]
-"""Epochs with duplicates, several batches each, and gaps between them."""
 
 
 def cases_for(kind: Kind) -> Iterator[tuple[str, OperatorCase]]:
     """Yield the cases that take a kind of batch, each with a name of its own."""
-    for number, case in enumerate(all_cases()):
+    for number, case in enumerate(STREAMS):
         if kind in case.kinds:
             yield f"{number} {case}", case
 
@@ -45,7 +34,7 @@ def every_operator(kind: Kind) -> tw.Dataflow:
 def wrong_results(job: tw.types.Job, kind: Kind) -> dict[str, object]:
     """Return what came out, and what should have, of each case where they differ."""
     found = {name: plain_bags(job.captured(f"result of {name}")) for name, _ in cases_for(kind)}
-    wanted = {name: case.expected(FEED) for name, case in cases_for(kind)}
+    wanted = {name: case.expected(SAMPLE) for name, case in cases_for(kind)}
     return {name: (found[name], wanted[name]) for name in found if found[name] != wanted[name]}
 
 
@@ -56,8 +45,8 @@ def test_every_operator_does_on_ray_what_plain_python_does(workers: int) -> None
     """All cases of all operators at once, for lists and beside them for Arrow tables, several epochs in flight."""
     with tw.run(every_operator(LISTS), workers=workers) as lists:
         tables = lists.add(every_operator(TABLES))
-        send(lists, "numbers", FEED, LISTS)
-        send(tables, "numbers", FEED, TABLES)
+        send(lists, "numbers", SAMPLE, LISTS)
+        send(tables, "numbers", SAMPLE, TABLES)
         *_, end = lists.probe("numbers").advances(DEADLINE_S)
         assert len(end) == 0
         lists.wait(DEADLINE_S)

@@ -11,5 +11,5 @@ pytestmark = pytest.mark.ray
 
 @pytest.mark.parametrize("page", ON_RAY)
 def test_the_page_runs(page: str, tmp_path: Path, ray_cluster: str) -> None:
-    """On the cluster of the tests; the README and the tutorial have one of their own."""
+    """On the cluster of the tests; the README has one of its own."""
     run_page(page, tmp_path, "ray", ray_cluster)

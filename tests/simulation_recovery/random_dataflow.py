@@ -6,8 +6,8 @@ from random import Random
 from typing import Any, TypeAlias
 
 import tidewheel as tw
-from tests.kit.operators.all_cases import all_cases
 from tests.kit.operators.operator_case import OperatorCase
+from tests.kit.operators.operator_table import STREAMS
 from tests.kit.simulation.apart import ApartExchange
 from tests.laws.domains import small_summaries
 from tests.simulation_recovery import operators
@@ -31,7 +31,7 @@ _ELSEWHERE = {"capture_to", "publish", "write_files", "sink", "map_async", "broa
 @cache
 def library_cases() -> list[OperatorCase]:
     """Return uses of operators of the library that run here, without those of substreams."""
-    return [case for case in all_cases() if case.operator not in _ELSEWHERE and not _declares_substreams(case)]
+    return [case for case in STREAMS if case.operator not in _ELSEWHERE and not _declares_substreams(case)]
 
 
 def _declares_substreams(case: OperatorCase) -> bool:

@@ -339,3 +339,27 @@ def test_a_job_with_snapshots_goes_on_with_what_these_lack(spark: "SparkSession"
         job.wait(DEADLINE_S)
         found = Counter((one.time, record) for one in job.captured("sums") for record in one.batch)
     assert found == sums_of(batches)
+
+
+def test_a_micro_batch_that_spark_replays_is_published_once(spark: "SparkSession", tmp_path: Path) -> None:
+    """The job ends when the log has a micro-batch that Spark has not committed. `test_feed_kills.py` kills programs."""
+    for number in range(3):
+        add_file(tmp_path / "in", number, [number * 10, number * 10 + 1])
+    rows = reading(spark, tmp_path / "in")
+    flow = tw.Dataflow("replayed")
+    numbers = flow.input("rows").flat_map(lambda row: [row["n"]])
+    numbers.publish("replayed", log=tw.Log(tmp_path / "log"))
+    numbers.concat(flow.input("never")).probe("held")
+    with running(flow) as job:
+        feed(job.input("rows"), rows, checkpoint=tmp_path / "check", commit_after=job.probe("held"))
+        job.topic("replayed").wait_until(1, DEADLINE_S)
+    assert eventually(lambda: not spark.streams.active, DEADLINE_S)
+    assert [file.name for file in (tmp_path / "check" / "offsets").glob("[0-9]")] == ["0"]
+    assert not list((tmp_path / "check" / "commits").glob("[0-9]"))
+    with running(flow) as job, tw.subscribe("replayed", durable=tw.Durable("audit"), start="earliest") as subscription:
+        job.input("never").close()
+        feeding = feed(job.input("rows"), rows, checkpoint=tmp_path / "check", trigger=ALL)
+        feeding.wait(DEADLINE_S)
+        found = [(epoch.time, sorted(epoch.records)) for epoch in subscription.epochs(timeout_s=DEADLINE_S)]
+        job.wait(DEADLINE_S)
+    assert found == [(0, [0, 1]), (1, [10, 11]), (2, [20, 21])]

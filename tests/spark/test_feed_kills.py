@@ -3,6 +3,8 @@
 To repeat a run (the seed is in what a failure says), and to kill more often than once::
 
     TIDEWHEEL_KILLS=3 TIDEWHEEL_KILLS_SEED=1234 python -m pytest tests/spark/test_feed_kills.py
+
+`test_feed.py` has the short form, a job that ends between the two.
 """
 
 import os
@@ -19,7 +21,7 @@ from tests.ray.topics.durable_program import lines
 from tests.spark.feed_kill_program import TOPIC
 from tests.spark.micro_batches import add_file
 
-pytestmark = [pytest.mark.spark]
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 SEED = int(os.environ.get("TIDEWHEEL_KILLS_SEED") or secrets.randbits(32))
 KILLS = int(os.environ.get("TIDEWHEEL_KILLS") or 1)

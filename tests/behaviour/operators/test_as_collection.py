@@ -1,6 +1,5 @@
 """Collections made of streams: of inserts, of records with counts, of columns, and of upserts."""
 
-from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -8,82 +7,11 @@ import pyarrow as pa
 import pytest
 
 import tidewheel as tw
-from tests.kit.collections.plain_collection import PlainCollection
 from tests.kit.messages import raises
-from tests.kit.operators.harness import ARRAYS, LISTS, Bags, Feed
-from tests.kit.operators.operator_case import ONLY_ARROW, ONLY_LISTS, OperatorCase, by_time
-
-
-def all_so_far(feed: Feed, function: Any) -> Bags:
-    """Return the changes, at each epoch, of what a function makes of the bag of all numbers until then."""
-    present: Counter[int] = Counter()
-    before: dict[Any, int] = {}
-    found: Bags = {}
-    for time, numbers in by_time(feed).items():
-        present.update(numbers)
-        after = function(PlainCollection(present)).counts
-        changes = {record: after.get(record, 0) - before.get(record, 0) for record in {*before, *after}}
-        found[time] = Counter({(record, count): 1 for record, count in changes.items() if count})
-        before = after
-    return {time: bag for time, bag in found.items() if bag}
-
-
-def halve(numbers: Any) -> Any:
-    """Return the numbers that come of some by halving, again and again."""
-    return numbers.iterate(lambda inner: inner.map(lambda n: n // 2).concat(inner).distinct())
-
-
-def sums(numbers: Any) -> Any:
-    keyed = numbers.map(lambda n: (n % 3, n))
-    return keyed.reduce_sum().join(keyed.reduce_max(), lambda key, total, most: (key, total - most))
 
 
 def rows(numbers: Any) -> Any:
     return numbers.map(lambda n: (n % 3, n))
-
-
-def last_of_each(feed: Feed) -> Bags:
-    present: dict[int, int] = {}
-    found: Bags = {}
-    for time, numbers in by_time(feed).items():
-        before = dict(present)
-        present |= {abs(number) % 3: 1 if number < 0 else 0 for number in sorted(numbers)}
-        changed = {key for key in present if present[key] != before.get(key)}
-        bag = Counter({((key, present[key]), 1): 1 for key in changed})
-        bag.update({((key, before[key]), -1): 1 for key in changed & set(before)})
-        found[time] = bag
-    return {time: bag for time, bag in found.items() if bag}
-
-
-CASES = [
-    OperatorCase(
-        "as_collection",
-        lambda stream: stream.as_collection().distinct().changes(),
-        lambda feed: all_so_far(feed, lambda numbers: numbers.distinct()),
-        kinds=(LISTS, ARRAYS),
-    ),
-    OperatorCase(
-        "as_collection",
-        lambda stream: sums(stream.as_collection()).changes(),
-        lambda feed: all_so_far(feed, sums),
-        kinds=ONLY_LISTS,
-        name="join",
-    ),
-    OperatorCase(
-        "as_collection",
-        lambda stream: halve(stream.as_collection(columns=["n"])).changes(),
-        lambda feed: all_so_far(feed, halve),
-        kinds=ONLY_ARROW,
-        name="iterate",
-    ),
-    OperatorCase(
-        "as_collection",
-        lambda stream: stream.map(lambda n: (n % 3, n)).as_collection(upserts=True).map(lambda pair: pair[0]).changes(),
-        lambda feed: all_so_far(feed, lambda numbers: numbers.map(lambda n: n % 3).distinct()),
-        kinds=ONLY_LISTS,
-        name="upserts",
-    ),
-]
 
 
 def changes_of(batches: list[tuple[int, Any]], workers: int = 2, **arguments: Any) -> list[tuple[int, Any, int]]:

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 import tidewheel as tw
 from tests.kit.operators.harness import (
     KINDS,
-    LISTS,
     Feed,
     Kind,
     bags,
@@ -19,7 +18,6 @@ from tests.kit.operators.harness import (
     send,
     settle,
 )
-from tests.kit.operators.operator_case import OperatorCase, each_epoch, number_of
 from tidewheel.batches.batches import records
 from tidewheel.operators.base.division import Division, split_by_key, updated
 from tidewheel.runtime.description.plan import Schedule
@@ -44,22 +42,6 @@ def joining(left_kind: Kind, right_kind: Kind) -> Any:
         return schedule
 
     return build
-
-
-def squared(numbers: list[int]) -> list[int]:
-    """What a join by number of a stream with itself gives: each number as often as there are pairs of it."""
-    return [number for number, count in Counter(numbers).items() for _ in range(count * count)]
-
-
-CASES = [
-    OperatorCase(
-        "binary",
-        lambda stream: stream.map(number_of).binary(
-            stream.map(number_of), joining(LISTS, LISTS), exchange=(number_of, number_of), name="join"
-        ),
-        each_epoch(squared),
-    )
-]
 
 
 @operator_settings()

@@ -8,26 +8,6 @@ from hypothesis import given
 
 import tidewheel as tw
 from tests.kit.operators.harness import KINDS, Case, bags, cases, operator_settings, run, send, tag_with_worker
-from tests.kit.operators.operator_case import OperatorCase, each_epoch
-from tidewheel.runtime.description.plan import Schedule
-
-
-def only_on_worker_zero(context: tw.OperatorContext) -> Schedule:
-    """Build an operator that drops what comes to any other worker, so that the result does not depend on how many."""
-
-    def schedule(input: tw.InputPort, output: tw.OutputPort) -> None:
-        for token, batch in input:
-            if context.worker == 0:
-                output.send(token, batch)
-
-    return schedule
-
-
-CASES = [
-    OperatorCase(
-        "broadcast", lambda stream: stream.broadcast().unary(only_on_worker_zero, name="zero"), each_epoch(list)
-    )
-]
 
 
 @operator_settings()

@@ -9,49 +9,8 @@ from hypothesis import given
 
 import tidewheel as tw
 from tests.kit.messages import raises
-from tests.kit.operators.harness import LISTS, Bags, Case, bags, cases, expected, operator_settings, run
-from tests.kit.operators.operator_case import (
-    ALL_KINDS,
-    ONLY_ARROW,
-    OperatorCase,
-    each_epoch,
-    number_of,
-)
+from tests.kit.operators.harness import Bags, operator_settings
 from tests.kit.operators.two_sides import KEYS, NAN, WORKERS, Feed, Row, row_feeds, rows_at, run_two, table_of
-
-
-def in_order(group: Any) -> Any:
-    """Return a group of numbers with its lists in order."""
-    key, lefts, rights = group
-    return key, sorted(map(number_of, lefts)), sorted(map(number_of, rights))
-
-
-def grouped(ns: list[int], divisor: int) -> list[Any]:
-    """Return all numbers and the even ones by their remainder, in plain Python."""
-    groups = []
-    for key in {n % divisor for n in ns}:
-        lefts = sorted(n for n in ns if n % divisor == key)
-        groups.append((key, lefts, [n for n in lefts if n % 2 == 0]))
-    return groups
-
-
-CASES = [
-    OperatorCase(
-        "cogroup",
-        lambda stream: stream.cogroup(stream.filter(lambda n: number_of(n) % 2 == 0), lambda n: number_of(n) % 3).map(
-            in_order
-        ),
-        each_epoch(lambda ns: grouped(ns, 3)),
-        ALL_KINDS,
-    ),
-    OperatorCase(
-        "cogroup",
-        lambda stream: stream.cogroup(stream, "n", ("n",)).map(in_order),
-        each_epoch(lambda ns: [(n, [n] * count, [n] * count) for n, count in Counter(ns).items()]),
-        ONLY_ARROW,
-        "by names",
-    ),
-]
 
 
 @operator_settings(60)
@@ -100,34 +59,6 @@ def test_rows_become_dicts_by_name() -> None:
     found = [group for result in results for group in result.batch]
     assert (1, [{"k": 1, "n": 5}], [{"k": 1.0, "n": 6}]) in found
     assert len(found) == 2
-
-
-def twins(numbers: tw.Stream[int]) -> tw.Stream[tuple[int, int]]:
-    """Count down in a loop, and say in each round how many there are of each number."""
-
-    def body(inner: tw.Stream[int]) -> tuple[tw.Stream[int], tw.Stream[tuple[int, int]]]:
-        again = inner.map(lambda n: n - 1).filter(lambda n: n > 0)
-        counted = inner.cogroup(inner, lambda n: n).map(lambda group: (group[0], len(group[1])))
-        return again, counted
-
-    return numbers.filter(lambda n: n > 0).iterate(body)
-
-
-def counted_twins(ns: list[int]) -> list[tuple[int, int]]:
-    """Do the same in plain Python."""
-    found: list[tuple[int, int]] = []
-    ns = [n for n in ns if n > 0]
-    while ns:
-        found += Counter(ns).items()
-        ns = [n - 1 for n in ns if n > 1]
-    return found
-
-
-@operator_settings(20)
-@given(cases(LISTS))
-def test_it_groups_the_rounds_of_a_loop(case: Case) -> None:
-    """In a loop each round of each epoch is grouped for itself."""
-    assert bags(run(twins, case)) == expected(case.feed, counted_twins)
 
 
 def test_a_key_that_cannot_be_one_is_refused() -> None:

@@ -8,25 +8,13 @@ from hypothesis import strategies as st
 import tidewheel as tw
 from tests.kit.operators.harness import (
     Bags,
-    Case,
     Feed,
     bags,
-    cases,
     expected,
     feeds,
     operator_settings,
-    run,
     send,
 )
-from tests.kit.operators.operator_case import OperatorCase, each_epoch, number_of
-
-CASES = [
-    OperatorCase(
-        "concat",
-        lambda stream: stream.concat(stream.filter(lambda record: number_of(record) > 0), stream),
-        each_epoch(lambda numbers: [*numbers, *numbers, *(number for number in numbers if number > 0)]),
-    )
-]
 
 
 @operator_settings()
@@ -46,14 +34,6 @@ def test_concat_has_the_records_of_all(several: list[Feed], workers: int) -> Non
         for time, bag in expected(feed).items():
             merged.setdefault(time, Counter()).update(bag)
     assert found == merged
-
-
-@operator_settings(10)
-@given(cases())
-def test_a_stream_joined_with_itself_comes_twice(case: Case) -> None:
-    """The same stream may be read by two inputs of one operator; kinds of batches stay."""
-    results = run(lambda stream: stream.concat(stream), case)
-    assert bags(results, case.kind) == expected(case.feed, lambda numbers: [*numbers, *numbers])
 
 
 def test_a_time_completes_when_it_has_in_all_streams() -> None:

@@ -3,7 +3,6 @@
 import copy
 import datetime
 import math
-from collections import Counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,26 +11,8 @@ import pytest
 
 import tidewheel as tw
 from tests.kit.messages import raises
-from tests.kit.operators.harness import Case, bags, run
-from tests.kit.operators.operator_case import ONLY_ARROW, OperatorCase, each_epoch, number_of
+from tests.kit.operators.harness import bags
 from tidewheel.operators.epochs.fold import MOST_KEPT
-
-CASES = [
-    OperatorCase("count", lambda stream: stream.count(), each_epoch(lambda numbers: Counter(numbers).items())),
-    OperatorCase(
-        "count",
-        lambda stream: stream.count(lambda record: number_of(record) % 3),
-        each_epoch(lambda numbers: Counter(number % 3 for number in numbers).items()),
-        name="key",
-    ),
-    OperatorCase(
-        "count",
-        lambda stream: stream.count("n"),
-        each_epoch(lambda numbers: Counter(numbers).items()),
-        kinds=ONLY_ARROW,
-        name="column",
-    ),
-]
 
 
 def counted(*batches: Any, workers: int = 1, key: Any = None) -> list[Any]:
@@ -113,16 +94,6 @@ def test_nan_is_one_key(workers: int) -> None:
 def test_equal_keys_are_one_key() -> None:
     """As Python has it, and so also on several workers."""
     assert counted([1, 1.0, True], [np.int64(1)], workers=2) == [(1, 4)]
-
-
-def test_in_a_loop_each_round_is_counted() -> None:
-    """A round's count comes out in that round, and leaves the loop at its epoch."""
-
-    def body(stream: tw.Stream[int]) -> tuple[tw.Stream[int], tw.Stream[tuple[int, int]]]:
-        return stream.map(lambda n: n - 1).filter(lambda n: n > 0), stream.count()
-
-    results = run(lambda stream: stream.iterate(body), Case([(0, [2, 2, 1]), (1, [1])], workers=2))
-    assert bags(results) == {0: {(2, 2): 1, (1, 1): 1, (1, 2): 1}, 1: {(1, 1): 1}}
 
 
 @pytest.mark.parametrize(

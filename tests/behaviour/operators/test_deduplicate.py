@@ -6,60 +6,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
 
 import tidewheel as tw
 from tests.kit.messages import raises
-from tests.kit.operators.harness import (
-    ARRAYS,
-    RECORD_BATCHES,
-    TABLES,
-    Bags,
-    Case,
-    Feed,
-    bags,
-    cases,
-    operator_settings,
-    run,
-)
-from tests.kit.operators.operator_case import ONLY_ARROW, OperatorCase, by_time, number_of
-from tidewheel.batches.batches import is_arrow, is_numpy, records
-
-
-def firsts(feed: Feed) -> Bags:
-    """Return the numbers that have not come in an epoch before."""
-    seen: set[int] = set()
-    made: list[tw.types.Captured] = []
-    for time, numbers in by_time(feed).items():
-        made.append(tw.types.Captured(time, list(set(numbers) - seen)))
-        seen.update(numbers)
-    return {time: bag for time, bag in bags(made).items() if bag}
-
-
-def least_of_each(feed: Feed) -> Bags:
-    """Return the least number of each remainder in the first epoch that has one."""
-    seen: set[int] = set()
-    made: list[tw.types.Captured] = []
-    for time, numbers in by_time(feed).items():
-        made.append(
-            tw.types.Captured(
-                time, [min(n for n in numbers if n % 5 == key) for key in {n % 5 for n in numbers} - seen]
-            )
-        )
-        seen |= {n % 5 for n in numbers}
-    return {time: bag for time, bag in bags(made).items() if bag}
-
-
-CASES = [
-    OperatorCase("deduplicate", lambda stream: stream.deduplicate(), firsts),
-    OperatorCase(
-        "deduplicate",
-        lambda stream: stream.deduplicate(lambda record: number_of(record) % 5, number_of),
-        least_of_each,
-        name="key",
-    ),
-    OperatorCase("deduplicate", lambda stream: stream.deduplicate("n"), firsts, kinds=ONLY_ARROW, name="column"),
-]
+from tidewheel.batches.batches import records
 
 
 def deduplicated(*batches: Any, workers: int = 1, key: Any = None, order: Any = None) -> list[Any]:
@@ -70,14 +20,6 @@ def deduplicated(*batches: Any, workers: int = 1, key: Any = None, order: Any = 
     with tw.run(flow, workers=workers, engine="local") as job:
         job.wait()
         return [record for result in job.captured("results") for record in records(result.batch)]
-
-
-@operator_settings(15)
-@given(cases(TABLES, RECORD_BATCHES, ARRAYS))
-def test_columns_stay_columns(case: Case) -> None:
-    """Tables and arrays come out as what they were."""
-    results = run(lambda stream: stream.deduplicate(), case)
-    assert all(is_numpy(result.batch) if case.kind is ARRAYS else is_arrow(result.batch) for result in results)
 
 
 @pytest.mark.parametrize("order", [None, lambda visit: visit[1]], ids=["none", "time"])
@@ -118,26 +60,8 @@ def test_whole_records_of_any_kind_are_compared() -> None:
     assert len(deduplicated([(math.nan, 1)], [(float("nan"), 1)], workers=2)) == 1
 
 
-def test_in_a_loop_what_was_found_is_not_gone_through_again() -> None:
-    """What one epoch has reached is known in the next: only what is new goes round."""
-    arcs = {1: [2, 3], 2: [4], 3: [4], 4: [1], 5: [6, 1], 6: []}
-
-    def reach(nodes: tw.Stream[int]) -> tuple[tw.Stream[int], tw.Stream[int]]:
-        new = nodes.deduplicate()
-        return new.flat_map(lambda node: arcs[node]), new
-
-    for workers in (1, 2, 3):
-        results = run(lambda stream: stream.iterate(reach), Case([(0, [2]), (1, [5, 2])], workers=workers))
-        assert bags(results) == {0: {2: 1, 4: 1, 1: 1, 3: 1}, 1: {5: 1, 6: 1}}
-
-
-def test_arguments_are_checked() -> None:
-    """The error says which of them is wrong, and what cannot be a key."""
-    stream: tw.Stream[int] = tw.Dataflow("test").input("numbers")
-    with raises(tw.GraphError):
-        stream.deduplicate(3)  # type: ignore[arg-type]
-    with raises(tw.GraphError):
-        stream.deduplicate(order=3)  # type: ignore[arg-type]
+def test_what_cannot_be_a_key_fails_the_job() -> None:
+    """The error says what it is, the record or the result of the function."""
     with raises(tw.JobError):
         deduplicated([{1}])
     with raises(tw.JobError):

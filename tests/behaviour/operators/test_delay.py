@@ -1,48 +1,17 @@
 """The delay operator."""
 
-from collections import Counter
 from typing import Any
 
 import pytest
 
 import tidewheel as tw
-from tests.kit.operators.harness import KINDS, Bags, Case, Feed, gather, run, settle
-from tests.kit.operators.operator_case import OperatorCase, number_of
+from tests.kit.operators.harness import KINDS, Case, run, settle
+from tests.kit.operators.operator_case import number_of
 
 
 def later(number: int, time: int) -> int:
     """Return when a number is due."""
     return time + number % 5
-
-
-def delayed(feed: Feed) -> Bags:
-    """Return what is due at each time."""
-    due: Bags = {}
-    for time, numbers in feed:
-        for number in numbers:
-            due.setdefault(later(number, time), Counter())[number] += 1
-    return due
-
-
-def delayed_sorted(feed: Feed) -> Bags:
-    """Return for each time the one list of all that is due then."""
-    return {time: Counter([tuple(sorted(bag.elements()))]) for time, bag in delayed(feed).items()}
-
-
-CASES = [
-    OperatorCase("delay", lambda stream: stream.delay(lambda record, time: later(number_of(record), time)), delayed),
-    OperatorCase(
-        "delay",
-        lambda stream: (
-            stream.delay(lambda record, time: later(number_of(record), time))
-            .map(number_of)
-            .unary(gather, exchange=lambda _: 0, name="gather")
-            .map_batches(lambda batch: [tuple(batch)])
-        ),
-        delayed_sorted,
-        name="and wait for whole epochs",
-    ),
-]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)

@@ -6,24 +6,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
 
 import tidewheel as tw
 from tests.kit.messages import raises
-from tests.kit.operators.harness import ARRAYS, RECORD_BATCHES, TABLES, Case, bags, cases, operator_settings, run
-from tests.kit.operators.operator_case import ONLY_ARROW, OperatorCase, each_epoch
-from tidewheel.batches.batches import is_arrow, is_numpy, records
-
-CASES = [
-    OperatorCase("distinct", lambda stream: stream.distinct(), each_epoch(set)),
-    OperatorCase(
-        "distinct",
-        lambda stream: stream.map(lambda record: {"n": record["n"] % 4, "of": ["rows", None]}).distinct(),
-        each_epoch(lambda numbers: [{"n": n, "of": ["rows", None]} for n in {number % 4 for number in numbers}]),
-        kinds=ONLY_ARROW,
-        name="rows",
-    ),
-]
+from tidewheel.batches.batches import records
 
 
 def distinct(*batches: Any, workers: int = 2) -> list[Any]:
@@ -33,14 +19,6 @@ def distinct(*batches: Any, workers: int = 2) -> list[Any]:
     with tw.run(flow, workers=workers, engine="local") as job:
         job.wait()
         return [result.batch for result in job.captured("results")]
-
-
-@operator_settings(15)
-@given(cases(TABLES, RECORD_BATCHES, ARRAYS))
-def test_columns_stay_columns(case: Case) -> None:
-    """Tables and arrays are never taken apart into records."""
-    results = run(lambda stream: stream.distinct(), case)
-    assert all(is_numpy(result.batch) if case.kind is ARRAYS else is_arrow(result.batch) for result in results)
 
 
 def test_rows_are_equal_in_all_columns() -> None:
@@ -83,17 +61,6 @@ def test_kinds_of_batches_may_be_mixed() -> None:
     """A list of rows and a table have equal rows."""
     found = distinct([{"n": 1}, {"n": 2}], pa.table({"n": [2, 3]}))
     assert sorted(row["n"] for batch in found for row in records(batch)) == [1, 2, 3]
-
-
-def test_in_a_loop_each_round_is_by_itself() -> None:
-    """What comes again in a later round is sent again."""
-
-    def body(stream: tw.Stream[int]) -> tuple[tw.Stream[int], tw.Stream[int]]:
-        once = stream.distinct()
-        return once.map(lambda n: n // 2).filter(lambda n: n > 0), once
-
-    results = run(lambda stream: stream.iterate(body), Case([(0, [6, 7, 6]), (1, [1])], workers=2))
-    assert bags(results) == {0: {6: 1, 7: 1, 3: 1, 1: 1}, 1: {1: 1}}
 
 
 def test_a_record_that_cannot_be_compared_is_named() -> None:

@@ -4,15 +4,6 @@ from hypothesis import given
 
 import tidewheel as tw
 from tests.kit.operators.harness import Case, bags, cases, expected, operator_settings, send, settle
-from tests.kit.operators.operator_case import OperatorCase, each_epoch
-
-CASES = [
-    OperatorCase(
-        "enter",
-        lambda stream: stream.enter(stream.flow.scope("entered")),
-        lambda feed: {(time, 0): bag for time, bag in each_epoch(list)(feed).items()},
-    )
-]
 
 
 @operator_settings()

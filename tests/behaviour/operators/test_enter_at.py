@@ -8,31 +8,12 @@ import pytest
 
 import tidewheel as tw
 from tests.kit.messages import raises
-from tests.kit.operators.harness import Bags, Case, Feed, run
-from tests.kit.operators.operator_case import OperatorCase, number_of
-
-
-def entered(feed: Feed) -> Bags:
-    """Return the numbers at (time, the round at which each enters)."""
-    found: Bags = {}
-    for time, numbers in feed:
-        for number in numbers:
-            found.setdefault((time, number % 4), Counter())[number] += 1
-    return found
+from tests.kit.operators.harness import Case, run
 
 
 def note(seen: list[tuple[Any, Any]], batch: list[Any], time: Any, worker: int) -> None:
     """Note each record of a batch with its time."""
     seen.extend((time, record) for record in batch)
-
-
-CASES = [
-    OperatorCase(
-        "enter_at",
-        lambda stream: stream.enter_at(stream.flow.scope("entered at"), lambda record: number_of(record) % 4),
-        entered,
-    )
-]
 
 
 def test_records_join_a_loop_that_is_under_way() -> None:

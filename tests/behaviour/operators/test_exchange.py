@@ -1,9 +1,7 @@
 """The exchange operator."""
 
 from collections import Counter
-from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,32 +14,14 @@ from tests.kit.operators.harness import (
     Case,
     Feed,
     Kind,
-    bags,
-    cases,
-    expected,
     feeds,
     operator_settings,
     run,
     send,
     tag_with_worker,
 )
-from tests.kit.operators.operator_case import ONLY_ARROW, OperatorCase, each_epoch, number_of
-
-CASES = [
-    OperatorCase("exchange", lambda stream: stream.exchange(number_of), each_epoch(list)),
-    OperatorCase("exchange", lambda stream: stream.exchange("n"), each_epoch(list), ONLY_ARROW, name="by column"),
-]
 
 SEVEN = 7
-
-
-@operator_settings()
-@given(cases())
-def test_exchange_loses_and_repeats_nothing(case: Case) -> None:
-    """Records only change workers: each comes once, at its time, in a batch of the kind that was sent."""
-    results = run(lambda stream: stream.exchange(case.kind.number), case)
-    assert bags(results, case.kind) == expected(case.feed)
-    assert {isinstance(result.batch, list) for result in results} <= {case.kind is LISTS}
 
 
 @operator_settings()
@@ -72,14 +52,6 @@ def test_all_workers_get_their_share() -> None:
         shares = Counter(worker for result in job.captured("results") for _, worker in result.batch)
     assert sorted(shares) == [0, 1, 2]
     assert min(shares.values()) > 800
-
-
-@pytest.mark.parametrize("key", [3, (), ("a", 1), ["n"], None])
-def test_a_key_that_cannot_be_one_is_refused(key: Any) -> None:
-    """A key is a function, a name or some names; nothing else is taken, when the dataflow is described."""
-    stream = tw.Dataflow("test").input("numbers")
-    with raises(tw.GraphError):
-        stream.exchange(key)
 
 
 def test_a_column_that_is_not_there_is_named_with_those_that_are() -> None:

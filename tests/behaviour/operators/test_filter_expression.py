@@ -8,17 +8,6 @@ import pyarrow.compute as pc
 import pytest
 
 import tidewheel as tw
-from tests.kit.operators.operator_case import ONLY_ARROW, OperatorCase, each_epoch
-
-CASES = [
-    OperatorCase(
-        "filter",
-        lambda stream: stream.filter((pc.field("n") > 2) | (pc.field("n") == -1)),
-        each_epoch(lambda numbers: [number for number in numbers if number > 2 or number == -1]),
-        ONLY_ARROW,
-        "expression",
-    )
-]
 
 
 def filtered(batch: Any, condition: Any) -> Any:

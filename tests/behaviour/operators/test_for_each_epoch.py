@@ -1,28 +1,10 @@
 """The for_each_epoch operator."""
 
-from typing import Any
-
 import pytest
 
 import tidewheel as tw
 from tests.kit.messages import raises
 from tests.kit.operators.harness import DEADLINE_S, Case, run, settle
-from tests.kit.operators.operator_case import OperatorCase, each_epoch, number_of
-
-
-def sorted_with_time(feed: Any) -> Any:
-    """Return, for each epoch, one record of its time and numbers."""
-    sorted_numbers = each_epoch(lambda numbers: [sorted(numbers)])(feed)
-    return {time: {(time, numbers): 1 for numbers in bag} for time, bag in sorted_numbers.items()}
-
-
-CASES = [
-    OperatorCase(
-        "for_each_epoch",
-        lambda stream: stream.for_each_epoch(lambda time, records: (time, sorted(map(number_of, records)))),
-        sorted_with_time,
-    ),
-]
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -73,9 +55,3 @@ def test_what_it_returns_goes_on() -> None:
     """One record for each epoch, at its time; None is one too."""
     results = run(lambda stream: stream.for_each_epoch(lambda time, records: None), Case([(0, [1, 2]), (2, [3])]))
     assert [(result.time, result.batch) for result in results] == [(0, [None]), (2, [None])]
-
-
-def test_only_a_function_will_do() -> None:
-    """When the dataflow is described."""
-    with raises(tw.GraphError):
-        tw.Dataflow("test").input("numbers").for_each_epoch("print")  # type: ignore[arg-type]

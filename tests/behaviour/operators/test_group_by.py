@@ -14,24 +14,9 @@ from hypothesis import strategies as st
 import tidewheel as tw
 from tests.kit.messages import raises
 from tests.kit.operators.harness import operator_settings
-from tests.kit.operators.operator_case import ONLY_ARROW, OperatorCase, each_epoch
 from tests.kit.operators.two_sides import WORKERS
 from tidewheel.operators.tables import grouped_epoch
 from tidewheel.operators.tables.aggregation import FUNCTIONS
-
-CASES = [
-    OperatorCase(
-        "group_by",
-        lambda stream: stream.group_by("n").aggregate(rows="count_all", total=("n", "sum"), mean=("n", "mean")),
-        each_epoch(
-            lambda numbers: [
-                {"n": n, "rows": numbers.count(n), "total": n * numbers.count(n), "mean": float(n)}
-                for n in set(numbers)
-            ]
-        ),
-        ONLY_ARROW,
-    )
-]
 
 SCHEMA = pa.schema(
     {
@@ -253,25 +238,6 @@ def tag_rows(context: tw.OperatorContext) -> Callable[..., None]:
             output.send(token, [(number, context.worker) for number in batch["a"].to_pylist()])
 
     return schedule
-
-
-def test_within_a_loop_each_round_is_an_epoch() -> None:
-    """Times need not be integers: here they are (epoch, round)."""
-
-    def body(rows: tw.Stream[Any]) -> tuple[tw.Stream[Any], tw.Stream[Any]]:
-        def halve(table: pa.Table) -> pa.Table:
-            return pa.table({"n": table["n"].to_numpy() // 2})
-
-        counted = rows.group_by("n").aggregate(rows="count_all")
-        return rows.map_batches(halve).filter(lambda row: row["n"] > 0), counted
-
-    flow = tw.Dataflow("test")
-    source = tw.IterableSource([[(0, pa.table({"n": [1, 2, 3]}))], [(0, pa.table({"n": [2]}))]])
-    flow.source("rows", source).iterate(body).capture("results")
-    with tw.run(flow, workers=2, engine="local") as job:
-        job.wait()
-        found = sorted((row["n"], row["rows"]) for made in job.captured("results") for row in made.batch.to_pylist())
-    assert found == [(1, 1), (1, 3), (2, 2), (3, 1)]
 
 
 def test_structured_arrays_have_columns_too() -> None:

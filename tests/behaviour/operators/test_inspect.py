@@ -11,10 +11,7 @@ from hypothesis import given
 
 import tidewheel as tw
 from tests.kit.operators.harness import Case, bags, cases, expected, operator_settings, run
-from tests.kit.operators.operator_case import OperatorCase, each_epoch, number_of
 from tidewheel.runtime.description.dataflow_description import description_of
-
-CASES = [OperatorCase("inspect", lambda stream: stream.inspect(number_of), each_epoch(list))]
 
 
 @operator_settings()

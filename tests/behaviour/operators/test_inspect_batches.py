@@ -5,11 +5,7 @@ from typing import Any
 from hypothesis import given
 
 import tidewheel as tw
-from tests.kit.messages import raises
 from tests.kit.operators.harness import Case, bags, cases, expected, operator_settings, run
-from tests.kit.operators.operator_case import OperatorCase, each_epoch
-
-CASES = [OperatorCase("inspect_batches", lambda stream: stream.inspect_batches(lambda *seen: None), each_epoch(list))]
 
 
 @operator_settings()
@@ -27,9 +23,3 @@ def test_the_batch_that_is_seen_is_the_one_that_goes_on(case: Case) -> None:
     assert bags([tw.types.Captured(time, batch) for time, batch, _ in seen], case.kind) == expected(case.feed)
     assert bags(results, case.kind) == expected(case.feed)
     assert {worker for *_, worker in seen} <= set(range(case.workers))
-
-
-def test_a_function_that_raises_fails_the_job() -> None:
-    """The error names the operator and the time."""
-    with raises(tw.JobError):
-        run(lambda stream: stream.inspect_batches(lambda batch: None), Case([(3, [1])]))  # type: ignore[arg-type, misc]

@@ -12,46 +12,11 @@ from hypothesis import given
 import tidewheel as tw
 from tests.kit.messages import raises
 from tests.kit.operators.harness import LISTS, TABLES, Case, bags, cases, expected, operator_settings, run
-from tests.kit.operators.operator_case import OperatorCase, each_epoch, number_of
 
 
 def halve(numbers: tw.Stream[int]) -> tw.Stream[int]:
     """Send each number to the worker that owns it, and halve it."""
     return numbers.exchange(lambda number: number).map(lambda number: number // 2)
-
-
-def halve_while_even(numbers: tw.Stream[int]) -> tuple[tw.Stream[int], tw.Stream[int]]:
-    """Halve even numbers, let the others leave."""
-    even, odd = numbers.exchange(lambda number: number).branch(lambda number: number % 2 == 0)
-    return even.map(lambda number: number // 2), odd
-
-
-def without_twos(number: int, rounds: int) -> int:
-    """Return a number halved as long as it is even, at most so often, by plain Python."""
-    for _ in range(rounds):
-        number = number // 2 if number % 2 == 0 else number
-    return number
-
-
-CASES = [
-    OperatorCase(
-        "iterate",
-        lambda stream: stream.map(lambda record: 2 * abs(number_of(record)) + 2).iterate(halve_while_even),
-        each_epoch(lambda numbers: [without_twos(2 * abs(number) + 2, 9) for number in numbers]),
-    ),
-    OperatorCase(
-        "iterate",
-        lambda stream: stream.map(number_of).iterate(halve, name="halve", max_rounds=3),
-        each_epoch(lambda numbers: [number // 8 for number in numbers]),
-        name="rounds",
-    ),
-    OperatorCase(
-        "iterate",
-        lambda stream: stream.map(number_of).iterate(halve_while_even, name="even", max_rounds=2),
-        each_epoch(lambda numbers: [without_twos(number, 2) for number in numbers]),
-        name="rounds and an end",
-    ),
-]
 
 
 class Walk(NamedTuple):

@@ -14,67 +14,11 @@ import tidewheel as tw
 from tests.kit.messages import raises
 from tests.kit.operators.harness import (
     DEADLINE_S,
-    TABLES,
     Case,
     bags,
     run,
     send,
 )
-from tests.kit.operators.operator_case import OperatorCase, each_epoch, number_of
-
-
-def settle_down(numbers: tw.Stream[int]) -> tw.Stream[int]:
-    """Replace the numbers of each remainder by half of their greatest, on the worker that owns it."""
-    return numbers.aggregate(lambda n: n % 3, add=max).map(lambda pair: pair[1] // 2)
-
-
-def until_all_are_small(numbers: list[int]) -> list[int]:
-    """Do the same as `settle_down` until no number is above 2, in plain Python."""
-    while numbers:
-        numbers = [max(n for n in numbers if n % 3 == rest) // 2 for rest in {n % 3 for n in numbers}]
-        if max(numbers) <= 2:
-            break
-    return numbers
-
-
-def halved_until_small(numbers: list[int]) -> list[float]:
-    """Halve numbers, all of them as often as it takes until their sum is at most 10."""
-    halved = [abs(number) / 2 for number in numbers]
-    while halved and sum(halved) > 10:
-        halved = [number / 2 for number in halved]
-    return halved
-
-
-CASES = [
-    OperatorCase(
-        "iterate",
-        lambda stream: stream.map(number_of).iterate(
-            settle_down, until=lambda most: most <= 2, measure=lambda n: n, combine=max
-        ),
-        each_epoch(until_all_are_small),
-        name="until",
-    ),
-    OperatorCase(
-        "iterate",
-        lambda stream: stream.select(n=pc.abs(pc.field("n")).cast("float64")).iterate(
-            lambda rows: rows.select(n=pc.field("n") / 2), until=lambda total: total <= 10, measure="n"
-        ),
-        each_epoch(halved_until_small),
-        kinds=(TABLES,),
-        name="until, of a column",
-    ),
-    OperatorCase(
-        "iterate",
-        lambda stream: stream.map(number_of).iterate(
-            lambda inner, others: inner.join(others, lambda n: 0, lambda row: 0).map(lambda pair: pair[0] + 1),
-            max_rounds=2,
-            beside=[stream.filter(lambda row: number_of(row) % 2 == 0)],
-        ),
-        each_epoch(lambda numbers: [n + 2 for n in numbers for _ in range(sum(m % 2 == 0 for m in numbers) ** 2)]),
-        name="beside",
-    ),
-]
-
 
 # ---------------------------------------------------------------------- rounds
 

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 import tidewheel as tw
 from tests.kit.messages import raises
-from tests.kit.operators.harness import LISTS, Case, bags, cases, expected, operator_settings, run, settle
-from tests.kit.operators.operator_case import ALL_KINDS, ONLY_LISTS, OperatorCase, each_epoch, number_of
+from tests.kit.operators.harness import operator_settings, settle
 from tests.kit.operators.two_sides import (
     COMPOSITE_KEYS,
     KEYS,
@@ -24,29 +23,6 @@ from tests.kit.operators.two_sides import (
 
 HOWS = ("inner", "left", "right", "outer")
 
-CASES = [
-    OperatorCase(
-        "join",
-        lambda stream: stream.join(stream, number_of, lambda n: number_of(n) + 1).map(
-            lambda pair: (number_of(pair[0]), number_of(pair[1]))
-        ),
-        each_epoch(lambda ns: [(n, m) for n in ns for m in ns if n == m + 1]),
-        ALL_KINDS,
-    ),
-    OperatorCase(
-        "join",
-        lambda stream: stream.join(stream.filter(lambda n: n > 3), lambda n: n // 2, how="left"),
-        each_epoch(
-            lambda ns: (
-                [(n, m) for n in ns for m in ns if m > 3 and n // 2 == m // 2]
-                + [(n, None) for n in ns if not any(m > 3 and n // 2 == m // 2 for m in ns)]
-            )
-        ),
-        ONLY_LISTS,
-        "left",
-    ),
-]
-
 
 @operator_settings(60)
 @given(row_feeds(KEYS + COMPOSITE_KEYS), row_feeds(KEYS + COMPOSITE_KEYS), st.sampled_from(HOWS), WORKERS)
@@ -54,34 +30,6 @@ def test_it_is_the_nested_loop(left: Feed, right: Feed, how: Any, workers: int) 
     """Duplicates, empty sides, None, NaN and keys of any mix of types, on any number of workers: as defined."""
     (results,) = run_two(lambda one, other: [one.join(other, lambda row: row.key, how=how)], (left, right), workers)
     assert numbers_in_pairs(results) == each_epoch_joined(left, right, how)
-
-
-def countdown(numbers: tw.Stream[int]) -> tw.Stream[tuple[int, int]]:
-    """Count all numbers down to 0 together; in each round join those of the round with those of the next."""
-
-    def body(inner: tw.Stream[int]) -> tuple[tw.Stream[int], tw.Stream[tuple[int, int]]]:
-        fewer = inner.map(lambda n: n - 1).filter(lambda n: n > 0)
-        return fewer, inner.join(fewer, lambda n: n)
-
-    return numbers.filter(lambda n: n > 0).iterate(body)
-
-
-def counted_down(ns: list[int]) -> list[tuple[int, int]]:
-    """Do the same in plain Python."""
-    found = []
-    ns = [n for n in ns if n > 0]
-    while ns:
-        fewer = [n - 1 for n in ns if n > 1]
-        found += [(n, m) for n in ns for m in fewer if n == m]
-        ns = fewer
-    return found
-
-
-@operator_settings(30)
-@given(cases(LISTS))
-def test_it_joins_the_rounds_of_a_loop(case: Case) -> None:
-    """In a loop each round of each epoch is joined for itself, and the loop ends."""
-    assert bags(run(countdown, case)) == expected(case.feed, counted_down)
 
 
 def test_an_epoch_is_joined_before_the_next_begins() -> None:

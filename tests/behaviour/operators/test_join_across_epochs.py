@@ -12,8 +12,6 @@ import tidewheel as tw
 from tests.behaviour.operators.test_join_tables import typed_sides
 from tests.kit.messages import raises
 from tests.kit.operators.harness import Bags, operator_settings
-from tests.kit.operators.harness import Feed as Numbers
-from tests.kit.operators.operator_case import ALL_KINDS, ONLY_ARROW, OperatorCase, number_of, plain
 from tests.kit.operators.two_sides import (
     COMPOSITE_KEYS,
     KEYS,
@@ -29,40 +27,6 @@ from tests.kit.operators.two_sides import (
 )
 from tidewheel.operators.joins.table_index import TableIndex, sort_by_key
 from tidewheel.operators.keys.record_keys import Keys
-
-
-def pairs_so_far(one: Any, other: Any, result: Any) -> Any:
-    """Return an expectation: ``result`` of pairs of numbers for which ``one`` and ``other`` are equal."""
-
-    def expected(feed: Numbers) -> Bags:
-        sent = [(time, n) for time, ns in feed for n in ns]
-        found: Bags = {}
-        for time, n in sent:
-            for other_time, m in sent:
-                if one(n) == other(m):
-                    found.setdefault(max(time, other_time), Counter())[plain(result(n, m))] += 1
-        return found
-
-    return expected
-
-
-CASES = [
-    OperatorCase(
-        "join_across_epochs",
-        lambda stream: stream.join_across_epochs(stream, number_of, lambda n: number_of(n) + 1).map(
-            lambda pair: (number_of(pair[0]), number_of(pair[1]))
-        ),
-        pairs_so_far(lambda n: n, lambda n: n + 1, lambda n, m: (n, m)),
-        ALL_KINDS,
-    ),
-    OperatorCase(
-        "join_across_epochs",
-        lambda stream: stream.join_across_epochs(stream, "n", suffix="_2"),
-        pairs_so_far(lambda n: n, lambda n: n, lambda n, m: n),
-        ONLY_ARROW,
-        "by names",
-    ),
-]
 
 
 def joined(left: Feed, right: Feed) -> Bags:
@@ -145,14 +109,6 @@ def test_keys_with_one_hash_are_told_apart() -> None:
     index.add(kept)
     ((rows, matches),) = index.match(wanted, Keys("k"))
     assert rows["k"].take(matches.right).to_pylist() == wanted.rows["k"].take(matches.left).to_pylist() == [5]
-
-
-def test_it_is_refused_where_epochs_have_no_order() -> None:
-    """In a loop neither of two times may be later, so there is no first time at which a pair is there."""
-    flow = tw.Dataflow("test")
-    inner = flow.input("left").enter(flow.scope("loop"))
-    with raises(tw.GraphError):
-        inner.join_across_epochs(inner, len)
 
 
 def test_arguments_are_checked_as_those_of_join_are() -> None:

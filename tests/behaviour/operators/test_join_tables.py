@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 import tidewheel as tw
 from tests.kit.messages import raises
 from tests.kit.operators.harness import TABLES, Case, operator_settings, run
-from tests.kit.operators.operator_case import ONLY_ARROW, OperatorCase, each_epoch
 from tests.kit.operators.two_sides import (
     NAN,
     WORKERS,
@@ -41,34 +40,6 @@ TYPES: dict[str, tuple[pa.DataType, list[Any]]] = {
     "binary": (pa.binary(), [None, b"", b"a"]),
     "null": (pa.null(), [None]),
 }
-
-
-def squares_of_evens(table: Any) -> Any:
-    """Return rows (of, square) for each even number; ``of`` is a float."""
-    evens = np.array([n for n in table["n"].to_pylist() if n % 2 == 0], dtype=np.int64)
-    return pa.table({"of": evens.astype(np.float64), "square": evens * evens})
-
-
-def paired(ns: list[int]) -> list[dict[str, Any]]:
-    return [{"n": n, "square": m * m} for n in ns for m in ns if n == m and m % 2 == 0]
-
-
-CASES = [
-    OperatorCase(
-        "join",
-        lambda stream: stream.join(stream.map_batches(squares_of_evens), "n", "of"),
-        each_epoch(paired),
-        ONLY_ARROW,
-        "by names",
-    ),
-    OperatorCase(
-        "join",
-        lambda stream: stream.join(stream, "n", suffix="_2"),
-        each_epoch(lambda ns: [n for n in ns for m in ns if n == m]),
-        ONLY_ARROW,
-        "with itself",
-    ),
-]
 
 
 @st.composite

@@ -4,11 +4,6 @@ from hypothesis import given
 
 import tidewheel as tw
 from tests.kit.operators.harness import Case, bags, cases, expected, operator_settings, run
-from tests.kit.operators.operator_case import OperatorCase, each_epoch
-
-CASES = [
-    OperatorCase("leave", lambda stream: stream.enter(stream.flow.scope("left")).leave(), each_epoch(list)),
-]
 
 
 @operator_settings()

@@ -9,15 +9,6 @@ from hypothesis import given
 
 import tidewheel as tw
 from tests.kit.operators.harness import ARRAYS, TABLES, Case, bags, cases, expected, operator_settings, run
-from tests.kit.operators.operator_case import OperatorCase, each_epoch
-
-CASES = [
-    OperatorCase(
-        "map_batches",
-        lambda stream: stream.map_batches(lambda batch: batch[1:]).concat(stream.map_batches(lambda batch: batch[:1])),
-        each_epoch(list),
-    )
-]
 
 
 @operator_settings()

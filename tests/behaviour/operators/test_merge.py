@@ -5,20 +5,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given
 
 import tidewheel as tw
 from tests.kit.messages import raises
-from tests.kit.operators.harness import ARRAYS, LISTS, TABLES, Case, cases, operator_settings, run
-from tests.kit.operators.operator_case import ALL_KINDS, ONLY_ARROW, OperatorCase, by_time, each_epoch, number_of
+from tests.kit.operators.harness import Case, operator_settings, run
 from tests.kit.operators.two_sides import WORKERS, Feed, Row, row_feeds, rows_at, run_two, table_of
 from tidewheel.batches.batches import records
-
-CASES = [
-    OperatorCase("merge", lambda stream: stream.merge(stream, by=number_of), each_epoch(lambda ns: ns + ns), ALL_KINDS),
-    OperatorCase("merge", lambda stream: stream.merge(by="n"), each_epoch(list), ONLY_ARROW, "by name"),
-]
 
 
 @operator_settings(60)
@@ -40,17 +33,6 @@ def test_each_epoch_is_one_batch_in_order(left: Feed, right: Feed, workers: int)
         assert [(row.key, row.number >= 10_000) for row in result.batch] == [
             (row.key, row.number >= 10_000) for row in in_order
         ]
-
-
-@operator_settings(40)
-@given(cases(LISTS, TABLES, ARRAYS))
-def test_the_kind_of_batch_stays(case: Case) -> None:
-    """Tables come out as tables and arrays as arrays, in order."""
-    results = run(lambda stream: stream.merge(stream, stream, by=case.kind.number), case)
-    found = {result.time: [number_of(record) for record in records(result.batch)] for result in results}
-    assert found == {time: sorted(ns * 3) for time, ns in by_time(case.feed).items()}
-    kinds = {list: LISTS, pa.Table: TABLES, np.ndarray: ARRAYS}
-    assert {kinds[type(result.batch)] for result in results} <= {case.kind}
 
 
 @operator_settings(40)
@@ -93,29 +75,6 @@ def test_fields_of_arrays_and_dicts_are_compared_by_name() -> None:
     )
     assert [row["k"] for row in results[0].batch] == [1, 1, 2, 2]
     assert isinstance(results[0].batch, list)
-
-
-def test_it_merges_the_rounds_of_a_loop() -> None:
-    """In a loop each round of each epoch is merged for itself."""
-
-    def body(inner: tw.Stream[int]) -> tuple[tw.Stream[int], tw.Stream[int]]:
-        return inner.map(lambda n: n - 1).filter(lambda n: n > 0), inner.merge(inner, by=lambda n: n)
-
-    results = run(lambda stream: stream.iterate(body), Case([(0, [3, 1]), (1, [2])], workers=2))
-    assert [(result.time, result.batch) for result in results if result.time == 0] == [
-        (0, [1, 1, 3, 3]),
-        (0, [2, 2]),
-        (0, [1, 1]),
-    ]
-    assert [result.batch for result in results if result.time == 1] == [[2, 2], [1, 1]]
-
-
-@pytest.mark.parametrize("by", [None, 3, (), ("a", 1)])
-def test_what_nothing_can_be_compared_by_is_refused(by: Any) -> None:
-    """The error says what can be given."""
-    stream = tw.Dataflow("test").input("numbers")
-    with raises(tw.GraphError):
-        stream.merge(stream, by=by)
 
 
 def test_records_that_cannot_be_compared_are_an_error() -> None:

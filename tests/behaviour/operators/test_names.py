@@ -8,18 +8,21 @@ import pytest
 
 import tidewheel as tw
 from tests.kit.messages import raises
-from tests.kit.operators.all_cases import all_cases
 from tests.kit.operators.operator_case import OperatorCase
+from tests.kit.operators.operator_table import TABLE
 from tidewheel.runtime.description.dataflow_description import description_of
 
-NAMED_OTHERWISE = {"probe", "capture", "unary", "binary", "iterate", "substreams", "group_by", "ignore"}
+NAMED_OTHERWISE = {"probe", "capture", "unary", "binary", "iterate", "substreams", "group_by", "ignore"} | {
+    "Collection.iterate",
+    "Collection.lookups",
+}
 """Their first argument is a name, or, for `iterate`, its ``name``; `group_by` adds nothing before `aggregate`, and
 `ignore` adds nothing."""
 
 
 def first_cases() -> list[OperatorCase]:
     """Return one case of each operator."""
-    return list({case.operator: case for case in reversed(all_cases())}.values())
+    return list({case.operator: case for case in reversed(TABLE)}.values())
 
 
 def names(flow: tw.Dataflow) -> list[str]:
@@ -35,13 +38,13 @@ def calling_it(method: Callable[..., Any], name: str) -> Callable[..., Any]:
 @pytest.mark.parametrize("case", [one for one in first_cases() if one.operator not in NAMED_OTHERWISE], ids=str)
 def test_every_operator_takes_a_name(case: OperatorCase, monkeypatch: pytest.MonkeyPatch) -> None:
     """An operator without ``name=``, or one that drops it, is found here."""
-    owner = tw.Stream if hasattr(tw.Stream, case.operator) else tw.Dataflow
-    method = getattr(owner, case.operator)
-    monkeypatch.setattr(owner, case.operator, calling_it(method, "the user's"))
+    owner = tw.Collection if case.operator.startswith("Collection.") else tw.Stream
+    operator = case.operator.rpartition(".")[2]
+    monkeypatch.setattr(owner, operator, calling_it(getattr(owner, operator), "the user's"))
     flow = tw.Dataflow("named")
     case.describe(flow.input("numbers"))
     assert "the user's" in names(flow)
-    assert case.operator not in names(flow)
+    assert operator not in names(flow)
 
 
 def test_grouped_rows_loops_and_topics_take_a_name() -> None:

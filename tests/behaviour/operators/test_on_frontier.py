@@ -7,9 +7,6 @@ from hypothesis import given
 import tidewheel as tw
 from tests.kit.messages import raises
 from tests.kit.operators.harness import Case, bags, cases, expected, operator_settings, run, settle
-from tests.kit.operators.operator_case import OperatorCase, each_epoch
-
-CASES = [OperatorCase("on_frontier", lambda stream: stream.on_frontier(lambda *seen: None), each_epoch(list))]
 
 
 @operator_settings()

@@ -6,24 +6,8 @@ import numpy as np
 import pytest
 
 import tidewheel as tw
-from tests.kit.messages import raises
 from tests.kit.operators.harness import KINDS, LISTS, Case, run
-from tests.kit.operators.operator_case import OperatorCase, each_epoch, number_of
-
-
-def by_remainder(stream: tw.Stream[Any]) -> tw.Stream[Any]:
-    """Mark each number with the stream by which it came, of four."""
-    first, *others = (
-        part.map(lambda record, rest=rest: (rest, number_of(record)))  # type: ignore[misc]
-        for rest, part in enumerate(stream.partition(4, lambda record: number_of(record) % 4))
-    )
-    return first.concat(*others)
-
-
-CASES = [
-    OperatorCase("partition", by_remainder, each_epoch(lambda numbers: [(number % 4, number) for number in numbers])),
-    OperatorCase("partition", lambda stream: stream.partition(1, lambda _: 0)[0], each_epoch(list), name="into one"),
-]
+from tests.kit.operators.operator_case import number_of
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
@@ -59,11 +43,3 @@ def test_integers_of_numpy_are_numbers_too() -> None:
     """Whatever is an integer to Python will do."""
     results = run(lambda stream: stream.partition(2, lambda n: np.int64(n % 2))[1], Case([(0, [1, 2, 3])]))  # type: ignore[arg-type, return-value]
     assert [result.batch for result in results] == [[1, 3]]
-
-
-@pytest.mark.parametrize("parts", [0, -2, True, 2.0, None])
-def test_there_is_at_least_one_part(parts: Any) -> None:
-    """How many there are is said when the dataflow is described."""
-    stream: tw.Stream[int] = tw.Dataflow("test").input("numbers")
-    with raises(tw.GraphError):
-        stream.partition(parts, int)

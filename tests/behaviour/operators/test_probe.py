@@ -10,13 +10,8 @@ from hypothesis import strategies as st
 import tidewheel as tw
 from tests.kit.messages import raises
 from tests.kit.operators.harness import Feed, feeds, operator_settings, send
-from tests.kit.operators.operator_case import OperatorCase, each_epoch
 from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.runtime.engines.local_job import LocalJob
-
-CASES = [
-    OperatorCase("probe", lambda stream: stream.probe("case of probe"), each_epoch(list)),
-]
 
 
 @operator_settings()

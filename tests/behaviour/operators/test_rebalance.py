@@ -10,9 +10,6 @@ from hypothesis import strategies as st
 
 import tidewheel as tw
 from tests.kit.operators.harness import Case, operator_settings, run, tag_with_worker
-from tests.kit.operators.operator_case import OperatorCase, each_epoch
-
-CASES = [OperatorCase("rebalance", lambda stream: stream.rebalance(), each_epoch(list))]
 
 
 @operator_settings()

@@ -1,40 +1,15 @@
 """Sample: a share of the records, chosen by hash."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import given
 
 import tidewheel as tw
 from tests.kit.messages import raises
-from tests.kit.operators.harness import ARRAYS, Case, cases, operator_settings, run
-from tests.kit.operators.operator_case import ONLY_ARROW, OperatorCase, each_epoch, number_of
+from tests.kit.operators.harness import Case, cases, operator_settings, run
 from tidewheel.batches.batches import is_arrow, is_numpy, records
-from tidewheel.runtime.description.stable_hash import stable_hash
-
-MASK = (1 << 64) - 1
-
-
-def is_chosen(number: int, fraction: float, seed: int) -> bool:
-    """Tell by SplitMix64, in plain Python, whether a number is in the sample."""
-    mixed = (stable_hash(number) + stable_hash(seed)) & MASK
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        mixed = ((mixed ^ (mixed >> shift)) * factor) & MASK
-    return bool((mixed ^ (mixed >> 31)) < fraction * 2**64)
-
-
-def half(numbers: Iterable[int]) -> list[int]:
-    return [number for number in numbers if is_chosen(number, 0.5, 7)]
-
-
-CASES = [
-    OperatorCase("sample", lambda stream: stream.sample(0.5, 7, key=number_of), each_epoch(half)),
-    OperatorCase("sample", lambda stream: stream.sample(0.5, 7), each_epoch(half), kinds=(ARRAYS,), name="array"),
-    OperatorCase("sample", lambda stream: stream.sample(0.5, 7, key="n"), each_epoch(half), ONLY_ARROW, name="column"),
-]
 
 
 def sampled(batch: Any, fraction: float, seed: int = 0, key: Any = None) -> list[Any]:
@@ -90,20 +65,7 @@ def test_all_records_of_a_key_are_kept_or_dropped() -> None:
     assert 0 < len(kept) < 50
 
 
-@pytest.mark.parametrize("fraction", [-0.1, 1.1, "0.5", None, True, float("nan")])
-def test_a_fraction_that_is_none_is_refused(fraction: Any) -> None:
-    """When the dataflow is described; so is a seed, or a key, that is none."""
-    stream = tw.Dataflow("test").input("numbers")
-    with raises(tw.GraphError):
-        stream.sample(fraction)
-
-
-def test_seeds_and_keys_are_checked() -> None:
-    """The error says which of them is wrong, and which record has no hash."""
-    stream = tw.Dataflow("test").input("numbers")
-    with raises(tw.GraphError):
-        stream.sample(0.5, "x")  # type: ignore[arg-type]
-    with raises(tw.GraphError):
-        stream.sample(0.5, key=3)  # type: ignore[arg-type]
+def test_a_record_without_a_hash_fails_the_job() -> None:
+    """The error shows it."""
     with raises(tw.JobError):
         sampled([open], 0.5)

@@ -8,16 +8,6 @@ import pyarrow.compute as pc
 import pytest
 
 import tidewheel as tw
-from tests.kit.operators.operator_case import ONLY_ARROW, OperatorCase, each_epoch
-
-CASES = [
-    OperatorCase(
-        "select",
-        lambda stream: stream.select("n", double=pc.field("n") * 2).select(n=pc.field("n") + pc.field("double")),
-        each_epoch(lambda numbers: [3 * number for number in numbers]),
-        ONLY_ARROW,
-    )
-]
 
 ROWS = pa.table({"n": pa.array([1, 2, None], pa.int32()), "word": ["a", "b", "c"]})
 

@@ -9,10 +9,7 @@ import pytest
 
 import tidewheel as tw
 from tests.kit.operators.harness import DEADLINE_S
-from tests.kit.operators.operator_case import OperatorCase, each_epoch
 from tidewheel.operators.records.routing_operators import NamedBranches
-
-CASES = [OperatorCase("ignore", lambda stream: stream.ignore(), each_epoch(list))]
 
 Describe = Callable[[tw.Stream[Any]], dict[str, tw.Stream[Any]]]
 

@@ -7,25 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import tidewheel as tw
-from tests.kit.messages import raises
-from tests.kit.operators.harness import Case, cases, operator_settings, run, tag_with_worker
-from tests.kit.operators.operator_case import OperatorCase, by_time, each_epoch, number_of
+from tests.kit.operators.harness import Case, run, tag_with_worker
 from tidewheel.batches.batches import records
-
-
-def _sorted_numbers(stream: tw.Stream[Any]) -> tw.Stream[Any]:
-    """Sort, and make one record of each batch, since the cases compare bags."""
-    return stream.sort(number_of).map_batches(lambda batch: [tuple(map(number_of, records(batch)))])
-
-
-CASES = [
-    OperatorCase("sort", lambda stream: stream.sort(number_of, reverse=True), each_epoch(list)),
-    OperatorCase("sort", _sorted_numbers, each_epoch(lambda numbers: [tuple(sorted(numbers))]), name="one batch"),
-]
 
 
 def in_order(stream_of: Any, *batches: Any, workers: int = 2) -> list[Any]:
@@ -36,21 +21,6 @@ def in_order(stream_of: Any, *batches: Any, workers: int = 2) -> list[Any]:
         job.wait()
         (result,) = job.captured("results")
     return records(result.batch)
-
-
-@operator_settings(40)
-@given(cases(), st.sampled_from((None, "n", ("n",), number_of)), st.booleans())
-def test_an_epoch_is_one_batch_in_order(case: Case, order: Any, reverse: bool) -> None:
-    """By themselves, by a column or by a function, either way round; a batch is of the kind that was sent."""
-    by = order if callable(order) or case.kind.name in {"table", "record batch"} else None
-    results = run(lambda stream: stream.sort(by, reverse=reverse), case)
-    found = {result.time: [case.kind.number(record) for record in records(result.batch)] for result in results}
-    assert found == {time: sorted(numbers, reverse=reverse) for time, numbers in by_time(case.feed).items()}
-    assert len(found) == len(results)
-    kinds = (list, pa.Table | pa.RecordBatch, np.ndarray)
-    assert all(
-        isinstance(result.batch, next(k for k in kinds if isinstance(case.kind.make([1]), k))) for result in results
-    )
 
 
 def test_it_comes_out_on_worker_0() -> None:
@@ -101,25 +71,6 @@ def test_records_that_are_equal_in_order_do_not_depend_on_how_they_came(order: A
         for workers in (1, 2):
             found.add(str(in_order(lambda stream: stream.sort(order), *halves, workers=workers)))
     assert len(found) == 1
-
-
-def test_in_a_loop_each_round_is_sorted() -> None:
-    """One batch for each round."""
-
-    def body(stream: tw.Stream[int]) -> tuple[tw.Stream[int], tw.Stream[list[int]]]:
-        batches = stream.sort().map_batches(lambda batch: [list(batch)])
-        return stream.map(lambda n: n - 2).filter(lambda n: n > 0), batches
-
-    results = run(lambda stream: stream.iterate(body), Case([(0, [5, 3, 4])], workers=2))
-    assert sorted(record for result in results for record in result.batch) == [[1], [1, 2, 3], [3, 4, 5]]
-
-
-@pytest.mark.parametrize("order", [3, (), ["n"], ("n", 1)])
-def test_an_order_that_is_none_is_refused(order: Any) -> None:
-    """The error says what an order is, when the dataflow is described."""
-    stream = tw.Dataflow("test").input("numbers")
-    with raises(tw.GraphError):
-        stream.sort(order)
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 
 import tidewheel as tw
 from tests.kit.messages import raises
-from tests.kit.operators.harness import Bags, Case, Feed, bags, run
-from tests.kit.operators.operator_case import ONLY_ARROW, OperatorCase, by_time, number_of
+from tests.kit.operators.harness import Case, run
+from tests.kit.operators.operator_case import number_of
 from tests.laws.domains import BITEMPORAL, Bitemporal
 
 
@@ -20,75 +20,6 @@ def step(last: int, record: Any) -> tuple[int, tuple[int, int]]:
 
 def zero() -> int | None:
     return 0
-
-
-def differences(feed: Feed) -> Bags:
-    """Return each number with its difference to the one of its remainder before."""
-    last: dict[int, int] = {}
-    made: list[tw.types.Captured] = []
-    for time, numbers in by_time(feed).items():
-        pairs = []
-        for number in sorted(numbers):
-            pairs.append((number, number - last.get(number % 3, 0)))
-            last[number % 3] = number
-        made.append(tw.types.Captured(time, pairs))
-    return bags(made)
-
-
-def occurrences(feed: Feed) -> Bags:
-    """Return the how-manieth of its kind each number is."""
-    before: list[int] = []
-    made: list[tw.types.Captured] = []
-    for time, numbers in by_time(feed).items():
-        found = []
-        for number in numbers:
-            before.append(number)
-            found.append((number, before.count(number)))
-        made.append(tw.types.Captured(time, found))
-    return bags(made)
-
-
-def three_of_a_kind(seen: Any, record: Any) -> tuple[Any, list[tuple[int, ...]]]:
-    """Gather numbers; with the third, return them as a result and begin anew."""
-    seen.append(number_of(record))
-    return (None, [tuple(seen)]) if len(seen) == 3 else (seen, [])
-
-
-def triples(feed: Feed) -> Bags:
-    """Return the groups of three of each remainder, at the time of the third."""
-    seen: dict[int, list[int]] = {}
-    made: list[tw.types.Captured] = []
-    for time, numbers in by_time(feed).items():
-        for number in sorted(numbers):
-            group = seen.setdefault(number % 2, [])
-            group.append(number)
-            if len(group) == 3:
-                made.append(tw.types.Captured(time, [tuple(seen.pop(number % 2))]))
-    return bags(made)
-
-
-CASES = [
-    OperatorCase(
-        "stateful_map",
-        lambda stream: stream.stateful_map(lambda record: number_of(record) % 3, start=int, step=step, order=number_of),
-        differences,
-    ),
-    OperatorCase(
-        "stateful_map",
-        lambda stream: stream.stateful_map("n", start=int, step=lambda many, row: (many + 1, (row["n"], many + 1))),
-        occurrences,
-        kinds=ONLY_ARROW,
-        name="column",
-    ),
-    OperatorCase(
-        "stateful_map",
-        lambda stream: stream.stateful_map(
-            lambda record: number_of(record) % 2, start=list, step=three_of_a_kind, order=number_of
-        ).flat_map(list),
-        triples,
-        name="any number of results",
-    ),
-]
 
 
 def test_records_that_are_equal_in_order_do_not_depend_on_how_they_came() -> None:
@@ -159,24 +90,6 @@ def test_rows_are_ordered_by_columns() -> None:
             assert [result.batch[-1] for result in job.captured("results")] == [expected]
 
 
-def test_in_a_loop_an_epochs_rounds_come_before_the_next_epoch() -> None:
-    """What a record meets does not depend on how many epochs are under way, nor on the number of workers."""
-
-    def body(stream: tw.Stream[int]) -> tuple[tw.Stream[int], tw.Stream[tuple[int, int]]]:
-        numbered = stream.stateful_map(
-            lambda n: 0, start=int, step=lambda many, n: (many + 1, (n, many)), order=lambda n: n
-        )
-        return stream.filter(lambda n: n > 1).map(lambda n: n - 1), numbered
-
-    for workers in (1, 2, 3):
-        results = run(lambda stream: stream.iterate(body), Case([(0, [3]), (1, [2, 1]), (2, [2])], workers=workers))
-        assert bags(results) == {
-            0: {(3, 0): 1, (2, 1): 1, (1, 2): 1},
-            1: {(1, 3): 1, (2, 4): 1, (1, 5): 1},
-            2: {(2, 6): 1, (1, 7): 1},
-        }
-
-
 def test_times_that_are_in_no_order_are_processed_as_they_complete() -> None:
     """A time of a user's domain comes after all that are less, and needs not wait for others."""
     flow = tw.Dataflow("test", BITEMPORAL)
@@ -193,15 +106,6 @@ def test_times_that_are_in_no_order_are_processed_as_they_complete() -> None:
         )
     assert (set(past), last) == (set(times[:-1]), times[-1])
     assert past.index(times[1]) < past.index(times[2])
-
-
-@pytest.mark.parametrize("which", ["key", "start", "step", "order"])
-def test_an_argument_that_is_none_is_refused(which: str) -> None:
-    """The error says which it was."""
-    stream: tw.Stream[int] = tw.Dataflow("test").input("numbers")
-    arguments: dict[str, Any] = {"key": "n", "start": int, "step": divmod, "order": "n", which: 0}
-    with raises(tw.GraphError):
-        stream.stateful_map(**arguments)
 
 
 @pytest.mark.parametrize("returned", [None, 7, (1,), (1, 2, 3), [1, 2]])

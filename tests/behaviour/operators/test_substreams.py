@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import tidewheel as tw
 from tests.kit.operators.harness import Bags, Feed, operator_settings
-from tests.kit.operators.operator_case import OperatorCase, each_epoch, number_of
+from tests.kit.operators.operator_case import number_of
 from tidewheel.runtime.worker.worker_core import WorkerCore
 
 DEADLINE_S = 20.0
@@ -33,25 +33,6 @@ def collected(feed: Feed) -> Bags:
     for key, time in latest.items():
         found.setdefault(time, Counter())[key, tuple(sorted(numbers[key]))] += 1
     return found
-
-
-def sorted_numbers(key: int, rows: list[Any]) -> tuple[int, tuple[int, ...]]:
-    return key, tuple(sorted(map(number_of, rows)))
-
-
-CASES = [
-    OperatorCase("substreams", lambda stream: stream.rebalance().substreams("divided", rest), each_epoch(list)),
-    OperatorCase(
-        "without_substreams",
-        lambda stream: stream.rebalance().substreams("for a while", rest).without_substreams().distinct(),
-        each_epoch(lambda numbers: list(dict.fromkeys(numbers))),
-    ),
-    OperatorCase(
-        "collect_substream",
-        lambda stream: stream.rebalance().substreams("rests", rest).rebalance().collect_substream(sorted_numbers),
-        collected,
-    ),
-]
 
 
 class Walks:

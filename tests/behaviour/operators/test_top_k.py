@@ -9,56 +9,7 @@ import pytest
 
 import tidewheel as tw
 from tests.kit.messages import raises
-from tests.kit.operators.harness import ARRAYS, Case, run
-from tests.kit.operators.operator_case import ONLY_ARROW, OperatorCase, each_epoch, number_of
 from tidewheel.batches.batches import records
-
-
-def greatest_of_each(numbers: list[int]) -> list[int]:
-    keys = {number % 3 for number in numbers}
-    return [n for key in keys for n in sorted((n for n in numbers if n % 3 == key), reverse=True)[:2]]
-
-
-CASES = [
-    OperatorCase(
-        "top_k",
-        lambda stream: stream.top_k(3, order=number_of),
-        each_epoch(lambda numbers: sorted(numbers, reverse=True)[:3]),
-    ),
-    OperatorCase(
-        "top_k",
-        lambda stream: stream.top_k(2, key=lambda record: number_of(record) % 3, order=number_of),
-        each_epoch(greatest_of_each),
-        name="key",
-    ),
-    OperatorCase(
-        "top_k",
-        lambda stream: stream.top_k(2, order="n"),
-        each_epoch(lambda numbers: sorted(numbers, reverse=True)[:2]),
-        kinds=ONLY_ARROW,
-        name="column",
-    ),
-    OperatorCase(
-        "top_k",
-        lambda stream: stream.top_k(1, key="n", order="n"),
-        each_epoch(set),
-        kinds=ONLY_ARROW,
-        name="key column",
-    ),
-    OperatorCase(
-        "top_k",
-        lambda stream: stream.top_k(2),
-        each_epoch(lambda numbers: sorted(numbers, reverse=True)[:2]),
-        kinds=(ARRAYS,),
-        name="array",
-    ),
-    OperatorCase(
-        "top_k",
-        lambda stream: stream.top_k(2, order=number_of, greatest=False),
-        each_epoch(lambda numbers: sorted(numbers)[:2]),
-        name="least",
-    ),
-]
 
 
 def greatest(stream_of: Any, *batches: Any, workers: int = 2) -> list[Any]:
@@ -127,31 +78,8 @@ def test_a_structured_array_is_ranked_by_its_fields() -> None:
     assert sorted(record for part in found for record in records(part)) == [(1, 2.5), (2, 4.0)]
 
 
-def test_in_a_loop_each_round_has_its_own() -> None:
-    """The greatest of each round leave the loop."""
-
-    def body(stream: tw.Stream[int]) -> tuple[tw.Stream[int], tw.Stream[int]]:
-        return stream.map(lambda n: n - 2).filter(lambda n: n > 0), stream.top_k(1)
-
-    results = run(lambda stream: stream.iterate(body), Case([(0, [5, 3, 4])], workers=2))
-    assert sorted(record for result in results for record in result.batch) == [1, 3, 5]
-
-
-@pytest.mark.parametrize("k", [0, -1, 1.5, True, None, "3"])
-def test_a_number_that_is_none_is_refused(k: Any) -> None:
-    """When the dataflow is described."""
-    stream = tw.Dataflow("test").input("numbers")
-    with raises(tw.GraphError):
-        stream.top_k(k)
-
-
-def test_keys_and_orders_are_checked() -> None:
-    """The error says which of them is wrong."""
-    stream: tw.Stream[int] = tw.Dataflow("test").input("numbers")
-    with raises(tw.GraphError):
-        stream.top_k(1, key=3)  # type: ignore[arg-type]
-    with raises(tw.GraphError):
-        stream.top_k(1, order=3)  # type: ignore[arg-type]
+def test_a_column_that_is_not_there_fails_the_job() -> None:
+    """The error says which one."""
     with raises(tw.JobError):
         greatest(lambda rows: rows.top_k(1, key="b", order="a"), pa.table({"a": [1]}))
 

@@ -6,28 +6,7 @@ from hypothesis import given
 
 import tidewheel as tw
 from tests.kit.operators.harness import Case, bags, cases, expected, gather, operator_settings, run
-from tests.kit.operators.operator_case import OperatorCase, each_epoch, number_of
 from tidewheel.runtime.description.plan import Schedule
-
-CASES = [
-    OperatorCase(
-        "unary",
-        lambda stream: stream.map(number_of).unary(gather, exchange=lambda _: "all", name="sort"),
-        each_epoch(sorted),
-    )
-]
-
-
-@operator_settings()
-@given(cases())
-def test_an_operator_that_waits_for_the_whole_of_a_time_gets_the_whole(case: Case) -> None:
-    """With all records sent to one worker, each time comes out as one sorted batch, in order of time."""
-    results = run(
-        lambda stream: stream.map(case.kind.number).unary(gather, exchange=lambda _: "all", name="sort"), case
-    )
-    assert [(result.time, result.batch) for result in results] == [
-        (time, sorted(bag.elements())) for time, bag in sorted(expected(case.feed).items())
-    ]
 
 
 @operator_settings()

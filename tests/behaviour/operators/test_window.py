@@ -10,114 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tidewheel as tw
-from tests.kit.operators.harness import DEADLINE_S, Bags, Feed, ignore_others, operator_settings
-from tests.kit.operators.operator_case import ONLY_ARROW, OperatorCase, by_time, number_of, plain
-from tests.kit.operators.window_oracle import Event, Kind, Outcome, epoch_windows, expected_windows, windows_of
+from tests.kit.operators.harness import DEADLINE_S, Bags, ignore_others, operator_settings
+from tests.kit.operators.operator_case import plain
+from tests.kit.operators.window_oracle import Event, Kind, Outcome, expected_windows, windows_of
 from tidewheel.runtime.description.shards import owner_of
 
 # ---------------------------------------------------------------------- for test_every_operator
 
 
-def _key(record: Any) -> int:
-    return number_of(record) % 5
-
-
-def _numbers(result: tw.types.WindowResult[list[Any]]) -> tuple[Any, ...]:
-    return (*result[:3], [number_of(record) for record in result.value])
-
-
-def _events(feed: Feed) -> dict[int, list[Event]]:
-    """Return the numbers of a feed as events that happened at their number."""
-    return {time: [Event(number % 5, number, number) for number in numbers] for time, numbers in by_time(feed).items()}
-
-
 def _bags(by_epoch: dict[int, list[tuple[Any, ...]]]) -> Bags:
     return {epoch: Counter(found) for epoch, found in by_epoch.items() if found}
-
-
-def _counted(feed: Feed, kind: Kind) -> Bags:
-    found = expected_windows(kind, _events(feed)).results
-    return _bags({epoch: [(*one[:3], len(one[3])) for one in results] for epoch, results in found.items()})
-
-
-def _by_column(feed: Feed) -> Bags:
-    events = {time: [Event(number, number, number) for number in numbers] for time, numbers in by_time(feed).items()}
-    return _bags(expected_windows(tw.TumblingWindows(7), events).results)
-
-
-CASES = [
-    OperatorCase(
-        "window",
-        lambda stream: stream.window(tw.TumblingWindows(5), key=_key, at=number_of).results.map(_numbers),
-        lambda feed: _bags(expected_windows(tw.TumblingWindows(5), _events(feed)).results),
-        name="tumbling",
-    ),
-    OperatorCase(
-        "window",
-        lambda stream: (
-            stream.window(
-                tw.SlidingWindows(7, step=3, offset=1),
-                key=_key,
-                at=number_of,
-                lateness=4,
-                start=int,
-                add=lambda count, record: count + 1,
-            ).results
-        ),
-        lambda feed: _bags(
-            {
-                epoch: [(*one[:3], len(one[3])) for one in results]
-                for epoch, results in expected_windows(
-                    tw.SlidingWindows(7, step=3, offset=1), _events(feed), lateness=4
-                ).results.items()
-            }
-        ),
-        name="sliding",
-    ),
-    OperatorCase(
-        "window",
-        lambda stream: stream.window(tw.SessionWindows(4), key=_key, at=number_of, lateness=3).results.map(_numbers),
-        lambda feed: _bags(expected_windows(tw.SessionWindows(4), _events(feed), lateness=3).results),
-        name="sessions",
-    ),
-    OperatorCase(
-        "window",
-        lambda stream: (
-            stream.window(
-                tw.SessionWindows(4), key=_key, at=number_of, start=int, add=lambda n, record: n + 1, combine=add
-            ).results
-        ),
-        lambda feed: _counted(feed, tw.SessionWindows(4)),
-        name="merged",
-    ),
-    OperatorCase(
-        "window",
-        lambda stream: stream.window(tw.SlidingWindows(4, step=2), key=_key, at=number_of).late.map(
-            lambda late: (*late[:3], number_of(late.record))
-        ),
-        lambda feed: _bags(expected_windows(tw.SlidingWindows(4, step=2), _events(feed)).late),
-        name="late",
-    ),
-    OperatorCase(
-        "window",
-        lambda stream: stream.window(tw.TumblingWindows(7), key="n", at="n").results.map(_numbers),
-        _by_column,
-        kinds=ONLY_ARROW,
-        name="columns",
-    ),
-    OperatorCase(
-        "window",
-        lambda stream: stream.window(tw.SlidingWindows(3, step=2), key=_key, at=None, finish=len).results,
-        lambda feed: epoch_windows(tw.SlidingWindows(3, step=2), _events(feed)),
-        name="epochs",
-    ),
-    OperatorCase(
-        "window",
-        lambda stream: stream.window(tw.SessionWindows(2), key=_key, at=None, finish=len).results,
-        lambda feed: epoch_windows(tw.SessionWindows(2), _events(feed)),
-        name="sessions of epochs",
-    ),
-]
 
 
 # ---------------------------------------------------------------------- any events at all

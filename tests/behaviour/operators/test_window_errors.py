@@ -71,16 +71,6 @@ def test_arguments_that_do_not_fit(arguments: dict[str, Any], said: str) -> None
     assert description_of(flow).size == size
 
 
-def test_there_are_no_windows_in_loops() -> None:
-    """Times in a loop do not come one after the other, so what is late would be a matter of chance."""
-
-    def body(numbers: tw.Stream[int]) -> tuple[tw.Stream[int], tw.Stream[Any]]:
-        return numbers, numbers.window(tw.TumblingWindows(5), key=lambda n: n, at=lambda n: n).results
-
-    with raises(tw.GraphError):
-        tw.Dataflow("windows").input("numbers").iterate(body)
-
-
 def test_epochs_have_to_be_integers_to_be_event_times() -> None:
     """With other times ``at`` says when a record happened, if they come one after the other."""
     numbers = tw.Dataflow("once", tw.progress.UnitDomain()).input("numbers")

@@ -12,16 +12,6 @@ import pytest
 import tidewheel as tw
 from tests.kit.messages import raises
 from tests.kit.operators.harness import ignore_others
-from tests.kit.operators.operator_case import ONLY_ARROW, OperatorCase, each_epoch
-
-CASES = [
-    OperatorCase(
-        "with_schema",
-        lambda stream: stream.with_schema(pa.schema({"n": pa.int64()})),
-        each_epoch(list),
-        ONLY_ARROW,
-    )
-]
 
 SCHEMA = pa.schema({"word": pa.string(), "n": pa.int64()})
 

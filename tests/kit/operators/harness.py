@@ -30,6 +30,19 @@ MOST_ROUNDS = 5000
 Feed: TypeAlias = list[tuple[int, list[int]]]
 """(time, numbers) of each batch, in the order in which they are sent; times never go back."""
 
+SAMPLE: Feed = [
+    (0, [3, 1, 3]),
+    (0, [7, -2, 30, 12, 3]),
+    (1, [5]),
+    (1, [5, 5, 18, 0]),
+    (1, [29, -9, 4, 11, 6, 6]),
+    (2, []),
+    (3, [0, 4]),
+    (3, [20, 21, 4, -1]),
+    (6, [8, 8, 8, 2, 15, 16]),
+]
+"""Epochs with duplicates, several batches each, and gaps between them; one is empty."""
+
 Bags: TypeAlias = dict[Any, Counter[Any]]
 """The counts of records, by time; a time without records is not there."""
 

@@ -14,8 +14,6 @@ from hypothesis import strategies as st
 import tidewheel as tw
 from tests.kit.messages import raises
 from tests.kit.operators.harness import Bags, operator_settings
-from tests.kit.operators.harness import Feed as Numbers
-from tests.kit.operators.operator_case import ALL_KINDS, ONLY_ARROW, OperatorCase, by_time, number_of
 from tests.kit.operators.two_sides import NAN, WORKERS, run_two
 from tidewheel.operators.joins.interval_join import Interval, IntervalJoin, Kept, TimedRecords
 from tidewheel.operators.joins.interval_table_join import IntervalTableJoin
@@ -174,40 +172,6 @@ def test_rows_in_time_meet_all_their_partners(
     assert numbers(results, lambda row: (row["l"], row["r"])) == near(left_in_time, right_in_time, *within)
     assert numbers(lefts, lambda row: row["l"]) == events_at(left_late)
     assert numbers(rights, lambda row: row["r"]) == events_at(right_late)
-
-
-def near_numbers(lower: int, upper: int, result: Callable[[int, int], Any]) -> Callable[[Numbers], Bags]:
-    """Return an expectation of the case in which each number happens at itself, and no number is late."""
-
-    def expected(feed: Numbers) -> Bags:
-        sent = [(time, n) for time, ns in by_time(feed).items() for n in ns]
-        found: Bags = {}
-        for time, n in sent:
-            for other_time, m in sent:
-                if lower <= m - n <= upper:
-                    found.setdefault(max(time, other_time), Counter())[result(n, m)] += 1
-        return found
-
-    return expected
-
-
-CASES = [
-    OperatorCase(
-        "interval_join",
-        lambda stream: stream.interval_join(
-            stream, lambda n: 0, at=number_of, within=(-1, 2), lateness=100
-        ).results.map(lambda pair: (number_of(pair[0]), number_of(pair[1]))),
-        near_numbers(-1, 2, lambda n, m: (n, m)),
-        ALL_KINDS,
-    ),
-    OperatorCase(
-        "interval_join",
-        lambda stream: stream.interval_join(stream, "n", at="n", within=(0, 0), lateness=100, suffix="_2").results,
-        near_numbers(0, 0, lambda n, m: n),
-        ONLY_ARROW,
-        "by names",
-    ),
-]
 
 
 def batches(*parts: Any) -> list[list[Any]]:

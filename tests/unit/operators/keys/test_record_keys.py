@@ -139,7 +139,7 @@ _KEYED: dict[str, Callable[[tw.Stream[Any]], tw.Stream[Any]]] = {
     "sort": lambda s: s.sort(_take_from_nothing),
     "merge": lambda s: s.merge(s, by=_take_from_nothing),
     "aggregate": lambda s: s.aggregate(_take_from_nothing, start=int, add=lambda state, record: state),
-    "aggregate without start": lambda s: s.aggregate(_take_from_nothing, add=lambda one, other: one),
+    "aggregate, without start": lambda s: s.aggregate(_take_from_nothing, add=lambda one, other: one),
     "accumulate": lambda s: s.accumulate(_take_from_nothing, start=int, add=lambda state, record: state),
     "stateful_map": lambda s: s.stateful_map(
         lambda record: 0, start=int, step=lambda n, r: (n, r), order=_take_from_nothing

@@ -11,7 +11,7 @@ import pytest
 import tidewheel as tw
 from tests.kit.messages import raises
 from tests.kit.operators.calls import Server, asking, call_threads, failure_of, job_of, refuse, within_deadline
-from tests.kit.operators.operator_case import OperatorCase, each_epoch, number_of
+from tests.kit.operators.operator_case import number_of
 from tests.kit.runtime.one_operator import DEADLINE_S, captured, feed, settle
 from tests.unit.runtime.worker.test_worker_loop import command, running, watch_until
 from tests.waiting import eventually
@@ -25,21 +25,6 @@ async def square(record: Any) -> int:
     for _ in range(number_of(record) % 3):
         await asyncio.sleep(0)
     return number_of(record) ** 2
-
-
-def squares(numbers: list[int]) -> list[int]:
-    return [number**2 for number in numbers]
-
-
-CASES = [
-    OperatorCase("map_async", lambda stream: stream.map_async(square), each_epoch(squares)),
-    OperatorCase(
-        "map_async",
-        lambda stream: stream.map_async(square, concurrency=2, ordered=True, timeout_s=60, retries=1),
-        each_epoch(squares),
-        name="ordered",
-    ),
-]
 
 
 @pytest.fixture

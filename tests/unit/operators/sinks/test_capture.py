@@ -12,8 +12,6 @@ import tidewheel as tw
 from tests.kit.log.faulty_files import IDENTITY
 from tests.kit.messages import raises
 from tests.kit.operators.harness import DEADLINE_S, Case, Feed, run, send, settle
-from tests.kit.operators.operator_case import OperatorCase, each_epoch
-from tests.kit.operators.scratch import scratch
 from tidewheel.batches.batches import Batch, is_arrow
 from tidewheel.operators.sinks.recording import (
     RECORDING_VERSION,
@@ -26,11 +24,6 @@ from tidewheel.operators.sinks.recording import (
     recording_path,
 )
 from tidewheel.storage.log_records import encode_header
-
-CASES = [
-    OperatorCase("capture", lambda stream: stream.capture("case of capture"), each_epoch(list)),
-    OperatorCase("capture_to", lambda stream: stream.capture_to(scratch()), each_epoch(list)),
-]
 
 
 def test_captures_are_in_order_of_worker_and_arrival() -> None:

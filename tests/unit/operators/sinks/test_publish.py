@@ -1,6 +1,5 @@
 """The publish operator, with subscribers in the same process."""
 
-import uuid
 from collections import Counter
 from collections.abc import Callable
 from itertools import count
@@ -14,15 +13,11 @@ from hypothesis import strategies as st
 import tidewheel as tw
 from tests.kit.messages import raises
 from tests.kit.operators.harness import KINDS, LISTS, Feed, Kind, expected, feeds, operator_settings, send, settle
-from tests.kit.operators.operator_case import OperatorCase, each_epoch
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.runtime.description.dataflow_description import description_of
 
 SCHEMA = pa.schema({"n": pa.int64()})
 
-CASES = [
-    OperatorCase("publish", lambda stream: stream.publish(f"case of publish/{uuid.uuid4().hex}"), each_epoch(list)),
-]
 
 _NUMBERS = count()
 
@@ -337,7 +332,14 @@ def test_a_schema_that_is_known_is_declared(topic: str) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [{"schema": 3}, {"partition": "one"}, {"capacity": 0}, {"capacity": 1.5}, {"topic": "tidewheel/x"}, {"topic": ""}],
+    [
+        {"schema": 3},
+        {"partition": "one"},
+        {"capacity_bytes": 0},
+        {"capacity_bytes": 1.5},
+        {"topic": "tidewheel/x"},
+        {"topic": ""},
+    ],
     ids=str,
 )
 def test_what_cannot_be_published_is_refused(arguments: dict[str, Any]) -> None:

@@ -12,25 +12,10 @@ import pytest
 import tidewheel as tw
 from tests.kit.messages import raises
 from tests.kit.operators.harness import DEADLINE_S
-from tests.kit.operators.operator_case import OperatorCase, each_epoch
-from tests.kit.operators.scratch import scratch
-from tests.kit.operators.sinks import Table, read_table
+from tests.kit.operators.sinks import Table
 from tidewheel.batches.batches import Batch, records
 from tidewheel.progress import Time
 from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
-
-
-def number_of(row: Any) -> int:
-    return int(row["n"] if isinstance(row, dict) else row)
-
-
-def stored_and_read(numbers: tw.Stream[int]) -> tw.Stream[int]:
-    path = scratch() / "db"
-    path.parent.mkdir(exist_ok=True)
-    return numbers.map(number_of).sink(Table(path), visible="epoch").flat_map(lambda time: read_table(path)[time])
-
-
-CASES = [OperatorCase("sink", stored_and_read, each_epoch(list))]
 
 
 class Log(tw.Sink):

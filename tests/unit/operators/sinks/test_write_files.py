@@ -17,8 +17,6 @@ import pytest
 import tidewheel as tw
 from tests.kit.messages import raises
 from tests.kit.operators.harness import DEADLINE_S, Feed, send, settle
-from tests.kit.operators.operator_case import OperatorCase, each_epoch
-from tests.kit.operators.scratch import scratch
 from tidewheel.operators.sinks import write_files
 from tidewheel.storage.whole_folders import WholeFolders
 
@@ -32,35 +30,6 @@ def rows_in(folder: str | Path) -> Iterator[Any]:
             yield from pyarrow.csv.read_csv(file).to_pylist()
         else:
             yield from msgspec.json.Decoder().decode_lines(file.read_text())
-
-
-def numbers_in(written: tw.types.WrittenEpoch) -> list[int]:
-    """Return the numbers that were written, and see that the folder has what is said of it."""
-    rows = list(rows_in(written.path))
-    assert (len(rows), len(list(Path(written.path).iterdir()))) == (written.records, written.files)
-    return [row if isinstance(row, int) else row.get("n", row.get("value")) for row in rows]
-
-
-CASES = [
-    OperatorCase(
-        "write_files",
-        lambda stream: stream.write_files(scratch()).flat_map(numbers_in),
-        each_epoch(list),
-        name="parquet",
-    ),
-    OperatorCase(
-        "write_files",
-        lambda stream: stream.write_files(scratch(), "csv", file_bytes=100).flat_map(numbers_in),
-        each_epoch(list),
-        name="csv",
-    ),
-    OperatorCase(
-        "write_files",
-        lambda stream: stream.write_files(str(scratch()), "jsonl", overwrite=True).flat_map(numbers_in),
-        each_epoch(list),
-        name="jsonl",
-    ),
-]
 
 
 def write(folder: Path, feed: Feed, workers: int = 2, **options: Any) -> list[tw.types.WrittenEpoch]:

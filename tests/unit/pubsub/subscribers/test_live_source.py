@@ -17,13 +17,13 @@ from tests.kit.pubsub.numbered import told
 from tests.links.open_files import open_files
 from tests.waiting import eventually
 from tidewheel.progress import IntegerDomain
-from tidewheel.pubsub.catalog.catalog import TopicInfo
+from tidewheel.pubsub.catalog.catalog import CATALOG_TOPIC, TopicInfo, own_topic
 from tidewheel.pubsub.errors import PublisherLost
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.messages.frames import encode
 from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot, Numbered, PartitionEnded
 from tidewheel.pubsub.protocol.fetched import Fetched
-from tidewheel.pubsub.subscribers import parents
+from tidewheel.pubsub.subscribers import parents, subscribing
 from tidewheel.pubsub.subscribers.live_source import LiveSource
 from tidewheel.transport.frames import MOST_AT_ONCE, STEADILY
 
@@ -298,3 +298,28 @@ def test_a_publisher_that_does_not_answer_at_first_is_lost(error: Exception) -> 
     with pytest.raises(PublisherLost, match="topic 'ranks', partition 0: the publisher is dead"):
         reader_of(Actor(error))
     assert open_files() == before
+
+
+def test_a_subscriber_to_the_catalog_looks_again_for_a_publisher_that_dies_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A publisher that is about to die still answers the catalog. The next lookup starts another."""
+    end, connection = socketpair()
+    publishers = [Actor(ActorDiedError()), Actor(Offer(connection))]
+    monkeypatch.setattr(subscribing, "find_topic", lambda *_: own_topic(publishers.pop(0), "first"))
+    monkeypatch.setattr(subscribing, "node_id", lambda: "here")
+    monkeypatch.setattr(subscribing, "process_id", lambda: "me")
+    with end, subscribing.subscribe(CATALOG_TOPIC) as subscription:
+        assert subscription.topic == CATALOG_TOPIC
+    assert not publishers
+
+
+def test_a_subscriber_to_another_topic_hears_of_a_dead_publisher_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody starts another publisher of a job's topic."""
+    dead = TopicInfo("ranks", "job", IntegerDomain(), (Actor(ActorDiedError()),), "first")
+    found = [dead]
+    monkeypatch.setattr(subscribing, "find_topic", lambda *_: found.pop(0))
+    monkeypatch.setattr(subscribing, "node_id", lambda: "here")
+    monkeypatch.setattr(subscribing, "process_id", lambda: "me")
+    with pytest.raises(PublisherLost):
+        subscribing.subscribe("ranks")

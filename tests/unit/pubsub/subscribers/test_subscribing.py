@@ -13,7 +13,9 @@ import ray
 import tidewheel as tw
 from tests.kit.messages import raises
 from tidewheel.host import ray_internals
+from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub.catalog import catalog_actor
+from tidewheel.pubsub.catalog.catalog import TopicInfo
 from tidewheel.pubsub.errors import DeliveryError, NoCluster, UnknownTopic
 from tidewheel.pubsub.subscribers import subscribing
 from tidewheel.pubsub.subscribers.subscribing import find_topic
@@ -91,6 +93,31 @@ def test_a_cluster_that_does_not_answer_takes_no_longer_than_the_timeout(monkeyp
     assert limits[0] == pytest.approx(3.0, abs=0.1)
     assert all(2.0 <= limit <= 3.0 for limit in limits)
     assert len(limits) in range(2, 8)
+
+
+@pytest.mark.parametrize(("timeout_s", "asked"), [(None, 3), (60.0, 3), (0.0, 1)])
+def test_a_catalog_that_starts_for_long_is_waited_for_like_the_topic(
+    monkeypatch: pytest.MonkeyPatch, timeout_s: float | None, asked: int
+) -> None:
+    """On a busy machine it takes more than the seconds that one call may take. Without a timeout it is asked once."""
+    info = TopicInfo("numbers", "job", IntegerDomain(), (), "first")
+    calls: list[float] = []
+
+    def ask(method: str, *arguments: Any, within_s: float) -> TopicInfo:
+        calls.append(within_s)
+        if len(calls) < 3:
+            raise catalog_actor.CatalogSilent(f"the catalog has not answered within {within_s} s")
+        return info
+
+    monkeypatch.setattr(catalog_actor, "ask_catalog", ask)
+    monkeypatch.setattr(subscribing, "connect_to_running", lambda *_: None)
+    if asked > 1:
+        assert find_topic("numbers", timeout_s) == info
+    else:
+        with pytest.raises(DeliveryError, match="has not answered"):
+            find_topic("numbers", timeout_s)
+    assert len(calls) == asked
+    assert all(within_s <= 7.0 for within_s in calls)
 
 
 def test_the_choice_among_several_clusters_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
