@@ -14,7 +14,7 @@ from tidewheel.runtime.description.dataflow_description import description_of
 
 NAMED_OTHERWISE = {"probe", "capture", "unary", "binary", "iterate", "substreams", "group_by", "ignore"} | {
     "Collection.iterate",
-    "Collection.lookups",
+    "Collection.lookup",
 }
 """Their first argument is a name, or, for `iterate`, its ``name``; `group_by` adds nothing before `aggregate`, and
 `ignore` adds nothing."""

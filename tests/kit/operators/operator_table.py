@@ -1182,7 +1182,7 @@ COLLECTIONS = [
         ),
     ),
     of_collection(
-        "lookups",
+        "lookup",
         lambda numbers, _: pairs(numbers, number_of).lookup("pairs"),
         plain=pairs,
         loop="refused",
