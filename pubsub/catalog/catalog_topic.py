@@ -12,7 +12,7 @@ from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub.catalog.catalog import CATALOG_TOPIC, TopicEvent, TopicInfo, messages, own_topic, start_at
 from tidewheel.pubsub.messages.wire import FeedEvent
 from tidewheel.pubsub.protocol.publisher import DEFAULT_CAPACITY_BYTES
-from tidewheel.pubsub.publishers.live_partition import LEASE_S, LivePartition
+from tidewheel.pubsub.publishers.live_delivery import LEASE_S, LiveDelivery
 from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
 from tidewheel.pubsub.publishers.publisher_calls import kill
 
@@ -22,8 +22,8 @@ _LOG = logging.getLogger(__name__)
 class CatalogPublisher(PublisherActor):
     """The publisher of ``tidewheel/catalog``, which the catalog calls."""
 
-    def __init__(self, make: Callable[[], LivePartition] | None = None, logs: LogSettings | None = None) -> None:
-        made = make or partial(LivePartition, f"{CATALOG_TOPIC!r}[0]", IntegerDomain(), DEFAULT_CAPACITY_BYTES)
+    def __init__(self, make: Callable[[], LiveDelivery] | None = None, logs: LogSettings | None = None) -> None:
+        made = make or partial(LiveDelivery, f"{CATALOG_TOPIC!r}[0]", IntegerDomain(), DEFAULT_CAPACITY_BYTES)
         super().__init__(CATALOG_TOPIC, 0, made, logs)
 
     async def feed(self, events: list[FeedEvent]) -> None:
@@ -32,10 +32,8 @@ class CatalogPublisher(PublisherActor):
         Raises:
             ProtocolError: the events are impossible; the topic has failed.
         """
-        partition = self.partition
-        assert isinstance(partition, LivePartition), "the catalog has no log"
-        partition.take(events)
-        await partition.taken(LEASE_S)
+        self.live.take(events)
+        await self.live.taken(LEASE_S)
 
 
 def start_publisher() -> Any:

@@ -11,9 +11,10 @@ from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from tidewheel.pubsub.errors import DeliveryError
-from tidewheel.pubsub.messages.delivery_messages import RELAY_PREFIX, Downstream, KnowledgeMessage, Ranges, Rejected
-from tidewheel.pubsub.messages.filters import Filter, Filters, digest_of, has_all
+from tidewheel.pubsub.messages.delivery_messages import RELAY_PREFIX, Downstream, KnowledgeMessage, Ranges
+from tidewheel.pubsub.messages.filters import Filter, Filters, digest_of, has_all, part_of
 from tidewheel.pubsub.messages.tick_set import TickRange, TickSet
+from tidewheel.pubsub.messages.wire import Rejected
 
 PATIENT: Final = 20
 """Children that do not wait for silence are told it with every so many flushes, or with a message."""
@@ -171,16 +172,7 @@ def select(
     passing: list[tuple[int, Any]] = []
     silence: list[TickRange] = []
     for tick, message in data:
-        try:
-            wanted = where.of(message)
-        except DeliveryError:
-            raise
-        except Exception as error:
-            # The filter is a child's, and its error must not affect other children.
-            raise DeliveryError(
-                f"the filter {where!r} of a subscription fails at tick {tick} with {type(error).__name__}: {error}; "
-                "subscribe with one that takes every message of the topic"
-            ) from error
+        wanted = part_of(where, tick, message)
         if wanted is None:
             silence.append((tick, tick + 1))
         else:

@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tidewheel.pubsub.messages.tick_set import FOREVER, TickRange
-from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot
+from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot, Rejected
 
 RELAY_PREFIX: Final = "relay/"
 """The prefix of the names of relays that are children."""
@@ -121,13 +121,6 @@ class ConsolidatedAck(msgspec.Struct, frozen=True, array_like=True, tag="C"):
     progress: Number
     readers: dict[str, bool] = {}
     is_all: bool = False
-
-
-class Rejected(msgspec.Struct, frozen=True, array_like=True, tag="R"):
-    """The rejection of a child, with its reason; it receives nothing more."""
-
-    pubend: Number
-    reason: str
 
 
 class Stranger(msgspec.Struct, frozen=True, array_like=True, tag="S"):

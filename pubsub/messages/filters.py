@@ -18,6 +18,7 @@ from hashlib import blake2b
 from operator import or_
 from typing import Any, Final, Protocol, TypeAlias
 
+from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.transport.frames import dumps
 
 MOST_FILTERS: Final = 16
@@ -38,6 +39,28 @@ class Filter(Hashable, Protocol):
 
     def __or__(self, other: Any) -> "Filter":
         """Return a filter that passes what either one does."""
+
+
+def part_of(where: Filter, number: int, message: Any) -> Any:
+    """Return what a child's filter leaves of a message, None for nothing.
+
+    Args:
+        where: the filter.
+        number: of the message, or its tick; for the error.
+        message: the message.
+
+    Raises:
+        DeliveryError: the filter raises any exception. It is the child's, so the error is for that child alone.
+    """
+    try:
+        return where.of(message)
+    except DeliveryError:
+        raise
+    except Exception as error:
+        raise DeliveryError(
+            f"the filter {where!r} of a subscription fails at tick {number} with {type(error).__name__}: {error}; "
+            "subscribe with one that takes every message of the topic"
+        ) from error
 
 
 Filters: TypeAlias = frozenset[Filter] | None

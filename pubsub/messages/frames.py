@@ -30,7 +30,6 @@ from tidewheel.pubsub.messages.delivery_messages import (
     KnowledgeMessage,
     Nack,
     Number,
-    Rejected,
     Stranger,
     Tick,
     Upstream,
@@ -38,6 +37,7 @@ from tidewheel.pubsub.messages.delivery_messages import (
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, slice_of
 from tidewheel.pubsub.messages.filters import Filter
 from tidewheel.pubsub.messages.tick_set import TickRange, TickSet, check_range
+from tidewheel.pubsub.messages.wire import Rejected
 from tidewheel.transport.frames import LARGE, Payload, dumps, frame_of, unpickled
 from tidewheel.transport.stream_link import Codec
 

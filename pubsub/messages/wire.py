@@ -2,7 +2,7 @@
 
 A subscriber first receives an `InitialFrontierSnapshot`, then `DataMessage` and `LowerFrontierUpdate` in the order of
 their arrival, with `EpochsDropped` for dropped data and `WentBack` for the job's return to a snapshot, and last
-`PartitionEnded`, `Failed` or `Disconnected`.
+`PartitionEnded`, `Failed` or `Rejected`.
 
 Times are any hashable and picklable values; `encoded_message` encodes them. The payload of a `DataMessage` stays
 encoded until its time passes the subscriber's filter.
@@ -11,7 +11,7 @@ Source: seed "Strymon publish-subscribe", section "Protocol Messages".
 """
 
 from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -167,9 +167,17 @@ class Failed(msgspec.Struct, frozen=True):
     on_purpose: bool = False
 
 
-class Disconnected(msgspec.Struct, frozen=True):
-    """The last message to this subscriber, which fell too far behind or was away too long."""
+class Rejected(msgspec.Struct, frozen=True, array_like=True, tag="R"):
+    """The rejection of a child, which fell too far behind or was away too long, or whose condition failed.
 
+    It is the child's last message. It has no number, since no other child receives it.
+
+    Attributes:
+        pubend: the number of the rejecting pubend.
+        reason: the reason.
+    """
+
+    pubend: Annotated[int, msgspec.Meta(ge=0)]
     reason: str
 
 
@@ -181,14 +189,14 @@ Message: TypeAlias = (
     | WentBack
     | PartitionEnded
     | Failed
-    | Disconnected
+    | Rejected
 )
 """A message to a subscriber."""
 
-LastMessage: TypeAlias = PartitionEnded | Failed | Disconnected
+LastMessage: TypeAlias = PartitionEnded | Failed | Rejected
 """The last message of a partition to a subscriber."""
 
-Notice: TypeAlias = InitialFrontierSnapshot | EpochsDropped | WentBack | Failed | Disconnected
+Notice: TypeAlias = InitialFrontierSnapshot | EpochsDropped | WentBack | Failed
 """A message of a publisher without a log about its subscriber, beside the published messages."""
 
 FeedEvent: TypeAlias = DataMessage | LowerFrontierUpdate
@@ -200,7 +208,7 @@ class Numbered(msgspec.Struct, frozen=True):
 
     A publisher numbers its broadcasts from 1; a snapshot for one subscriber has the number of its last included
     broadcast, or 0. So numbers rise by one, wherever a subscriber joined. ``skipped`` is how many broadcasts the
-    subscriber's condition or policy left out right before; `Failed` and `Disconnected` may follow any gap.
+    subscriber's condition or policy left out right before; `Failed` and `Rejected` may follow any gap.
     """
 
     sequence: int

@@ -37,9 +37,9 @@ class BlockingQueue(OutgoingQueue):
         if self.is_full and self.bytes <= self._capacity_bytes // 2:
             self.is_full = False
 
-    def close(self, reason: Posted) -> None:
+    def close(self, number: int, reason: str) -> None:
         """Free everything, and hold back nothing."""
-        super().close(reason)
+        super().close(number, reason)
         self.is_full = False
 
     def is_overdue(self, now_s: float, taken: int) -> bool:

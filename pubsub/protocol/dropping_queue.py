@@ -158,11 +158,11 @@ class DroppingQueue(OutgoingQueue):
         self._begun = {time for time in self._begun if time in self._waiting or is_live(time)}
         self._dropped = {time for time in self._dropped if is_live(time)}
 
-    def close(self, reason: Posted) -> None:
+    def close(self, number: int, reason: str) -> None:
         """Free everything, and forget all epochs."""
         self._begun, self._dropped, self._waiting = set(), set(), {}
         self._dropped_bytes = self._data_bytes = self._waiting_bytes = 0
-        super().close(reason)
+        super().close(number, reason)
 
 
 def _without(entries: Iterable[Posted], times: set[Time]) -> Iterator[Posted]:

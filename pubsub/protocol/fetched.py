@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.messages.delivery_messages import Downstream, KnowledgeMessage
 from tidewheel.pubsub.messages.encoded_message import decode
-from tidewheel.pubsub.messages.wire import Numbered
+from tidewheel.pubsub.messages.tick_set import FOREVER
+from tidewheel.pubsub.messages.wire import Numbered, Rejected
 
 _NONE: dict[int, int] = {}
 
@@ -22,11 +23,16 @@ class Fetched:
 def opened(told: Iterable[Downstream]) -> list[Numbered]:
     """Return the messages in what a publisher without a log tells, each with the silence directly before it.
 
+    A rejection is behind all other messages.
+
     Raises:
         ProtocolError: a message cannot be decoded here, or is none of such a publisher.
     """
     found: list[Numbered] = []
     for knowledge in told:
+        if isinstance(knowledge, Rejected):
+            found.append(Numbered(FOREVER, knowledge))
+            continue
         if not isinstance(knowledge, KnowledgeMessage):
             raise ProtocolError(f"a publisher without a log does not tell {knowledge!r}")
         silence = {end: end - first for first, end in knowledge.final} if knowledge.final else _NONE

@@ -2,7 +2,8 @@
 
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.delivery_options import Where
-from tidewheel.pubsub.messages.wire import DataMessage, Disconnected
+from tidewheel.pubsub.messages.filters import part_of
+from tidewheel.pubsub.messages.wire import DataMessage
 from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue
 from tidewheel.pubsub.protocol.posted import Posted
 
@@ -20,7 +21,7 @@ class Offer:
     def __init__(self, posted: Posted, capacity_bytes: int) -> None:
         self._posted = posted
         self._capacity_bytes = capacity_bytes
-        self._wanted: dict[Where, Posted | None] = {}
+        self._wanted: dict[Where, Posted | DeliveryError | None] = {}
 
     def to(self, queue: OutgoingQueue) -> bool:
         """Offer a queue what its subscriber wants; return False if it has no room, so that it is closed."""
@@ -32,25 +33,26 @@ class Offer:
         if where not in self._wanted:
             self._wanted[where] = self._part(where, message)
         part = self._wanted[where]
+        if isinstance(part, DeliveryError):
+            queue.close(self._posted.number, str(part))
+            return True
         return part is None or self._put(queue, part)
 
-    def _part(self, where: Where, message: DataMessage) -> Posted | None:
-        """Return what a condition leaves of the message, if anything; or that it failed."""
+    def _part(self, where: Where, message: DataMessage) -> Posted | DeliveryError | None:
+        """Return what a condition leaves of the message, if anything; or why it failed."""
         try:
-            part = where.of(message)
+            part = part_of(where, self._posted.number, message)
         except DeliveryError as error:
-            return Posted(self._posted.number, Disconnected(str(error)))
+            return error
         return None if part is None else Posted(self._posted.number, part)
 
     def _put(self, queue: OutgoingQueue, posted: Posted) -> bool:
-        if isinstance(posted.message, Disconnected):
-            queue.close(posted)
-        elif not queue.offer(posted):
+        if not queue.offer(posted):
             reason = (
                 f"it fell too far behind: {queue.bytes} bytes in {len(queue)} messages were waiting, and the publisher "
                 f"keeps no more than {self._capacity_bytes} bytes. Read faster, or subscribe to less with where="
                 f"{queue.advice}"
             )
-            queue.close(Posted(posted.number, Disconnected(reason)))
+            queue.close(posted.number, reason)
             return False
         return True

@@ -5,8 +5,9 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from tidewheel.progress import Time
-from tidewheel.pubsub.messages.delivery_messages import KnowledgeMessage
+from tidewheel.pubsub.messages.delivery_messages import Downstream
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
+from tidewheel.pubsub.messages.wire import Rejected
 from tidewheel.pubsub.protocol.posted import Posted
 
 
@@ -75,12 +76,17 @@ class OutgoingQueue:
     def prune(self, is_live: Callable[[Time], bool]) -> None:
         """Forget what is kept of epochs of which nothing can come any more."""
 
-    def close(self, reason: Posted) -> None:
-        """Free everything; ``reason`` is all that the subscriber will still get."""
+    def close(self, number: int, reason: str) -> None:
+        """Free everything; all that the subscriber still receives is why.
+
+        Args:
+            number: as long as none up to this is acknowledged, it may not have received that.
+            reason: for the subscriber.
+        """
         self._sent.clear()
         self._pending.clear()
         self.bytes = 0
-        self._append(reason)
+        self._append(Posted(number, Rejected(self._partition, reason)))
         self.is_closed = True
 
     def acknowledge(self, sequence: int) -> None:
@@ -91,7 +97,7 @@ class OutgoingQueue:
             self._forget(self._sent.popleft())
             self.taken += 1
 
-    def head(self, max_bytes: int) -> list[KnowledgeMessage]:
+    def head(self, max_bytes: int) -> list[Downstream]:
         """Return the oldest messages, up to ``max_bytes`` of them but at least one if there is one. They stay.
 
         What was returned once has left: its epoch is not dropped any more.

@@ -6,7 +6,6 @@ from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.errors import PublisherLost
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
-    Disconnected,
     EpochsDropped,
     Failed,
     InitialFrontierSnapshot,
@@ -14,6 +13,7 @@ from tidewheel.pubsub.messages.wire import (
     Message,
     Numbered,
     PartitionEnded,
+    Rejected,
     WentBack,
 )
 
@@ -35,9 +35,9 @@ TRANSITIONS: dict[tuple[PartitionState, type[Message]], PartitionState] = {
     (PartitionState.LIVE, InitialFrontierSnapshot): PartitionState.LIVE,
     (PartitionState.LIVE, PartitionEnded): PartitionState.ENDED,
     (PartitionState.AWAITING_SNAPSHOT, Failed): PartitionState.ENDED,
-    (PartitionState.AWAITING_SNAPSHOT, Disconnected): PartitionState.ENDED,
+    (PartitionState.AWAITING_SNAPSHOT, Rejected): PartitionState.ENDED,
     (PartitionState.LIVE, Failed): PartitionState.ENDED,
-    (PartitionState.LIVE, Disconnected): PartitionState.ENDED,
+    (PartitionState.LIVE, Rejected): PartitionState.ENDED,
 }
 """The states of a partition and the messages that it takes there; what is not in it is a `ProtocolError`."""
 
@@ -79,7 +79,7 @@ class PartitionStream:
         """
         message, sequence, received = numbered.message, numbered.sequence, self._received
         # A publisher that knows nothing of this subscriber, such as a new one in place of another, has other numbers.
-        is_last_word = isinstance(message, Failed | Disconnected) and self.state is not PartitionState.ENDED
+        is_last_word = isinstance(message, Failed | Rejected) and self.state is not PartitionState.ENDED
         if received is not None and sequence <= received and not is_last_word:
             return None
         following = TRANSITIONS.get((self.state, type(message)))

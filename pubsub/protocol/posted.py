@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from tidewheel.pubsub.messages.delivery_messages import KnowledgeMessage
+from tidewheel.pubsub.messages.delivery_messages import Downstream, KnowledgeMessage
 from tidewheel.pubsub.messages.encoded_message import encode
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
@@ -10,6 +10,7 @@ from tidewheel.pubsub.messages.wire import (
     InitialFrontierSnapshot,
     LowerFrontierUpdate,
     Message,
+    Rejected,
 )
 
 _MESSAGE_BYTES: Final = 128
@@ -44,8 +45,10 @@ class Posted:
         """Return the message for a subscriber that is not sent some messages directly before it."""
         return Posted(self.number, self.message, skipped, self.size)
 
-    def told(self, partition: int) -> KnowledgeMessage:
+    def told(self, partition: int) -> Downstream:
         """Return what a subscriber is told, the same object for each; what it was not sent is silence."""
+        if isinstance(self.message, Rejected):
+            return self.message
         if self._told is None:
             number, skipped = self.number, self._skipped
             silence = ((number - skipped, number),) if skipped else ()

@@ -30,7 +30,6 @@ from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
-    Disconnected,
     Failed,
     FeedEvent,
     InitialFrontierSnapshot,
@@ -259,7 +258,7 @@ class Publisher(SubscriberQueues):
         try:
             history = None if self._history is None else self._history.told(queue.where)
         except (DeliveryError, ProtocolError) as error:
-            queue.close(Posted(before, Disconnected(str(error))))
+            queue.close(before, str(error))
             return
         snapshot = InitialFrontierSnapshot(lower, upper, self._generation, (), standing, history)
         queue.offer(Posted(before, snapshot))

@@ -39,13 +39,13 @@ from tidewheel.pubsub.messages.events import (
 from tidewheel.pubsub.messages.topic_schema import TopicSchema
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
-    Disconnected,
     EpochsDropped,
     Failed,
     History,
     InitialFrontierSnapshot,
     LowerFrontierUpdate,
     Numbered,
+    Rejected,
     WentBack,
 )
 from tidewheel.pubsub.protocol.epochs import EpochFilter, WaitingEpochs
@@ -123,7 +123,7 @@ class Subscriber:
         if isinstance(message, Failed) and message.on_purpose:
             self._stopped = message.reason
             return self._ended()
-        if isinstance(message, Failed | Disconnected):
+        if isinstance(message, Failed | Rejected):
             raise self._error(partition, message)
         if isinstance(message, InitialFrontierSnapshot):
             self._snapshots[partition] = message
@@ -344,7 +344,7 @@ class Subscriber:
         self._counts.delivered += len(batches)
         return batches
 
-    def _error(self, partition: int, message: Failed | Disconnected) -> DeliveryError:
+    def _error(self, partition: int, message: Failed | Rejected) -> DeliveryError:
         is_failure = isinstance(message, Failed)
         kind, what = (PublisherLost, "failed") if is_failure else (DeliveryError, "has disconnected this subscriber")
         return kind.at(self._topic, partition, f"{what}: {message.reason}")

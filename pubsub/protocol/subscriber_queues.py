@@ -3,11 +3,10 @@
 import sys
 from collections.abc import Callable
 
-from tidewheel.pubsub.messages.delivery_messages import KnowledgeMessage
-from tidewheel.pubsub.messages.wire import Disconnected
+from tidewheel.pubsub.messages.delivery_messages import Downstream
+from tidewheel.pubsub.messages.wire import Rejected
 from tidewheel.pubsub.protocol.blocking_queue import BlockingQueue
 from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue
-from tidewheel.pubsub.protocol.posted import Posted
 
 _UNKNOWN = "it is not subscribed, or was given up because it did not ask for messages for too long"
 
@@ -69,13 +68,13 @@ class SubscriberQueues:
         if queue is not None and not queue.is_closed:
             self._overflows += 1
             # Under a number of its own: what it has been sent so far may be acknowledged only after this.
-            queue.close(Posted(self._sequence + 1, Disconnected(reason)))
+            queue.close(self._sequence + 1, reason)
 
     def has_news(self, subscriber: str) -> bool:
         """Tell whether `fetch` would return anything."""
         return subscriber not in self.queues or bool(self.queues[subscriber])
 
-    def fetch(self, subscriber: str, acknowledged: int, max_bytes: int = sys.maxsize) -> list[KnowledgeMessage]:
+    def fetch(self, subscriber: str, acknowledged: int, max_bytes: int = sys.maxsize) -> list[Downstream]:
         """Return the oldest messages that wait for a subscriber, without removing them.
 
         Args:
@@ -85,11 +84,11 @@ class SubscriberQueues:
         """
         queue = self.queues.get(subscriber)
         if queue is None:
-            return [Posted(self._sequence + 1, Disconnected(_UNKNOWN)).told(self._partition)]
+            return [Rejected(self._partition, _UNKNOWN)]
         queue.acknowledge(acknowledged)
         return queue.head(max_bytes)
 
-    def take(self, subscriber: str) -> list[KnowledgeMessage]:
+    def take(self, subscriber: str) -> list[Downstream]:
         """Return and remove all that waits for a subscriber, for a shell that cannot lose a reply."""
         messages = self.fetch(subscriber, acknowledged=-1)
         queue = self.queues.get(subscriber)

@@ -21,7 +21,7 @@ from tidewheel.pubsub.publishers.topic_log import TopicLog, identity_of
 
 if TYPE_CHECKING:
     from tidewheel.pubsub.publishers.connection import PublisherConnection
-    from tidewheel.pubsub.publishers.publisher_actor import MakePartition
+    from tidewheel.pubsub.publishers.publisher_actor import MakeDelivery
 
 STOPPED_EARLY: Final = "the job was stopped before the topic ended"
 
@@ -107,18 +107,18 @@ class Publication:
             fed[feeder_of(one.partition, host.workers)].append(one)
         return [*(FedPartitions(self.topic, self.domain, own) for own in fed if own), *idle]
 
-    def maker(self, number: int, partitions: int, node: str, *, is_remembered: bool) -> "MakePartition":
+    def maker(self, number: int, partitions: int, node: str, *, is_remembered: bool) -> "MakeDelivery":
         """Return the maker of a partition in its publisher's process, on a node."""
-        from tidewheel.pubsub.publishers.durable_partition import DurablePartition
-        from tidewheel.pubsub.publishers.live_partition import LivePartition
+        from tidewheel.pubsub.publishers.durable_delivery import DurableDelivery
+        from tidewheel.pubsub.publishers.live_delivery import LiveDelivery
 
         log, domain, name = self.log, self.domain, f"{self.topic!r}[{number}]"
         if log is None:
-            live = partial(LivePartition, name, domain, self.capacity_bytes, self.awaited, number=number, node=node)
+            live = partial(LiveDelivery, name, domain, self.capacity_bytes, self.awaited, number=number, node=node)
             return partial(live, is_remembered=is_remembered, has_history=self.has_history)
         identity = identity_of(self.topic, number, partitions, domain)
         place = log.of_partition(self.topic, number)
-        durable = partial(DurablePartition, place, identity, domain, node, self.awaited, retention_s=log.retention_s)
+        durable = partial(DurableDelivery, place, identity, domain, node, self.awaited, retention_s=log.retention_s)
         return partial(durable, has_history=self.has_history)
 
     def start(self, host: AttachmentHost) -> "RunningPublication":

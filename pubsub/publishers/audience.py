@@ -60,6 +60,7 @@ class Audience:
     def __post_init__(self) -> None:
         self._return_s = min(RETURN_WITHIN_S, self.grace_s)
         self._is_log_new = False
+        self._given_up: set[str] = set()
         self.is_disk_short = False
         """Whether the disk of the log has little room left, as the partition has seen last."""
 
@@ -228,50 +229,39 @@ class Audience:
             if name in unread
         }
 
-    async def drained(self, timeout_s: float, but_for: str | None) -> bool:
-        """Wait until everything is durable and everybody who reads has acknowledged it; tell whether that is so.
+    def is_drained(self, but_for: str | None) -> bool:
+        """Tell whether everything is durable and everybody who reads has acknowledged it.
 
         After a failure this waits for nothing but the last words of those who read. Readers of the process ``but_for``
         do not count.
         """
-        return await self.changed.wait_until(lambda: self._is_drained(but_for), timeout_s)
-
-    def _is_drained(self, but_for: str | None) -> bool:
         if self._is_over:
             return True
         if self._leaving is not None:
             is_late = self._now_s >= self._leave_until_s
-            return is_late or all(self._is_of(name, but_for) for name in filter(self.living.has_reader, self._leaving))
+            return is_late or all(self.is_of(name, but_for) for name in filter(self.living.has_reader, self._leaving))
         pubend = self.pubend
         is_published = pubend.writer.durable_tick >= pubend.written_tick or pubend.error is not None
         if self._now_s < self._return_s or not is_published:
             return False
-        return all(self._is_of(name, but_for) for name in self.unread())
+        return all(self.is_of(name, but_for) for name in self.unread())
 
-    def _is_of(self, name: str, process: str | None) -> bool:
+    def is_of(self, name: str, process: str | None) -> bool:
+        """Tell whether the reader of a subscription is of a process."""
         reader = self.pubend.subscriptions.reader_of(name)
         return process is not None and reader is not None and reader.startswith(f"{process}/")
 
-    async def read_by_all(self, owner: str, patience_s: float = LEASE_S) -> None:
-        """Wait until everybody who reads has acknowledged everything, or nothing more for ``patience_s`` seconds.
+    @property
+    def is_read_by_all(self) -> bool:
+        """Whether everybody who reads has acknowledged everything, or was given up."""
+        is_waited_for = self._leaving is not None or self._now_s < self._return_s
+        return self.is_drained(None) or not (is_waited_for or self.unread().keys() - self._given_up)
 
-        Readers of the process ``owner`` have all the time that they want.
-        """
-        before: dict[str, int] = {}
-        given_up: set[str] = set()
-
-        def is_done() -> bool:
-            is_waited_for = self._leaving is not None or self._now_s < self._return_s
-            return self._is_drained(None) or not (is_waited_for or self.unread().keys() - given_up)
-
-        while not await self.changed.wait_until(is_done, patience_s):
-            unread = self.unread()
-            idle = {name for name, count in unread.items() if before.get(name) == count}
-            late = {name for name in idle if not self._is_of(name, owner)}
-            for name in late - given_up:
-                _LOG.warning("%s: the last messages are not kept for subscription %r any longer", self.where, name)
-            given_up |= late
-            before = unread
+    def give_up(self, name: str) -> None:
+        """Do not count a subscription any longer, as it acknowledges nothing."""
+        if name not in self._given_up:
+            self._given_up.add(name)
+            _LOG.warning("%s: the last messages are not kept for subscription %r any longer", self.where, name)
 
     def fail(self) -> None:
         """Wait for nobody any more to read everything, but a moment for what durable subscriptions have acknowledged.

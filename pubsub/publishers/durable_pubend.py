@@ -29,10 +29,10 @@ from tidewheel.pubsub.log.errors import LogError, StoreFailed
 from tidewheel.pubsub.log.headers import LogIdentity
 from tidewheel.pubsub.log.opening import open_log
 from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES
-from tidewheel.pubsub.messages.delivery_messages import Ack, Begun, ConsolidatedAck, Nack, Ranges, Rejected, Stranger
+from tidewheel.pubsub.messages.delivery_messages import Ack, Begun, ConsolidatedAck, Nack, Ranges, Stranger
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage, encode, size_of
 from tidewheel.pubsub.messages.filters import Filter
-from tidewheel.pubsub.messages.wire import History, InitialFrontierSnapshot, WorkerPosition
+from tidewheel.pubsub.messages.wire import History, InitialFrontierSnapshot, Rejected, WorkerPosition
 from tidewheel.pubsub.publishers.confirmed import Confirmed, Unconfirmed
 from tidewheel.pubsub.publishers.epochs_again import EpochsAgain
 from tidewheel.pubsub.publishers.log_reads import LogReads

@@ -23,9 +23,9 @@ from tidewheel.host.other_process import OtherProcess
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.wire import FeedEvent
-from tidewheel.pubsub.publishers.partition import Answer, decode_answer, message_frame, position_frame
 from tidewheel.pubsub.publishers.sent_events import SavedEvents, SentEvents
 from tidewheel.pubsub.publishers.watched_publisher import PATIENCE_S, News, WatchedPublisher
+from tidewheel.pubsub.publishers.worker_link import Answer, decode_answer, message_frame, position_frame
 from tidewheel.transport.frames import FrameReader
 from tidewheel.transport.socket_writer import SocketWriter
 from tidewheel.transport.tickets import process_behind

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 
 from tidewheel.progress import ProtocolError, TimeDomain
-from tidewheel.pubsub.messages.delivery_messages import KnowledgeMessage
+from tidewheel.pubsub.messages.delivery_messages import Downstream
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.messages.wire import FeedEvent, WorkerPosition
 from tidewheel.pubsub.protocol.publisher import Publisher
@@ -53,7 +53,7 @@ class LocalPublisher:
             self.changed.notify_all()
         self._let_go_on()
 
-    def take(self, subscriber: str) -> list[KnowledgeMessage]:
+    def take(self, subscriber: str) -> list[Downstream]:
         """Return and remove what is there for a subscriber; never waits."""
         with self.changed:
             messages = self.publisher.take(subscriber)

@@ -1,448 +1,242 @@
-"""The connections of one partition at its publisher: to its worker, and to its children, on an asyncio loop.
+"""One partition of a topic at its publisher: what others may ask of it, and wait for, on an asyncio loop.
 
-The worker is on the node of the publisher and sends messages over a socket; confirmations go back. While the log has no
-room, or a subscriber holds the publisher back, nothing is read. Then the worker's own connection fills up, and the
-worker holds back its sources. Children are subscribers and relays, over sockets on the node or by calls.
-
-The frames between a worker and its publisher are those of `transport.frames`:
-
-=============  ====================================================  ============================================
-from           what                                                  head; payload
-=============  ====================================================  ============================================
-the worker     where it begins to send, once, first                  none; a `WorkerPosition`, pickled
-the worker     messages, in order                                    those of the message
-the publisher  how many more of them are confirmed, and the number   both, as msgpack; none
-               of the last one's message in its log; 0 and -1 at
-               first, as soon as it reads
-the publisher  that it receives nothing more, and why                the reason, a text, as msgpack; none
-the publisher  that its loop runs, every second                      neither (`SIGN_OF_LIFE`)
-=============  ====================================================  ============================================
+Its delivery is by a publisher without a log, or by a pubend. Both have the same messages, numbers and states of epochs,
+and each has a core of its own. A pubend numbers by a clock, tells what is durable, promises silence, and answers
+children that ask again. A publisher without a log does nothing of this. Instead it has in memory what a pubend reads
+from its log: the changes so far, the messages for subscribers of a dead publisher, and a queue for each subscriber, of
+which the policy decides what happens when it is full.
 """
 
-import asyncio
-import socket
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from typing import Any, Final, Protocol, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
-import msgspec
-
-from tidewheel.progress import ProtocolError
-from tidewheel.pubsub.exactly_once.journal import OutdatedWorkerError
-from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
-from tidewheel.pubsub.messages.encoded_message import EncodedMessage
-from tidewheel.pubsub.messages.frames import CODEC, ChildMessage, Told
-from tidewheel.pubsub.messages.wire import Generation, WorkerPosition
-from tidewheel.pubsub.protocol.topic_end import PartitionEnd
-from tidewheel.pubsub.publishers.confirmed import Confirmed
-from tidewheel.transport.change_signal import ChangeSignal
-from tidewheel.transport.children import SIGN_OF_LIFE_S, Children
-from tidewheel.transport.eager_poll import SHORT_S, EagerLoop
-from tidewheel.transport.frames import SIGN_OF_LIFE, FrameReader, Payload, dumps, frame_of, unpickled
-from tidewheel.transport.socket_writer import SocketWriter
-from tidewheel.transport.stream_link import WAITING_BYTES
-from tidewheel.transport.tickets import SocketOffer, TicketListener
-
-TOLD_BYTES: Final = 2 * 1024 * 1024
-TOLD_EVERY_S: Final = 0.005
-"""A worker is told when so much is durable, or so often: its thread holds up the other."""
-
-TAKEN_AT_ONCE: Final = 256
-"""About so many messages of a worker are fed at a time: the loop does other things every few milliseconds."""
-
-Answer: TypeAlias = tuple[int, int] | str
-"""The count of newly confirmed messages and the number of the last one; or the reason why no more are received."""
-
-_ANSWER: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
-
-
-def position_frame(position: WorkerPosition) -> list[Any]:
-    """Return the parts of the first frame."""
-    place = (position.lower, position.sent, position.events)
-    return frame_of(b"", (dumps((*place, *position.generation, position.number, position.history)),))
-
-
-def message_frame(message: EncodedMessage) -> list[Any]:
-    """Return the parts of the frame of a message."""
-    return frame_of(message.head, (message.payload,))
-
-
-def decode_frame(head: Payload, payload: Payload) -> EncodedMessage:
-    """Return the message in a frame; of the first one, `_position_of` says what it is."""
-    return EncodedMessage(bytes(head), payload)
-
-
-def _position_of(first: EncodedMessage) -> WorkerPosition:
-    match unpickled(first.payload):
-        case (list(lower), dict(sent), int(events), int(generation), tuple(complete), int(number), history):
-            return WorkerPosition(lower, sent, events, Generation(generation, complete), number, history)
-        case fields:
-            raise ProtocolError(f"a worker has to say first where it begins, and not {fields!r:.100}")
-
-
-def answer_frame(answer: Answer) -> list[Any]:
-    """Return the parts of the frame of an answer.
-
-    >>> [part] = answer_frame("full")
-    >>> decode_answer(part[12:], b"")
-    'full'
-    """
-    return frame_of(msgspec.msgpack.encode(answer), ())
-
-
-def decode_answer(head: Payload, payload: Payload) -> Answer:
-    """Return the answer in a frame; raises ProtocolError."""
-    try:
-        return _ANSWER.decode(head)
-    except msgspec.MsgspecError as error:
-        raise ProtocolError(f"the frame is no answer of a publisher: {error}") from error
-
-
-class MessageSink(Protocol):
-    """The receiver of the messages of a worker: a pubend with its log, or a publisher without one."""
-
-    is_eager: bool
-    """Whether the loop looks for the next message before it sleeps: no other thread has to do with this one."""
-
-    def room_for(self, size: int, /) -> memoryview | None:
-        """Return memory to receive a payload of so many bytes in; None for any."""
-
-    @property
-    def error(self) -> Exception | None:
-        """The reason for which it receives nothing more, if there is one."""
-
-    @property
-    def has_room(self) -> bool:
-        """Whether more may be fed now."""
-
-    def begin(self, position: WorkerPosition) -> None:
-        """Record the position at which a worker begins to send; raise OutdatedWorkerError if it may not."""
-
-    def feed(self, sent: list[EncodedMessage]) -> None:
-        """Receive messages, in order; raises ProtocolError or LogError."""
-
-    def confirmed(self) -> Confirmed:
-        """Return what has come to be confirmed since the last call."""
+from tidewheel.pubsub.messages.frames import ChildMessage, Told
+from tidewheel.pubsub.protocol.topic_end import ALL_READ_WITHIN_S, PartitionEnd
+from tidewheel.pubsub.publishers.connections import Connections
+from tidewheel.transport.tickets import SocketOffer
 
 
 class Awaiting(Protocol):
-    """A publisher that may wait for its first subscribers; they are awaited until ``awaited`` is 0."""
+    """A core that may wait for its first subscribers; they are awaited until ``awaited`` is 0."""
 
     awaited: int
 
 
-class WorkerLink:
-    """The publisher's end. To be used on the loop only.
-
-    Args:
-        connection: to the worker, which has shown that it may connect; it does not block.
-        loop: the loop of all calls.
-        sink: receives the messages.
-        refused: called once with the reason, if nothing more is received.
-        begun: called with this as the worker has begun.
+class Delivery(Protocol):
+    """The way of a partition from its worker to its children, with a log or without one. It never waits.
 
     Attributes:
-        is_closed: whether the worker has gone, or was let go of.
-    """
-
-    def __init__(
-        self,
-        connection: socket.socket,
-        loop: asyncio.AbstractEventLoop,
-        sink: MessageSink,
-        refused: Callable[[str], None],
-        begun: Callable[["WorkerLink"], None] = lambda _: None,
-    ) -> None:
-        self._connection = connection
-        self._loop = loop
-        self._sink = sink
-        self._refused, self._begun = refused, begun
-        self._reader: FrameReader[EncodedMessage] = FrameReader(
-            connection, decode_frame, room_for=sink.room_for, most_messages=TAKEN_AT_ONCE
-        )
-        self._writer = SocketWriter(connection)
-        self._eager = EagerLoop(loop, self._readable, SHORT_S if sink.is_eager else 0.0)
-        self._has_begun = self.is_closed = False
-        self._untold, self._untold_bytes, self._number, self._told_s = 0, 0, -1, 0.0
-        self._telling: asyncio.TimerHandle | None = None
-        self._life = loop.call_later(SIGN_OF_LIFE_S, self._show_life)
-        self._is_paused = not sink.has_room
-        if not self._is_paused:
-            self._go_on()
-
-    def settle(self) -> None:
-        """Tell the worker soon what is confirmed, and go on reading if there is room; to be called after news."""
-        if self.is_closed:
-            return
-        if self._sink.error is not None:
-            self._refuse(str(self._sink.error))
-            return
-        if self._has_begun:
-            confirmed = self._sink.confirmed()
-            self._untold += confirmed.messages
-            self._untold_bytes += confirmed.size_bytes
-            self._number = max(self._number, confirmed.number)
-        if self._untold:
-            wait_s = self._told_s + TOLD_EVERY_S - self._loop.time()
-            if self._untold_bytes >= TOLD_BYTES or wait_s <= 0:
-                self.tell()
-            elif self._telling is None:
-                self._telling = self._loop.call_later(wait_s, self.tell)
-        if self._sink.has_room == self._is_paused:
-            self._is_paused = not self._is_paused
-            if self._is_paused:
-                self._loop.remove_reader(self._connection)
-            else:
-                self._go_on()
-
-    def _go_on(self) -> None:
-        """Read what the worker sends; tell it at first that the first subscribers are not awaited, or no longer."""
-        self._loop.add_reader(self._connection, self._eager.readable)
-        if not self._has_begun:
-            self._say((0, self._number))
-
-    def tell(self) -> None:
-        """Tell the worker at once what is confirmed, as of the last `settle`."""
-        if self._telling is not None:
-            self._telling.cancel()
-            self._telling = None
-        if not self.is_closed:
-            self._told_s = self._loop.time()
-            self._say((self._untold, self._number))
-            self._untold = self._untold_bytes = 0
-
-    def _show_life(self) -> None:
-        """Write a sign of life now and then, unless the worker has not read what was written before."""
-        if not self._writer.waiting_bytes:
-            self._writer.add([SIGN_OF_LIFE])
-            self._write()
-        self._life = self._loop.call_later(SIGN_OF_LIFE_S, self._show_life)
-
-    def _readable(self) -> None:
-        try:
-            messages = list(self._reader.read())
-            if messages and not self._has_begun:
-                self._sink.begin(_position_of(messages.pop(0)))
-                self._has_begun = True
-                self._begun(self)
-            if messages:
-                self._sink.feed(messages)
-        except (ProtocolError, LogError) as error:
-            (self.refuse if isinstance(error, OutdatedWorkerError) else self._refuse)(str(error))
-            return
-        if self._reader.is_at_end:
-            self.close()
-        self.settle()
-
-    def _refuse(self, reason: str) -> None:
-        self.refuse(reason)
-        self._refused(reason)
-
-    def refuse(self, reason: str) -> None:
-        """Tell the worker that nothing more is taken of it, and why, and let go of the connection."""
-        if not self.is_closed:
-            self._say(reason)
-            self.close()
-
-    def _say(self, answer: Answer) -> None:
-        """Write an answer; a worker that does not read them has more than enough of them waiting, and is not there."""
-        self._writer.add(answer_frame(answer))
-        self._write()
-
-    def _write(self) -> None:
-        with suppress(OSError):  # reading finds out that the worker has gone
-            self._writer.write()
-
-    def close(self) -> None:
-        """Close the connection."""
-        if not self.is_closed:
-            self.is_closed = True
-            self._life.cancel()
-            if self._telling is not None:
-                self._telling.cancel()
-            self._loop.remove_reader(self._connection)
-            self._connection.close()
-
-
-class Partition(ABC):
-    """The connections of one partition. To be made on a running loop, and used on it only.
-
-    Args:
-        name: of the partition, for messages and logs.
-        node: the node of the cluster that this process is on; None for a partition without sockets.
-        drained, silent_s, waiting_bytes: as for `Children`.
-
-    Attributes:
-        changed: is notified of everything that others may wait for.
-        is_closed: whether `close` was called, so that nothing is waited for any more.
-        children: the subscribers and relays that are connected.
+        connections: to the worker and the children.
+        awaiting: the core.
+        lease_s: a reader that receives nothing for so long is not waited for, in seconds.
         problem: why nothing is published any more; empty as long as something is.
-        refusal: why the partition ended before its time, if it did.
     """
 
-    _sink: MessageSink
-    """What receives the messages of the worker."""
+    connections: Connections
     awaiting: Awaiting
-    """What may wait for the first subscribers."""
+    lease_s: float
+    problem: str
 
-    def __init__(
-        self,
-        name: str,
-        node: str | None,
-        drained: Callable[[str], None] = lambda _: None,
-        silent_s: float | None = None,
-        waiting_bytes: int = WAITING_BYTES,
-    ) -> None:
-        self._name, self._node = name, node
-        self.changed = ChangeSignal()
-        self.is_closed = False
-        self._loop = asyncio.get_running_loop()
-        self._workers: list[WorkerLink] = []  # one that has begun, and those that have not
-        self._listener: TicketListener[str | None] | None = None
-        self.problem = self.refusal = ""
-        self.children = Children(
-            CODEC, self._loop, self._hear, self._gone, waiting_bytes, drained=drained, silent_s=silent_s
-        )
+    def attach(self, child: str, options: DeliveryOptions, *, again: bool) -> None:
+        """Accept a child, which will connect or call."""
 
-    def offer(self, child: str | None) -> SocketOffer | None:
-        """Return where a child, or the worker if that is None, can connect to; None if there are no sockets here."""
-        if self._node is None:
-            return None
-        if self._listener is None:
-            self._listener = TicketListener(self._node, self._admitted)
-        return self._listener.offer(child)
+    def turned_away(self, child: str) -> list[Told]:
+        """Return what to tell a child that calls and is not known any more; nothing if it may call.
 
-    def _admitted(self, connection: socket.socket, child: str | None) -> None:
-        if child is not None:
-            self.connect(child, connection)
-            return
-        link = WorkerLink(connection, self._loop, self._sink, self._refuse, self._close_workers)
-        self._workers.append(link)
-        if self.refusal:
-            link.refuse(self.refusal)
+        Raises:
+            ProtocolError: it may attach again.
+        """
 
-    def connect(self, child: str, connection: socket.socket) -> None:
-        """Receive the connection of a child."""
-        self.children.connect(child, connection)
+    def leave(self, child: str) -> None:
+        """Forget a child."""
 
-    def attach(self, child: str, options: DeliveryOptions) -> SocketOffer | None:
-        """Accept a child; return where it can connect to if it is on this node."""
-        return self.offer(child)
+    def go_back(self) -> None:
+        """Drop what has come of the worker and is not passed on: its job goes back to a snapshot."""
+
+    def go_on(self) -> None:
+        """Do what can be done now."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the partition has ended or failed, durably if it has a log."""
+
+    @property
+    def readers(self) -> int:
+        """How many subscriptions are read."""
+
+    def is_drained(self, but_for: str | None) -> bool:
+        """Tell whether all is published, and all who read have all of it, but for readers of a process."""
+
+    def has_been_read(self, but_for: str | None) -> bool:
+        """Tell whether the end may be known at once: all who read have everything, or will have it in any case."""
+
+    @property
+    def is_read_by_all(self) -> bool:
+        """Whether all who read have everything, or were given up."""
+
+    def unread(self) -> Mapping[str, int]:
+        """Return the subscriptions that do not have everything, each with a number that grows as it receives some."""
+
+    def is_of(self, name: str, process: str | None) -> bool:
+        """Tell whether a process reads a subscription."""
+
+    def give_up(self, name: str) -> None:
+        """Wait no more for a subscription that receives nothing."""
+
+    def known_end(self, generation: int) -> PartitionEnd | None:
+        """Return the end of the partition; None if it does not have everything of a generation."""
+
+    def end(self, known: PartitionEnd | None) -> None:
+        """End the partition, as all of the topic have everything. Idempotent. Raises LogError."""
+
+    def expect(self, readers: Sequence[str]) -> list[str]:
+        """Do not end before these subscribers of a dead publisher have come; return those that would come again."""
+
+    def fail(self, reason: str, *, on_purpose: bool) -> None:
+        """End the partition before its time, with ``reason`` for those who read."""
+
+    def statistics(self) -> dict[str, int]:
+        """Return counts by name."""
+
+    async def close(self) -> None:
+        """Let go of everything. Raises LogError."""
+
+
+class Partition:
+    """To be made on a running loop, and used on it only.
+
+    Args:
+        delivery: how it delivers; an attribute, too.
+    """
+
+    def __init__(self, delivery: Delivery) -> None:
+        self.delivery = delivery
+        self._connections = delivery.connections
+
+    async def wait_until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
+        """Wait until ``condition()`` is true, or this is closed; return what it is in the end."""
+        return await self._connections.wait_until(condition, timeout_s)
+
+    # ------------------------------------------------------------------ the worker and the children
+
+    def await_nobody(self) -> None:
+        """Wait for no first subscribers: they have come, perhaps to a publisher that has died."""
+        self.delivery.awaiting.awaited = 0
+
+    async def awaited(self, timeout_s: float) -> bool:
+        """Wait until the first subscribers have come; tell whether they have."""
+        return await self.wait_until(lambda: not self.delivery.awaiting.awaited, timeout_s)
+
+    def offer(self) -> SocketOffer | None:
+        """Return where the worker can connect to; None if there are no sockets here."""
+        return self._connections.offer(None)
+
+    def attach(self, child: str, options: DeliveryOptions, *, again: bool = False) -> SocketOffer | None:
+        """Accept a child; return where it can connect to if it is on this node.
+
+        Raises:
+            ProtocolError: it is attached already.
+            DeliveryError: it comes again, and would miss something.
+        """
+        self.delivery.attach(child, options, again=again)
+        return self._connections.offer(child)
 
     async def talk(
         self, child: str, said: list[ChildMessage], wait_s: float, received: int | None, *, again: bool
     ) -> list[Told]:
         """Receive the messages of a child without a connection; return those for it, as `Children.talk`."""
-        return await self.children.talk(child, said, wait_s, received, again=again)
+        turned_away = self.delivery.turned_away(child)
+        return turned_away or await self._connections.children.talk(child, said, wait_s, received, again=again)
 
     def leave(self, child: str) -> None:
         """Forget a child."""
-        self.children.let_go(child)
+        self.delivery.leave(child)
 
     def go_back(self) -> None:
         """Receive nothing more of the worker: its job goes back to a snapshot, and another worker will connect."""
-        self._close_workers()
+        self._connections.close_workers()
+        self.delivery.go_back()
 
-    async def wait_until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
-        """Wait until ``condition()`` is true, or this is closed: a call that waits on would keep the process alive."""
-        await self.changed.wait_until(lambda: self.is_closed or condition(), timeout_s)
-        return condition()
+    # ------------------------------------------------------------------ the readers and the end
 
-    def _close_workers(self, but_for: WorkerLink | None = None) -> None:
-        for worker in {*self._workers} - {but_for}:
-            worker.close()
-        self._workers = [] if but_for is None else [but_for]
+    async def read_by(self, count: int, timeout_s: float) -> int:
+        """Wait until so many subscriptions are read; return how many are in the end."""
+        await self.wait_until(lambda: self.delivery.readers >= count, timeout_s)
+        return self.delivery.readers
 
-    def _settle(self) -> None:
-        """Tell the worker what is confirmed, and read on if there is room."""
-        for worker in self._workers:
-            worker.settle()
+    async def ended(self, timeout_s: float) -> bool:
+        """Wait until the partition has ended or failed, durably if it has a log; tell whether it has."""
+        return await self.wait_until(lambda: self.delivery.has_ended, timeout_s)
 
-    def _let_go(self) -> None:
-        """Close all connections, and listen no more."""
-        self._close_workers()
-        self.children.close()
-        if self._listener is not None:
-            self._listener.close()
+    async def drained(self, timeout_s: float, but_for: str | None) -> bool:
+        """Wait until the partition is finished and all who read have all of it; tell whether they have.
 
-    # ------------------------------------------------------------------ the state of the partition
+        Readers of the process ``but_for`` do not count.
+        """
+        self.delivery.go_on()
+        return await self.wait_until(lambda: self.delivery.is_drained(but_for), timeout_s)
 
-    @property
-    @abstractmethod
-    def has_ended(self) -> bool:
-        """Whether the partition has ended or failed, durably if it has a log."""
+    async def read_by_all(self, owner: str) -> None:
+        """Wait until all who read have everything, or received nothing for as long as a lease.
 
-    @property
-    @abstractmethod
-    def readers(self) -> int:
-        """How many subscriptions are read."""
+        Readers of the process ``owner`` have all the time that they want.
+        """
+        delivery, before = self.delivery, dict[str, int]()
+        connections = self._connections
+        while not await self.wait_until(lambda: connections.is_closing or delivery.is_read_by_all, delivery.lease_s):
+            delivery.go_on()
+            unread = delivery.unread()
+            for name, received in unread.items():
+                if before.get(name) == received and not delivery.is_of(name, owner):
+                    delivery.give_up(name)
+            before = dict(delivery.unread())
 
-    @abstractmethod
     async def known_end(self, generation: int, timeout_s: float, but_for: str | None) -> PartitionEnd | None:
         """Wait until the partition has everything of a generation; return its end, None if it has not yet.
 
-        Subscribers may have a moment to receive it, too; those of the process ``but_for`` are not waited for.
+        The worker is told before that, as it waits for it. Readers may have a moment to receive everything, too; those
+        of the process ``but_for`` are not waited for. What is there of an earlier generation is void.
         """
+        delivery = self.delivery
+        if not await self.wait_until(lambda: delivery.known_end(generation) is not None, timeout_s):
+            return None
+        self._connections.tell_workers()
+        await self.wait_until(lambda: delivery.has_been_read(but_for), ALL_READ_WITHIN_S)
+        return delivery.known_end(generation)
 
-    @abstractmethod
     def end(self, known: PartitionEnd | None) -> None:
         """End the partition, as all of the topic have everything. Idempotent. Raises LogError.
 
         Args:
             known: the end that the publisher of this partition has known; None if its log has that.
         """
+        self.delivery.end(known)
 
-    @abstractmethod
     def expect(self, readers: Sequence[str]) -> list[str]:
         """Do not end before these subscribers of a dead publisher have come, or have not for as long as a lease.
 
         Returns the subscribers that have to come again if this publisher dies.
         """
+        return self.delivery.expect(readers)
 
-    @abstractmethod
-    async def drained(self, timeout_s: float, but_for: str | None) -> bool:
-        """Wait until the partition is finished and all who read have all of it; tell whether they have.
-
-        Readers of the process ``but_for`` do not count.
-        """
-
-    @abstractmethod
-    async def read_by_all(self, owner: str) -> None:
-        """Wait until all who read have everything, or received nothing for as long as a lease.
-
-        Readers of the process ``owner`` have all the time that they want.
-        """
-
-    @abstractmethod
     def fail(self, reason: str, *, on_purpose: bool = False) -> None:
         """End the partition before its time, with ``reason`` for those who read."""
+        self.delivery.fail(reason, on_purpose=on_purpose)
 
-    @abstractmethod
+    @property
+    def problem(self) -> str:
+        """Why nothing is published any more; empty as long as something is."""
+        return self.delivery.problem
+
     def statistics(self) -> dict[str, int]:
         """Return counts of what happened so far, and of what there is, by name."""
+        return self.delivery.statistics()
 
     async def close(self) -> None:
         """Let go of everything for good, and have nothing wait here any more. Raises LogError."""
-        self.is_closed = True
+        self._connections.is_closing = True
         try:
-            await self._close()
+            await self.delivery.close()
         finally:
-            self.changed.notify()
-
-    @abstractmethod
-    async def _close(self) -> None:
-        """Let go of everything."""
-
-    @abstractmethod
-    def _refuse(self, reason: str) -> None:
-        """End the partition before its time, as the worker sent what makes no sense, or the log cannot be written."""
-
-    @abstractmethod
-    def _hear(self, child: str, said: list[ChildMessage]) -> None:
-        """Receive what a child says."""
-
-    @abstractmethod
-    def _gone(self, child: str, why: str) -> None:
-        """Record that a child is not connected any more."""
+            self._connections.changed.notify()

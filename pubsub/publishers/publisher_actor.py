@@ -24,10 +24,10 @@ from tidewheel.pubsub.messages.delivery_messages import Begun, Ranges
 from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
 from tidewheel.pubsub.messages.frames import ChildMessage, Told
 from tidewheel.pubsub.protocol.topic_end import PartitionEnd
-from tidewheel.pubsub.publishers.durable_partition import DurablePartition
+from tidewheel.pubsub.publishers.durable_delivery import DurableDelivery
 from tidewheel.pubsub.publishers.epochs_again import Difference, Sums
-from tidewheel.pubsub.publishers.live_partition import LivePartition
-from tidewheel.pubsub.publishers.partition import Partition
+from tidewheel.pubsub.publishers.live_delivery import LiveDelivery
+from tidewheel.pubsub.publishers.partition import Delivery, Partition
 from tidewheel.transport.tickets import SocketOffer
 
 _LOG = logging.getLogger(__name__)
@@ -35,8 +35,8 @@ _LOG = logging.getLogger(__name__)
 RETURNS_WITHIN_S: Final = 25.0
 """A job whose publisher has died goes back within so many seconds; less than a subscriber waits for an answer."""
 
-MakePartition: TypeAlias = Callable[[], Partition]
-"""Makes the partition of an actor, on its loop."""
+MakeDelivery: TypeAlias = Callable[[], Delivery]
+"""Makes the delivery of the partition of an actor, on its loop."""
 
 
 class PublisherActor:
@@ -45,11 +45,11 @@ class PublisherActor:
     Args:
         topic: its name.
         partition: the number of the partition.
-        make: makes the partition, on the loop; the first call has it made.
+        make: makes the delivery of the partition, on the loop; the first call has it made.
         logs: how its process logs; None leaves that as it is.
     """
 
-    def __init__(self, topic: str, partition: int, make: MakePartition, logs: LogSettings | None = None) -> None:
+    def __init__(self, topic: str, partition: int, make: MakeDelivery, logs: LogSettings | None = None) -> None:
         keep_freed_memory()
         if logs is not None:  # the process is its own
             collect_rarely()
@@ -67,20 +67,21 @@ class PublisherActor:
         if self._is_closed:
             raise DeliveryError(f"{self!r} is closed: its topic has ended", topic=self._topic)
         if self._opened is None:
-            self._opened = self._make()
+            self._opened = Partition(self._make())
         return self._opened
 
     @property
-    def _durable(self) -> DurablePartition:
-        partition = self.partition
-        assert isinstance(partition, DurablePartition), "only topics with a log are asked this"
-        return partition
+    def _durable(self) -> DurableDelivery:
+        delivery = self.partition.delivery
+        assert isinstance(delivery, DurableDelivery), "only topics with a log are asked this"
+        return delivery
 
     @property
-    def _live(self) -> LivePartition:
-        partition = self.partition
-        assert isinstance(partition, LivePartition), "readers of a log subscribe again"
-        return partition
+    def live(self) -> LiveDelivery:
+        """The delivery of a partition without a log."""
+        delivery = self.partition.delivery
+        assert isinstance(delivery, LiveDelivery), "readers of a log subscribe again"
+        return delivery
 
     # ------------------------------------------------------------------ calls of the worker and of children
 
@@ -92,8 +93,8 @@ class PublisherActor:
                 partitions have begun, or they had come before a restart, the partition does not wait either.
         """
         if not awaits:
-            self.partition.awaiting.awaited = 0
-        return self.partition.offer(None)
+            self.partition.await_nobody()
+        return self.partition.offer()
 
     async def attach(
         self, child: str, options: DeliveryOptions = EVERYTHING, again: bool = False
@@ -114,9 +115,9 @@ class PublisherActor:
         """
         if not again:
             return self.partition.attach(child, options)
-        partition = self._live
-        await partition.wait_until(lambda: partition.may_return, RETURNS_WITHIN_S)
-        return partition.attach(child, options, again=True)
+        delivery = self.live
+        await self.partition.wait_until(lambda: delivery.may_return, RETURNS_WITHIN_S)
+        return self.partition.attach(child, options, again=True)
 
     async def talk(
         self,
@@ -141,19 +142,15 @@ class PublisherActor:
 
     async def wait_for_subscribers(self, count: int, timeout_s: float) -> int:
         """Wait until ``count`` subscriptions are read; return how many are in the end."""
-        partition = self.partition
-        await partition.wait_until(lambda: partition.readers >= count, timeout_s)
-        return partition.readers
+        return await self.partition.read_by(count, timeout_s)
 
     async def awaited(self, timeout_s: float) -> bool:
         """Wait until the first subscribers have come that the partition awaits; tell whether they have."""
-        partition = self.partition
-        return await partition.wait_until(lambda: not partition.awaiting.awaited, timeout_s)
+        return await self.partition.awaited(timeout_s)
 
     async def ended(self, timeout_s: float) -> bool:
         """Wait until the partition has ended or failed, durably if it has a log; tell whether it has."""
-        partition = self.partition
-        return await partition.wait_until(lambda: partition.has_ended, timeout_s)
+        return await self.partition.ended(timeout_s)
 
     async def known_end(self, generation: int, timeout_s: float, but_for: str | None) -> PartitionEnd | None:
         """Wait until the partition has everything of a generation; return its end, None if it has not yet.
@@ -235,7 +232,7 @@ class PublisherActor:
         """
         partition = self.partition
         if not awaits:
-            partition.awaiting.awaited = 0
+            partition.await_nobody()
         partition.go_back()
         return partition.expect(readers)
 
@@ -265,7 +262,7 @@ class PublisherActor:
         return await self._durable.reached(time, timeout_s)
 
     async def came_again(self, generation: int, timeout_s: float) -> Sums | None:
-        """Do what `DurablePartition.came_again` does."""
+        """Do what `DurableDelivery.came_again` does."""
         return await self._durable.came_again(generation, timeout_s)
 
     async def logged(self, times: Collection[Time]) -> Sums:
@@ -273,16 +270,16 @@ class PublisherActor:
         return await self._durable.logged(times)
 
     async def compared(self, differing: Sequence[Time]) -> dict[int, Difference]:
-        """Do what `DurablePartition.compared` does; raises LogError or DeliveryError."""
+        """Do what `DurableDelivery.compared` does; raises LogError or DeliveryError."""
         return await self._durable.compared(differing)
 
     async def problem(self, known: str = "", timeout_s: float = 0.0) -> str:
         """Return why nothing is published now, for good or while the disk is full, once that is not what is known."""
         if self._is_closed:
             return self._problem
-        partition = self._durable
-        await partition.wait_until(lambda: partition.why_not != known, timeout_s)
-        return partition.why_not
+        delivery = self._durable
+        await self.partition.wait_until(lambda: delivery.why_not != known, timeout_s)
+        return delivery.why_not
 
     # ------------------------------------------------------------------ calls of readers
 
@@ -312,10 +309,11 @@ class PublisherActor:
             PublisherLost: the job has failed, or could not start.
             LogError: the log is damaged, or takes nothing.
         """
-        partition = self._durable
-        if partition.refusal:
-            raise PublisherLost.at(self._topic, self._number, f"publishes nothing more: {partition.refusal}")
-        return await partition.audience.subscribe(
+        delivery = self._durable
+        if delivery.connections.refusal:
+            reason = f"publishes nothing more: {delivery.connections.refusal}"
+            raise PublisherLost.at(self._topic, self._number, reason)
+        return await delivery.audience.subscribe(
             name, reader, start, durable=durable, again=again, acknowledged=acknowledged
         )
 

@@ -10,7 +10,7 @@ from tidewheel.host.until import until
 from tidewheel.progress import TimeDomain
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.publishers.feeding import feeder_of
-from tidewheel.pubsub.publishers.publisher_actor import MakePartition, PublisherActor
+from tidewheel.pubsub.publishers.publisher_actor import MakeDelivery, PublisherActor
 from tidewheel.pubsub.publishers.topic_log import TopicLog, identity_of
 
 _LOG = logging.getLogger(__name__)
@@ -20,7 +20,7 @@ _REPLY_MARGIN_S = 2.0
 _GO_BACK_S = 30.0
 _LOOK_AT_LOGS_S = 120.0
 
-MakePartitions: TypeAlias = Callable[[int, int, str], MakePartition]
+MakeDeliverys: TypeAlias = Callable[[int, int, str], MakeDelivery]
 """Makes what makes a partition in its process, from its number, the number of partitions and the id of its node."""
 
 
@@ -124,7 +124,7 @@ def answer_of(call: Any) -> Any:
 
 def start_publishers(
     topic: str,
-    make: MakePartitions,
+    make: MakeDeliverys,
     nodes: Sequence[str],
     partitions: int,
     *,

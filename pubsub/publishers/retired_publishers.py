@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from tidewheel.host.ray_cluster import Membership, membership, process_id
-from tidewheel.pubsub.publishers.live_partition import LEASE_S
+from tidewheel.pubsub.publishers.live_delivery import LEASE_S
 
 TAKEN_OVER: Final = (
     "the topic has ended, and another job goes on with its log: subscribe by the same name to go on there"

@@ -21,8 +21,9 @@ from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
 from tidewheel.pubsub.exactly_once.relay import CACHE_BYTES, Relay
 from tidewheel.pubsub.exactly_once.waiting_nacks import WaitingNacks
-from tidewheel.pubsub.messages.delivery_messages import Downstream, KnowledgeMessage, Nack, Rejected, Upstream, joined
+from tidewheel.pubsub.messages.delivery_messages import Downstream, KnowledgeMessage, Nack, Upstream, joined
 from tidewheel.pubsub.messages.frames import CODEC, ChildMessage, Join, Told
+from tidewheel.pubsub.messages.wire import Rejected
 from tidewheel.pubsub.relays.relay_handle import RelayRegistry, TopicLife
 from tidewheel.pubsub.relays.relay_parent import RelayParent
 from tidewheel.pubsub.subscribers.parents import ParentGone

@@ -22,15 +22,10 @@ from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.exactly_once.subend import IDLE_S, PATIENT_IDLE_S
 from tidewheel.pubsub.exactly_once.subend_stream import SubendStream
 from tidewheel.pubsub.exactly_once.subscription import prefix_end
-from tidewheel.pubsub.messages.delivery_messages import (
-    Begun,
-    Downstream,
-    KnowledgeMessage,
-    Rejected,
-    Stranger,
-)
+from tidewheel.pubsub.messages.delivery_messages import Begun, Downstream, KnowledgeMessage, Stranger
 from tidewheel.pubsub.messages.delivery_options import MessageFilter, Where
 from tidewheel.pubsub.messages.frames import Join
+from tidewheel.pubsub.messages.wire import Rejected
 from tidewheel.pubsub.protocol.fetched import Fetched
 from tidewheel.pubsub.subscribers.message_source import MessageSource
 from tidewheel.pubsub.subscribers.parents import HANGS_S, RESTARTS_WITHIN_S, KeptParent, Parent, ParentGone, find_parent

@@ -17,9 +17,10 @@ from tests.laws.strategies import law_settings
 from tests.links.open_files import open_files
 from tests.waiting import eventually
 from tidewheel.pubsub.messages import frames
-from tidewheel.pubsub.messages.delivery_messages import Ack, ConsolidatedAck, Downstream, Nack, Ranges, Rejected
+from tidewheel.pubsub.messages.delivery_messages import Ack, ConsolidatedAck, Downstream, Nack, Ranges
 from tidewheel.pubsub.messages.frames import CODEC, MOST_NACKED_RANGES, ChildMessage, Join, decode_upstream
 from tidewheel.pubsub.messages.tick_set import FOREVER, TickSet
+from tidewheel.pubsub.messages.wire import Rejected
 from tidewheel.transport.frames import FrameReader
 from tidewheel.transport.stream_link import HAS_GONE, ParentLink
 

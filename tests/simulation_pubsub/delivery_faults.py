@@ -5,8 +5,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from tests.kit.simulation.injection import Injection, replaced
-from tidewheel.pubsub.messages.delivery_messages import KnowledgeMessage
-from tidewheel.pubsub.messages.wire import Disconnected, Message, Numbered
+from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.messages.delivery_messages import Downstream
+from tidewheel.pubsub.messages.wire import Message, Numbered
 from tidewheel.pubsub.protocol.offer import Offer
 from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue
 from tidewheel.pubsub.protocol.partition_stream import PartitionStream
@@ -18,8 +19,8 @@ from tidewheel.pubsub.protocol.publisher import Publisher
 def gap_unnoticed() -> Iterator[None]:
     """Lose the second message of a long reply, and do not look at the numbers."""
 
-    def make_head(head: Callable[..., list[KnowledgeMessage]]) -> Callable[..., list[KnowledgeMessage]]:
-        def wrong(queue: OutgoingQueue, max_bytes: int) -> list[KnowledgeMessage]:
+    def make_head(head: Callable[..., list[Downstream]]) -> Callable[..., list[Downstream]]:
+        def wrong(queue: OutgoingQueue, max_bytes: int) -> list[Downstream]:
             found = head(queue, max_bytes)
             return [*found[:1], *found[2:]] if len(found) > 2 else found
 
@@ -72,19 +73,6 @@ def numbering_restarts() -> Injection:
     return replaced(Publisher, "subscribe", make)
 
 
-def last_word_taken_for_a_duplicate() -> Injection:
-    """Do not hear a publisher that is new, and says so under a number that the one before it had used."""
-
-    def make(accept: Callable[..., Message | None]) -> Callable[..., Message | None]:
-        def wrong(stream: PartitionStream, numbered: Numbered) -> Message | None:
-            is_old = stream._received is not None and numbered.sequence <= stream._received
-            return None if is_old else accept(stream, numbered)
-
-        return wrong
-
-    return replaced(PartitionStream, "accept", make)
-
-
 def skipped_untold() -> Injection:
     """Leave messages out on purpose and do not say so."""
 
@@ -117,10 +105,10 @@ def last_one_forgotten() -> Injection:
 def condition_of_somebody_else() -> Iterator[None]:
     """Cut everybody off when the condition of one fails."""
 
-    def make(part_of: Callable[..., Posted | None]) -> Callable[..., Posted | None]:
-        def wrong(offer: Offer, *arguments: Any) -> Posted | None:
+    def make(part_of: Callable[..., Posted | DeliveryError | None]) -> Callable[..., Posted | DeliveryError | None]:
+        def wrong(offer: Offer, *arguments: Any) -> Posted | DeliveryError | None:
             part = part_of(offer, *arguments)
-            failed.append(part is not None and type(part.message).__name__ == "Disconnected")
+            failed.append(isinstance(part, DeliveryError))
             return part
 
         return wrong
@@ -130,7 +118,7 @@ def condition_of_somebody_else() -> Iterator[None]:
             failed.clear()
             posted = broadcast(publisher, message)
             for queue in publisher.queues.values() if any(failed) else ():
-                queue.close(Posted(posted.number, Disconnected("a condition has failed")))
+                queue.close(posted.number, "a condition has failed")
             return posted
 
         return wrong

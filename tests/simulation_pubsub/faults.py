@@ -17,10 +17,6 @@ def _holding(scenario: Scenario) -> bool:
     return scenario.capacity_bytes < PLENTY and any(reading.slow == "block" for reading in scenario.readers)
 
 
-def _restarted(scenario: Scenario) -> bool:
-    return "replaced" in scenario.endings
-
-
 _ATOMICITY = frozenset({"atomicity", "agreement"})
 _DROPS = frozenset({"dropped", "statistics", "atomicity", "missed", "hole"})
 
@@ -47,12 +43,6 @@ FAULTS: tuple[Fault[Scenario], ...] = (
         "numbers that begin anew",
         delivery_faults.numbering_restarts,
         frozenset({"protocol", "missed", "stuck", "rest", "frontier", "end"}),
-    ),
-    Fault(
-        "a new publisher's word unheard",
-        delivery_faults.last_word_taken_for_a_duplicate,
-        frozenset({"stuck"}),
-        _restarted,
     ),
     Fault("numbers left out in silence", delivery_faults.skipped_untold, frozenset({"protocol"})),
     Fault("part of an epoch dropped", queue_faults.part_of_an_epoch_dropped, frozenset({"dropped"}), _dropping),

@@ -4,10 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.kit.simulation.injection import Injection, replaced
-from tidewheel.pubsub.messages.wire import Disconnected
 from tidewheel.pubsub.protocol.blocking_queue import BlockingQueue
 from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue
-from tidewheel.pubsub.protocol.posted import Posted
 from tidewheel.pubsub.protocol.publisher import Publisher
 
 
@@ -65,7 +63,7 @@ def last_word_under_an_old_number() -> Injection:
     """Cut a subscriber off under the number of the last message, with whose acknowledgement the news of that goes."""
 
     def wrong(publisher: Publisher, subscriber: str, reason: str) -> None:
-        publisher.queues[subscriber].close(Posted(publisher._sequence, Disconnected(reason)))
+        publisher.queues[subscriber].close(publisher._sequence, reason)
 
     return replaced(Publisher, "cut_off", lambda _: wrong)
 

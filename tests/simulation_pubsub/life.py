@@ -1,10 +1,12 @@
 """One life of a topic: its partitions, their publishers, and the truth about what was published."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from random import Random
+from typing import Any
 
+from tests.kit.former_topics.blocking_queue import BlockingQueue as FormerBlockingQueue
 from tests.kit.simulation.violation import ViolationError
 from tests.simulation_pubsub.conditions import Condition, wanted
 from tests.simulation_pubsub.partition import DOMAINS, LESS_EQUAL, Partition
@@ -15,7 +17,8 @@ from tidewheel.pubsub.protocol.blocking_queue import BlockingQueue
 from tidewheel.pubsub.protocol.dropping_queue import DROPPED_BYTES
 from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue
 from tidewheel.pubsub.protocol.posted import size_of
-from tidewheel.pubsub.protocol.publisher import Publisher
+
+_BLOCKING = BlockingQueue, FormerBlockingQueue
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +42,17 @@ class Life:
     Args:
         scenario: the parameters.
         randoms: decide what happens upstream, one for each partition.
+        publisher: makes the publishers.
     """
 
-    def __init__(self, scenario: Scenario, randoms: list[Random]) -> None:
+    def __init__(self, scenario: Scenario, randoms: list[Random], publisher: Callable[..., Any]) -> None:
         numbers = count()
         self.order = scenario.order
         self.domain = DOMAINS[scenario.order]
         self.less_equal = LESS_EQUAL[scenario.order]
         self.capacity_bytes = scenario.capacity_bytes
         self.partitions = [Partition(scenario.order, random, numbers) for random in randoms]
-        self.publishers = [Publisher(self.domain, scenario.capacity_bytes) for _ in randoms]
+        self.publishers = [publisher(self.domain, scenario.capacity_bytes) for _ in randoms]
         self.handles = list(self.publishers)
         self.has_failed = False
         self._taken_at: dict[tuple[int, str], int] = {}
@@ -95,7 +99,7 @@ class Life:
         return bool(publisher.holders())
 
     def _check_holder(self, name: str, queue: OutgoingQueue) -> None:
-        if not isinstance(queue, BlockingQueue) or 2 * queue.bytes <= self.capacity_bytes:
+        if not isinstance(queue, _BLOCKING) or 2 * queue.bytes <= self.capacity_bytes:
             raise ViolationError("held", f"{name} holds back a publisher, and has {queue.bytes} bytes there")
 
     def fail(self, first: int) -> None:
@@ -140,10 +144,10 @@ class Life:
 
     def _check_memory(self, name: str, queue: OutgoingQueue) -> None:
         """Check that a queue keeps to the capacity, but for one message and for what is no data."""
-        if isinstance(queue, BlockingQueue) and queue.bytes > self.capacity_bytes + self._largest_of_all:
+        if isinstance(queue, _BLOCKING) and queue.bytes > self.capacity_bytes + self._largest_of_all:
             text = f"{queue.bytes} bytes wait for {name}, which holds the publisher from {self.capacity_bytes} on"
             raise ViolationError("memory", text)
-        limit = max(self.capacity_bytes, self._largest) + self._largest_of_all * isinstance(queue, BlockingQueue)
+        limit = max(self.capacity_bytes, self._largest) + self._largest_of_all * isinstance(queue, _BLOCKING)
         if queue.bytes > 3 * limit + DROPPED_BYTES:
             raise ViolationError("memory", f"{queue.bytes} bytes wait for {name}, where {limit} may")
         if self._fed % 4 == 0:

@@ -1,14 +1,17 @@
 """A topic, its publishers and its subscribers under one seed."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Any
 
 from tests.kit.simulation.violation import ViolationError
 from tests.simulation_pubsub.life import Life
-from tests.simulation_pubsub.reader import Reader
+from tests.simulation_pubsub.reader import Reader, State
 from tests.simulation_pubsub.scenario import Scenario
 from tests.simulation_pubsub.watch import Told
+from tidewheel.pubsub.protocol.publisher import Publisher
 
 _ROUNDS = 1000
 _PUBLISHING = 1.5
@@ -33,17 +36,21 @@ class Simulation:
     Args:
         scenario: the parameters.
         without: the number of a subscriber that does not exist, though all others do what they would do.
+        publisher: makes the publishers.
     """
 
-    def __init__(self, scenario: Scenario, without: int | None = None) -> None:
+    def __init__(
+        self, scenario: Scenario, without: int | None = None, publisher: Callable[..., Any] = Publisher
+    ) -> None:
         self._scenario = scenario
+        self._publisher = publisher
         self._numbers = range(len(scenario.readers))
         self._schedule = scenario.random(0)
         self._upstream = [scenario.random(1 + number) for number in range(scenario.partitions)]
         self._randoms = [scenario.random(1 + scenario.partitions + number) for number in self._numbers]
         self._without = without
         self._names = count()
-        self.life = Life(scenario, self._upstream)
+        self.life = Life(scenario, self._upstream, publisher)
         self.lives = [self.life]
         self.readers: list[list[Reader]] = [[] for _ in self._numbers]
 
@@ -57,7 +64,7 @@ class Simulation:
                 self.life.fail(self._schedule.randrange(self._scenario.partitions))
             last = self.life
             if index + 1 < len(self._scenario.endings):
-                self.life = Life(self._scenario, self._upstream)
+                self.life = Life(self._scenario, self._upstream, self._publisher)
                 self.lives.append(self.life)
             if ending == "replaced":
                 last.replace(self.life)
@@ -68,6 +75,10 @@ class Simulation:
     def told(self, number: int) -> list[list[Told]]:
         """Return all that a subscriber was told, in each life."""
         return [reader.watch.told for reader in self.readers[number]]
+
+    def ends(self, number: int) -> list[tuple[State, list[Told]]]:
+        """Return all that a subscriber was told in each life, and how that ended."""
+        return [(reader.state, reader.watch.told) for reader in self.readers[number]]
 
     def counts(self) -> Counts:
         """Return how much happened."""

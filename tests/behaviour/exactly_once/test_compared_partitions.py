@@ -13,7 +13,7 @@ from tidewheel.pubsub.exactly_once.journal import next_generation
 from tidewheel.pubsub.log.headers import LogIdentity
 from tidewheel.pubsub.messages.encoded_message import encode, encode_batch
 from tidewheel.pubsub.messages.wire import LowerFrontierUpdate, WorkerPosition
-from tidewheel.pubsub.publishers.durable_partition import DurablePartition
+from tidewheel.pubsub.publishers.durable_delivery import DurableDelivery
 from tidewheel.pubsub.publishers.durable_pubend import DurablePubend
 from tidewheel.pubsub.publishers.epochs_again import differing_epochs, first_difference
 from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
@@ -26,7 +26,7 @@ DEADLINE_S = 30.0
 
 def actors(folder: Path) -> list[PublisherActor]:
     makes = [
-        partial(DurablePartition, folder / str(at), LogIdentity("topic", at, PARTITIONS, "integers"), DOMAIN, "node")
+        partial(DurableDelivery, folder / str(at), LogIdentity("topic", at, PARTITIONS, "integers"), DOMAIN, "node")
         for at in range(PARTITIONS)
     ]
     return [PublisherActor("topic", at, make) for at, make in enumerate(makes)]
@@ -55,7 +55,7 @@ async def live(publishers: list[PublisherActor], dealt: Callable[[int], int], ch
     feed(cores, dealt, changed)
     for publisher in publishers:
         assert await publisher.reached(EPOCHS, DEADLINE_S)
-        publisher.partition.changed.notify()
+        publisher.partition.delivery.connections.changed.notify()
     if not generation.number:
         return None
     came: list[Any] = [await one for one in waiting]
@@ -82,7 +82,7 @@ async def goes_back_twice(folder: Path) -> Any:
             core.begin(WorkerPosition([0], {}, generation=generation))
         feed(cores, lambda number: number // 9)
         for publisher in publishers:
-            publisher.partition.changed.notify()
+            publisher.partition.delivery.connections.changed.notify()
         came: list[Any] = [await one for one in waiting]
         return differing_epochs(DOMAIN, came, [await publisher.logged(range(EPOCHS)) for publisher in publishers])
     finally:

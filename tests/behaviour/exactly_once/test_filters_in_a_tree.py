@@ -10,9 +10,10 @@ from tests.simulation_delivery.filters import Multiple
 from tests.waiting import WITHIN_S, eventually
 from tidewheel.pubsub.exactly_once.fanout import Fanout, Outgoing
 from tidewheel.pubsub.exactly_once.relay import Relay
-from tidewheel.pubsub.messages.delivery_messages import KnowledgeMessage, Nack, Ranges, Rejected
+from tidewheel.pubsub.messages.delivery_messages import KnowledgeMessage, Nack, Ranges
 from tidewheel.pubsub.messages.filters import Filter, union_of
 from tidewheel.pubsub.messages.tick_set import FOREVER
+from tidewheel.pubsub.messages.wire import Rejected
 
 
 def relay_of(*divisors: int) -> Relay:

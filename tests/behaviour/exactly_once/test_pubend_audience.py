@@ -165,7 +165,7 @@ def test_a_reader_that_comes_and_goes_at_once_does_not_count(tmp_path: Path) -> 
         for _ in range(4):
             reader = Reader(host, "a", durable=False)
             reader.connect()
-            assert eventually(lambda: host.run(lambda: bool(host.actor._durable.children.names)))
+            assert eventually(lambda: host.run(lambda: bool(host.actor._durable.connections.children.names)))
             reader.close()
             assert eventually(lambda: host.call(host.actor.statistics())["subscribers"] == 0)
 

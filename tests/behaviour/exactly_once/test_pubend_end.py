@@ -27,9 +27,9 @@ from tests.kit.messages import raises
 from tests.waiting import eventually
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.log.errors import LogError
-from tidewheel.pubsub.messages.delivery_messages import KnowledgeMessage, Rejected
+from tidewheel.pubsub.messages.delivery_messages import KnowledgeMessage
 from tidewheel.pubsub.messages.frames import CODEC, Join
-from tidewheel.pubsub.messages.wire import LowerFrontierUpdate
+from tidewheel.pubsub.messages.wire import LowerFrontierUpdate, Rejected
 from tidewheel.pubsub.publishers.feed import Feed, FeedRefused
 from tidewheel.pubsub.publishers.sent_events import SentEvents
 from tidewheel.storage.files import FILES

@@ -9,12 +9,12 @@ from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions, Slow, Where
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
-    Disconnected,
     Failed,
     LowerFrontierUpdate,
     Message,
     Numbered,
     PartitionEnded,
+    Rejected,
 )
 from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue
 from tidewheel.pubsub.protocol.posted import size_of
@@ -148,7 +148,7 @@ def test_a_holder_that_is_cut_off_is_told_and_holds_no_more(publisher: Publisher
     publisher.cut_off("blocking", "too slow")
     assert publisher.holders() == []
     publisher.feed([data(600), LowerFrontierUpdate([(0, -1)])])
-    assert [numbered.message for numbered in fetched(publisher, "blocking", -1)] == [Disconnected("too slow")]
+    assert [numbered.message for numbered in fetched(publisher, "blocking", -1)] == [Rejected(0, "too slow")]
     assert isinstance(last(publisher, "other"), PartitionEnded)
     statistics = publisher.statistics()
     assert (statistics.overflows, statistics.subscribers) == (1, 1)
@@ -162,7 +162,7 @@ def test_a_holder_that_is_cut_off_hears_it_though_it_had_everything(publisher: P
     publisher.data(data(1500))
     assert sequences(publisher, "blocking") == [0, 1]
     publisher.cut_off("blocking", "too slow")
-    assert [numbered.message for numbered in fetched(publisher, "blocking", 1)] == [Disconnected("too slow")]
+    assert [numbered.message for numbered in fetched(publisher, "blocking", 1)] == [Rejected(0, "too slow")]
 
 
 def test_who_leaves_holds_no_more(publisher: Publisher) -> None:

@@ -20,7 +20,7 @@ from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
 from tidewheel.pubsub.messages.events import Batch, Dropped
 from tidewheel.pubsub.messages.frames import ChildMessage, Join
-from tidewheel.pubsub.messages.wire import DataMessage, Disconnected, FeedEvent, Message, PartitionEnded
+from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, Message, PartitionEnded, Rejected
 from tidewheel.pubsub.protocol.dropping_queue import DROPPED_BYTES
 from tidewheel.pubsub.protocol.fetched import opened
 from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue
@@ -312,7 +312,7 @@ def test_one_that_polls_and_stops_is_cut_off(publisher: ActorThread) -> None:
     publisher.advance(5.1)
     waiting(DEADLINE_S)
     [told] = polling.poll()
-    assert isinstance(told, Disconnected)
+    assert isinstance(told, Rejected)
     assert "for 5 s without taking any of it" in told.reason
 
 
@@ -330,7 +330,7 @@ def test_leases_are_given_back_with_a_connection(publisher: ActorThread) -> None
     """One that has a connection and nothing to read is not given up; one that was announced and never came is."""
     reader = publisher.reader("connected")
     publisher.call(publisher.actor.attach("announced"))
-    listener = publisher.actor.partition._listener
+    listener = publisher.partition.connections._listener
     assert listener is not None
     assert len(listener._tickets) == 1
     publisher.advance(61.0)

@@ -11,7 +11,7 @@ from tidewheel.pubsub.errors import PublisherLost
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions, Slow
 from tidewheel.pubsub.messages.encoded_message import encode_batch
 from tidewheel.pubsub.messages.events import Batch, Event, Frontier
-from tidewheel.pubsub.messages.wire import DataMessage, Disconnected, LowerFrontierUpdate
+from tidewheel.pubsub.messages.wire import DataMessage, LowerFrontierUpdate, Rejected
 from tidewheel.pubsub.protocol.publisher import Publisher
 from tidewheel.pubsub.protocol.subscriber import Subscriber
 
@@ -63,7 +63,7 @@ def test_a_broken_subscriber_is_removed_and_holds_no_memory(slow: Slow) -> None:
     statistics = publisher.statistics()
     assert (statistics.subscribers, statistics.overflows, statistics.queued_bytes) == (0, 1, 0)
     [told] = fetched(publisher, "broken", 0)
-    assert isinstance(told.message, Disconnected)
+    assert isinstance(told.message, Rejected)
     assert "fell too far behind" in told.message.reason
     assert ("drop_epochs" in told.message.reason) == (slow == "disconnect")
 

@@ -26,7 +26,7 @@ from tidewheel.pubsub.messages.encoded_message import EncodedMessage, decode, si
 from tidewheel.pubsub.messages.frames import CODEC, Join
 from tidewheel.pubsub.messages.tick_set import TickSet
 from tidewheel.pubsub.messages.wire import DataMessage, LowerFrontierUpdate
-from tidewheel.pubsub.publishers.durable_partition import DurablePartition
+from tidewheel.pubsub.publishers.durable_delivery import DurableDelivery
 from tidewheel.pubsub.publishers.feed import Feed, FeedLost
 from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
 from tidewheel.pubsub.publishers.sent_events import SentEvents
@@ -44,15 +44,16 @@ Result = TypeVar("Result")
 
 def durable_actor(directory: Path | str, identity: LogIdentity = IDENTITY, **options: Any) -> PublisherActor:
     """Return an actor with a log."""
-    make = partial(DurablePartition, directory, identity, DOMAIN, NODE, **options)
+    make = partial(DurableDelivery, directory, identity, DOMAIN, NODE, **options)
     return PublisherActor(identity.topic, identity.partition, make)
 
 
 async def die(actor: PublisherActor) -> None:
     """Let go of everything that an actor with a log has, without a word, as the end of a process does."""
     partition, actor._opened = actor._opened, None
-    if isinstance(partition, DurablePartition):
-        await partition.stop()
+    if partition is not None:
+        assert isinstance(partition.delivery, DurableDelivery)
+        await partition.delivery.stop()
 
 
 class Host:

@@ -17,7 +17,8 @@ from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptio
 from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontierUpdate
 from tidewheel.pubsub.protocol.publisher_statistics import PublisherStatistics
 from tidewheel.pubsub.publishers.feed import Feed
-from tidewheel.pubsub.publishers.live_partition import LivePartition
+from tidewheel.pubsub.publishers.live_delivery import LiveDelivery
+from tidewheel.pubsub.publishers.partition import Partition
 from tidewheel.pubsub.publishers.sent_events import PassingEvents
 from tidewheel.pubsub.subscribers.live_source import LiveSource
 from tidewheel.pubsub.subscribers.subscription import Subscription
@@ -41,20 +42,24 @@ class ActorThread:
         self.loop = asyncio.new_event_loop()
         self.loop.time = self.now_s  # type: ignore[method-assign]
         node = NODE if has_sockets else None
-        make = partial(LivePartition, "'ranks'[0]", IntegerDomain(), capacity_bytes, node=node, clock=self.now_s)
+        make = partial(LiveDelivery, "'ranks'[0]", IntegerDomain(), capacity_bytes, node=node, clock=self.now_s)
         self.actor = CatalogPublisher(partial(make, has_history=has_history))
         self._thread = threading.Thread(target=self.loop.run_forever)
-        self._partition: LivePartition | None = None
+        self._partition: Partition | None = None
         self._feeds: list[Feed] = []
 
     @property
-    def partition(self) -> LivePartition:
-        """What the actor is around."""
-        if self._partition is None:
-            partition = self.actor.partition
-            assert isinstance(partition, LivePartition)
-            self._partition = partition
+    def _whole(self) -> Partition:
+        """The partition of the actor, also after that was closed."""
+        self._partition = self._partition or self.actor.partition
         return self._partition
+
+    @property
+    def partition(self) -> LiveDelivery:
+        """How the partition of the actor delivers."""
+        delivery = self._whole.delivery
+        assert isinstance(delivery, LiveDelivery)
+        return delivery
 
     def now_s(self) -> float:
         return time.monotonic() + self._ahead_s
@@ -85,7 +90,7 @@ class ActorThread:
         """Close all sockets, as the end of a process does."""
 
         async def close() -> None:
-            await self.partition.close()
+            await self._whole.close()
 
         self.call(close())
 

@@ -13,7 +13,7 @@ from tidewheel.pubsub.catalog.catalog_topic import CatalogPublisher
 from tidewheel.pubsub.messages.events import Batch
 from tidewheel.pubsub.messages.wire import FeedEvent
 from tidewheel.pubsub.protocol.subscriber import Subscriber
-from tidewheel.pubsub.publishers.live_partition import LivePartition
+from tidewheel.pubsub.publishers.live_delivery import LiveDelivery
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class CalledPublisher:
 
     def __init__(self) -> None:
         self.is_dead = False
-        self._actor = CatalogPublisher(partial(LivePartition, "called", IntegerDomain(), 1 << 20))
+        self._actor = CatalogPublisher(partial(LiveDelivery, "called", IntegerDomain(), 1 << 20))
         self._attached = Method(self._actor.attach).remote("reader")
 
     @property
@@ -48,7 +48,7 @@ class CalledPublisher:
         """What the subscriber has got: each record with its time."""
         subscriber = Subscriber(IntegerDomain(), 1)
         found = []
-        for numbered in fetched(vars(self._actor.partition)["_publisher"], "reader", acknowledged=-1):
+        for numbered in fetched(vars(self._actor.live)["_publisher"], "reader", acknowledged=-1):
             for event in subscriber.receive(0, numbered):
                 if isinstance(event, Batch):
                     found += [(event.time, record) for record in event.records]

@@ -10,8 +10,9 @@ from tests.kit.exactly_once.linked import knowledge, pair
 from tests.kit.messages import raises
 from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
-from tidewheel.pubsub.messages.delivery_messages import Ack, Rejected
+from tidewheel.pubsub.messages.delivery_messages import Ack
 from tidewheel.pubsub.messages.frames import CODEC, ChildMessage, Join, size_of
+from tidewheel.pubsub.messages.wire import Rejected
 from tidewheel.transport.call_link import CallChild
 from tidewheel.transport.children import Children
 from tidewheel.transport.frames import SIGN_OF_LIFE

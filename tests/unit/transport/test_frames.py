@@ -20,7 +20,6 @@ from tidewheel.pubsub.messages.frames import decode_downstream
 from tidewheel.pubsub.messages.frames import encode as encode_told
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
-    Disconnected,
     EpochsDropped,
     Failed,
     InitialFrontierSnapshot,
@@ -83,7 +82,6 @@ messages = st.one_of(
     st.builds(EpochsDropped, st.lists(times, max_size=3)),
     st.just(PartitionEnded()),
     st.builds(Failed, st.text(max_size=20)),
-    st.builds(Disconnected, st.text(max_size=20)),
 )
 cuts = st.lists(st.sampled_from([0, 1, 2, 11, 12, 13, 100, LARGE, BUFFER, 10**6]), min_size=1, max_size=30)
 

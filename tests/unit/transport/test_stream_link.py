@@ -12,8 +12,9 @@ import pytest
 from tests.kit.exactly_once.linked import TurnedLoop, knowledge
 from tests.links.open_files import open_files
 from tidewheel.pubsub.messages import frames
-from tidewheel.pubsub.messages.delivery_messages import Ack, Downstream, KnowledgeMessage, Nack, Rejected
+from tidewheel.pubsub.messages.delivery_messages import Ack, Downstream, KnowledgeMessage, Nack
 from tidewheel.pubsub.messages.frames import CODEC, ChildMessage, Join
+from tidewheel.pubsub.messages.wire import Rejected
 from tidewheel.transport import stream_link
 from tidewheel.transport.frames import SIGN_OF_LIFE
 from tidewheel.transport.stream_link import HAS_GONE, ParentLink

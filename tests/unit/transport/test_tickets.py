@@ -31,7 +31,7 @@ def publisher() -> Iterator[ActorThread]:
 
 
 def listener_of(publisher: ActorThread) -> TicketListener[str | None]:
-    listener = publisher.actor.partition._listener
+    listener = publisher.partition.connections._listener
     assert listener is not None
     return listener
 
@@ -97,7 +97,7 @@ def test_who_shows_no_good_ticket_is_turned_away(publisher: ActorThread, said: A
     assert is_turned_away(connection)
     assert not listener_of(publisher)._strangers
     with call_at(offer, offer.ticket):
-        assert eventually(lambda: len(publisher.partition.children) == 1)
+        assert eventually(lambda: len(publisher.partition.connections.children) == 1)
 
 
 @pytest.mark.usefixtures("nothing_unpickled")

@@ -7,7 +7,8 @@ import pytest
 from tests.simulation_delivery.filters import Multiple
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.fanout import PATIENT, Fanout, Outgoing
-from tidewheel.pubsub.messages.delivery_messages import KnowledgeMessage, Rejected
+from tidewheel.pubsub.messages.delivery_messages import KnowledgeMessage
+from tidewheel.pubsub.messages.wire import Rejected
 
 
 class Failing(Multiple):

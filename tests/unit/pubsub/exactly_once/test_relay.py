@@ -14,12 +14,12 @@ from tidewheel.pubsub.messages.delivery_messages import (
     ConsolidatedAck,
     KnowledgeMessage,
     Nack,
-    Rejected,
     Stranger,
     Upstream,
 )
 from tidewheel.pubsub.messages.frames import encode
 from tidewheel.pubsub.messages.tick_set import FOREVER
+from tidewheel.pubsub.messages.wire import Rejected
 
 
 def relay_of(*children: str, cache_bytes: int = 1000) -> Relay:

@@ -6,17 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidewheel.pubsub.messages.delivery_messages import (
-    JOINED_BYTES,
-    Downstream,
-    KnowledgeMessage,
-    Rejected,
-    Stranger,
-    joined,
-)
+from tidewheel.pubsub.messages.delivery_messages import JOINED_BYTES, Downstream, KnowledgeMessage, Stranger, joined
 from tidewheel.pubsub.messages.encoded_message import encode
 from tidewheel.pubsub.messages.tick_set import TickSet
-from tidewheel.pubsub.messages.wire import DataMessage
+from tidewheel.pubsub.messages.wire import DataMessage, Rejected
 from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
 from tidewheel.pubsub.relays.relay_actor import RelayActor
 

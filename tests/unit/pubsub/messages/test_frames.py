@@ -23,7 +23,6 @@ from tidewheel.pubsub.messages.delivery_messages import (
     Downstream,
     KnowledgeMessage,
     Nack,
-    Rejected,
     Stranger,
 )
 from tidewheel.pubsub.messages.delivery_options import Where
@@ -31,7 +30,7 @@ from tidewheel.pubsub.messages.encoded_message import EncodedMessage, encode
 from tidewheel.pubsub.messages.filters import union_of
 from tidewheel.pubsub.messages.frames import FRAME_BYTES, ChildMessage, Join, decode_downstream, decode_upstream
 from tidewheel.pubsub.messages.tick_set import FOREVER
-from tidewheel.pubsub.messages.wire import DataMessage, PartitionEnded
+from tidewheel.pubsub.messages.wire import DataMessage, PartitionEnded, Rejected
 from tidewheel.transport.frames import LARGE, FrameReader, frame_of
 
 SIZES = st.integers(0, 300) | st.sampled_from([LARGE - 1, LARGE, LARGE + 1, 3 * LARGE, FRAME_BYTES])

@@ -16,7 +16,7 @@ from tidewheel.pubsub.messages import wire
         wire.EpochsDropped([(0, 1)]),
         wire.PartitionEnded(),
         wire.Failed("why"),
-        wire.Disconnected("why"),
+        wire.Rejected(0, "why"),
     ],
 )
 def test_messages_survive_pickling_with_times_of_any_kind(message: wire.Message) -> None:

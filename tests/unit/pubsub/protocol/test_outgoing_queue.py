@@ -2,19 +2,20 @@
 
 from tests.kit.pubsub.numbered import head, posted
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
+from tidewheel.pubsub.messages.tick_set import FOREVER
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
-    Disconnected,
     EpochsDropped,
     InitialFrontierSnapshot,
     LowerFrontierUpdate,
     Message,
     Numbered,
     PartitionEnded,
+    Rejected,
 )
 from tidewheel.pubsub.protocol.dropping_queue import DROPPED_BYTES, DroppingQueue
 from tidewheel.pubsub.protocol.outgoing_queue import OutgoingQueue
-from tidewheel.pubsub.protocol.posted import Posted, size_of
+from tidewheel.pubsub.protocol.posted import size_of
 
 ALL = 1 << 20
 DROP = DeliveryOptions(slow="drop_epochs")
@@ -93,10 +94,10 @@ def test_closing_frees_everything_but_the_reason() -> None:
     """One that is cut off keeps no memory, and learns why."""
     queue = OutgoingQueue(100)
     queue.offer(posted(data(1), 90))
-    queue.close(Posted(2, Disconnected("why")))
+    queue.close(2, "why")
     assert queue.is_closed
     assert queue.bytes == 0
-    assert head(queue, 1000) == [Numbered(2, Disconnected("why"))]
+    assert head(queue, 1000) == [Numbered(FOREVER, Rejected(0, "why"))]
 
 
 def test_small_messages_count_too() -> None:

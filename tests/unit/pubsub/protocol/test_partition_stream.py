@@ -9,7 +9,6 @@ from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.errors import PublisherLost
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
-    Disconnected,
     EpochsDropped,
     Failed,
     InitialFrontierSnapshot,
@@ -17,6 +16,7 @@ from tidewheel.pubsub.messages.wire import (
     Message,
     Numbered,
     PartitionEnded,
+    Rejected,
     WentBack,
 )
 from tidewheel.pubsub.protocol.partition_stream import TRANSITIONS, PartitionState, PartitionStream
@@ -29,7 +29,7 @@ MESSAGES: list[Message] = [
     EpochsDropped([0]),
     PartitionEnded(),
     Failed("why"),
-    Disconnected("why"),
+    Rejected(0, "why"),
 ]
 
 

@@ -9,7 +9,6 @@ from tidewheel.pubsub.messages.encoded_message import encode_batch
 from tidewheel.pubsub.messages.events import Batch, Dropped, End, Event, Frontier
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
-    Disconnected,
     EpochsDropped,
     Failed,
     InitialFrontierSnapshot,
@@ -17,6 +16,7 @@ from tidewheel.pubsub.messages.wire import (
     Message,
     Numbered,
     PartitionEnded,
+    Rejected,
 )
 from tidewheel.pubsub.protocol.epochs import EpochFilter
 from tidewheel.pubsub.protocol.subscriber import Subscriber
@@ -169,7 +169,7 @@ def test_being_cut_off_is_an_error_but_no_loss_of_the_publisher() -> None:
     talk = Conversation(1)
     talk.snapshot(0, [0], [])
     with raises(DeliveryError) as caught:
-        talk.say(0, Disconnected("too slow"))
+        talk.say(0, Rejected(0, "too slow"))
     assert not isinstance(caught.value, PublisherLost)
 
 

@@ -12,9 +12,9 @@ from tidewheel.progress import ProtocolError
 from tidewheel.pubsub.log import opening
 from tidewheel.pubsub.log.errors import LogCorrupted, LogError, LogFailed
 from tidewheel.pubsub.log.payload_area import LEAST_BYTES
-from tidewheel.pubsub.messages.delivery_messages import KnowledgeMessage, Nack, Rejected
+from tidewheel.pubsub.messages.delivery_messages import KnowledgeMessage, Nack
 from tidewheel.pubsub.messages.encoded_message import decode, encode
-from tidewheel.pubsub.messages.wire import DataMessage, PartitionEnded
+from tidewheel.pubsub.messages.wire import DataMessage, PartitionEnded, Rejected
 from tidewheel.pubsub.publishers import durable_pubend
 from tidewheel.pubsub.publishers.partition_log import last_messages
 from tidewheel.storage.files import FILES

@@ -26,9 +26,9 @@ from tidewheel.pubsub.messages.wire import DataMessage, FeedEvent, LowerFrontier
 from tidewheel.pubsub.publishers.durable_pubend import DurablePubend
 from tidewheel.pubsub.publishers.feed import Feed, FeedLost, FeedRefused
 from tidewheel.pubsub.publishers.log_reads import LogReads
-from tidewheel.pubsub.publishers.partition import WorkerLink
 from tidewheel.pubsub.publishers.partition_log import PartitionLog
 from tidewheel.pubsub.publishers.sent_events import SentEvents
+from tidewheel.pubsub.publishers.worker_link import WorkerLink
 
 DOMAIN = IntegerDomain()
 IDENTITY = LogIdentity("topic", 0, 1, "integers")

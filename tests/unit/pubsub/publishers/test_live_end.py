@@ -12,14 +12,14 @@ from tidewheel.pubsub.messages.frames import Join
 from tidewheel.pubsub.messages.wire import Generation, PartitionEnded, WorkerPosition
 from tidewheel.pubsub.protocol.fetched import opened
 from tidewheel.pubsub.protocol.topic_end import PartitionEnd
-from tidewheel.pubsub.publishers.live_partition import LivePartition
+from tidewheel.pubsub.publishers.live_delivery import LiveDelivery
 from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
 
 
 def remembered(clock: list[float], lease_s: float = 0.05) -> PublisherActor:
     """Return the actor of a partition of a job with snapshots."""
     make = partial(
-        LivePartition, "ranks", IntegerDomain(), PLENTY, is_remembered=True, lease_s=lease_s, clock=lambda: clock[0]
+        LiveDelivery, "ranks", IntegerDomain(), PLENTY, is_remembered=True, lease_s=lease_s, clock=lambda: clock[0]
     )
     return PublisherActor("ranks", 0, make)
 
@@ -32,8 +32,7 @@ def test_a_subscriber_that_comes_again_may_repeat_that() -> None:
         await actor.go_back(False)
         for _ in range(2):
             await actor.attach("s", again=True)
-        partition = actor.partition
-        assert isinstance(partition, LivePartition)
+        partition = actor.live
         partition.begin(WorkerPosition([0], {}, 7, Generation(1), 9))
         partition.feed([encode(event) for event in epoch(0)])
         await actor.attach("s", again=True)
@@ -50,8 +49,7 @@ def test_the_end_is_known_when_subscribers_have_read_everything() -> None:
 
     async def scenario() -> None:
         actor = remembered([0.0])
-        partition = actor.partition
-        assert isinstance(partition, LivePartition)
+        partition = actor.live
         partition.begin(WorkerPosition([0], {}))
         partition.attach("here/s", DeliveryOptions())
         assert await actor.known_end(0, 0.0, None) is None
@@ -101,15 +99,14 @@ def test_a_publisher_that_was_started_again_waits_for_the_subscribers_that_other
     async def scenario() -> None:
         actor = remembered([0.0], lease_s=DEADLINE_S)
         assert await actor.go_back(False, ["s"]) == []
-        partition = actor.partition
-        assert isinstance(partition, LivePartition)
+        partition = actor.live
         partition.begin(WorkerPosition([0], {}, generation=Generation(1)))
         partition.feed([encode(ended(0))])
         known = await actor.known_end(1, 0.0, None)
         assert known is not None
         assert not await actor.end({0: known}, 0.0)
         await actor.attach("s", again=True)
-        assert actor._live.ending.expect(["another"]) == ["s"]
+        assert actor.partition.expect(["another"]) == ["s"]
         told = await actor.talk("s", [Join("s", None)], 0.0)
         assert isinstance(opened(told)[-1].message, PartitionEnded)
         await actor.talk("s", [], 0.0, len(told))

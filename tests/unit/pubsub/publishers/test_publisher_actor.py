@@ -14,14 +14,14 @@ from tidewheel.pubsub.catalog.catalog_topic import CatalogPublisher
 from tidewheel.pubsub.messages.frames import ChildMessage, Join
 from tidewheel.pubsub.messages.wire import (
     DataMessage,
-    Disconnected,
     Failed,
     LowerFrontierUpdate,
     Message,
     PartitionEnded,
+    Rejected,
 )
 from tidewheel.pubsub.protocol.fetched import opened
-from tidewheel.pubsub.publishers.live_partition import LivePartition
+from tidewheel.pubsub.publishers.live_delivery import LiveDelivery
 from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
 
 LONG_S = 60.0
@@ -44,7 +44,7 @@ def data(time: int) -> DataMessage:
 def actor(clock: Clock | None = None) -> CatalogPublisher:
     """An actor that is fed by calls."""
     return CatalogPublisher(
-        partial(LivePartition, "ranks", IntegerDomain(), 10_000, lease_s=60.0, clock=clock or Clock())
+        partial(LiveDelivery, "ranks", IntegerDomain(), 10_000, lease_s=60.0, clock=clock or Clock())
     )
 
 
@@ -109,7 +109,7 @@ def test_detaching_wakes_the_poll_that_waits() -> None:
         await asyncio.sleep(0)
         await publisher.detach("s")
         assert await waiting == []
-        assert isinstance((await polling.poll())[0], Disconnected)
+        assert isinstance((await polling.poll())[0], Rejected)
 
     asyncio.run(scenario())
 
@@ -128,7 +128,7 @@ def test_a_subscriber_that_does_not_poll_is_given_up(caplog: pytest.LogCaptureFi
         await publisher.feed([data(0)])
         assert (await publisher.statistics())["subscribers"] == 1
         [told] = await Polling(publisher).poll()
-        assert isinstance(told, Disconnected)
+        assert isinstance(told, Rejected)
         assert "given up" in told.reason
 
     with caplog.at_level(logging.WARNING):

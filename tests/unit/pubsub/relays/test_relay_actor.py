@@ -9,16 +9,10 @@ from tests.kit.messages import raises
 from tests.waiting import WITHIN_S, eventually
 from tidewheel.pubsub.exactly_once.asked import Asked
 from tidewheel.pubsub.exactly_once.round_trips import RoundTrips
-from tidewheel.pubsub.messages.delivery_messages import (
-    Ack,
-    ConsolidatedAck,
-    Downstream,
-    KnowledgeMessage,
-    Nack,
-    Rejected,
-)
+from tidewheel.pubsub.messages.delivery_messages import Ack, ConsolidatedAck, Downstream, KnowledgeMessage, Nack
 from tidewheel.pubsub.messages.frames import Join
 from tidewheel.pubsub.messages.tick_set import FOREVER
+from tidewheel.pubsub.messages.wire import Rejected
 from tidewheel.pubsub.relays.relay_actor import RelayStatistics
 from tidewheel.pubsub.subscribers.parents import Parent, ParentGone, find_parent
 
@@ -178,11 +172,9 @@ def test_a_parent_that_tells_of_another_pubend_is_not_believed(
         reader = topic.reader("reader", relay)
         topic.publish()
         topic.read_all()
-        pubend = topic.pubends[0].actor
+        children = topic.pubends[0].actor._durable.connections.children
         strange = KnowledgeMessage(5, ((0, 7),))
-        topic.loop.call_soon_threadsafe(
-            lambda: [pubend._durable.children._children[name].tell(strange) for name in pubend._durable.children.names]
-        )
+        topic.loop.call_soon_threadsafe(lambda: [children._children[name].tell(strange) for name in children.names])
         assert eventually(lambda: "it tells of pubend 5 of 1" in caplog.text)
         topic.publish()
         topic.read_all(readers=[reader])

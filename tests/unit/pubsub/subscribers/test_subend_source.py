@@ -14,18 +14,10 @@ from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub.catalog.catalog import TopicInfo
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.exactly_once.subend import Order
-from tidewheel.pubsub.messages.delivery_messages import (
-    Ack,
-    Begun,
-    Downstream,
-    KnowledgeMessage,
-    Ranges,
-    Rejected,
-    Stranger,
-)
+from tidewheel.pubsub.messages.delivery_messages import Ack, Begun, Downstream, KnowledgeMessage, Ranges, Stranger
 from tidewheel.pubsub.messages.encoded_message import encode
 from tidewheel.pubsub.messages.frames import ChildMessage, Join
-from tidewheel.pubsub.messages.wire import DataMessage, InitialFrontierSnapshot
+from tidewheel.pubsub.messages.wire import DataMessage, InitialFrontierSnapshot, Rejected
 from tidewheel.pubsub.protocol.fetched import Fetched
 from tidewheel.pubsub.subscribers import subend_source
 from tidewheel.pubsub.subscribers.parents import FOUND_WITHIN_S, HANGS_S, ParentGone

@@ -26,11 +26,11 @@ from tests.waiting import eventually
 from tidewheel.pubsub.errors import PublisherLost
 from tidewheel.pubsub.exactly_once.journal import next_generation
 from tidewheel.pubsub.log.errors import LogLocked
-from tidewheel.pubsub.messages.delivery_messages import MOST_ANSWERED, KnowledgeMessage, Nack, Rejected
+from tidewheel.pubsub.messages.delivery_messages import MOST_ANSWERED, KnowledgeMessage, Nack
 from tidewheel.pubsub.messages.frames import CODEC, Join
 from tidewheel.pubsub.messages.tick_set import FOREVER
-from tidewheel.pubsub.messages.wire import Generation, LowerFrontierUpdate
-from tidewheel.pubsub.publishers import durable_partition
+from tidewheel.pubsub.messages.wire import Generation, LowerFrontierUpdate, Rejected
+from tidewheel.pubsub.publishers import durable_delivery
 from tidewheel.pubsub.publishers.feed import Feed, FeedRefused
 from tidewheel.pubsub.publishers.sent_events import SentEvents
 from tidewheel.transport.stream_link import ParentLink
@@ -160,7 +160,7 @@ def test_segments_that_nobody_needs_are_removed_as_fast_as_new_ones_begin(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without waiting for the next regular look: at full rate a second has many segments."""
-    monkeypatch.setattr(durable_partition, "LOOK_S", 10 * DEADLINE_S)
+    monkeypatch.setattr(durable_delivery, "LOOK_S", 10 * DEADLINE_S)
     with hosted(tmp_path, lease_s=0.0, segment_bytes=1000) as host:
         feed = Feed(SentEvents(DOMAIN), host.connection)
         reader = Reader(host, "unnamed", start=0, durable=False)
@@ -191,7 +191,7 @@ def test_questions_about_others_are_rejected(tmp_path: Path) -> None:
 
 def test_the_log_belongs_to_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A second actor waits for the first to end, and then says who has it."""
-    monkeypatch.setattr("tidewheel.pubsub.publishers.durable_partition.PREDECESSOR_ENDS_WITHIN_S", 0.1)
+    monkeypatch.setattr("tidewheel.pubsub.publishers.durable_delivery.PREDECESSOR_ENDS_WITHIN_S", 0.1)
     with hosted(tmp_path) as host:
         other = durable_actor(tmp_path)
         with raises(LogLocked):

@@ -1,4 +1,4 @@
-"""One partition of a topic without a log, on an asyncio loop: from its worker to its subscribers.
+"""The delivery of one partition of a topic without a log, on an asyncio loop: from its worker to its subscribers.
 
 What a worker sends waits here while a subscriber holds the publisher back; meanwhile nothing is read from the worker. A
 subscriber's connection is given messages as fast as it takes them. The rest waits in its queue in the `Publisher`,
@@ -11,7 +11,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from typing import Final
 
@@ -27,12 +27,11 @@ from tidewheel.pubsub.protocol.posted import size_of
 from tidewheel.pubsub.protocol.publisher import Publisher
 from tidewheel.pubsub.protocol.topic_end import PartitionEnd
 from tidewheel.pubsub.publishers.confirmed import Confirmed
-from tidewheel.pubsub.publishers.live_end import LiveEnd
-from tidewheel.pubsub.publishers.partition import Partition
+from tidewheel.pubsub.publishers.connections import Connections
+from tidewheel.pubsub.publishers.partition import Awaiting
 from tidewheel.pubsub.publishers.worker_events import WorkerEvents
 from tidewheel.transport import tickets
 from tidewheel.transport.stream_link import HAS_GONE
-from tidewheel.transport.tickets import SocketOffer
 
 _LOG = logging.getLogger(__name__)
 
@@ -47,8 +46,8 @@ _NOTHING = Confirmed(0, 0)
 _EVENTS = (DataMessage, LowerFrontierUpdate)
 
 
-class LivePartition(Partition):
-    """A publisher without a log, its worker and its subscribers.
+class LiveDelivery:
+    """A `Delivery` by a publisher without a log.
 
     Args:
         name: of the partition, for messages and logs.
@@ -63,7 +62,7 @@ class LivePartition(Partition):
         clock: seconds, which never go back.
 
     Attributes:
-        ending: the end of the partition, known and told.
+        connections, awaiting, lease_s, problem: as for `Delivery`.
         may_return: whether subscribers of a publisher that has died may come: the job goes back, or has done so.
     """
 
@@ -81,22 +80,23 @@ class LivePartition(Partition):
         lease_s: float = LEASE_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        # `_fill` bounds what waits; what a link drops would never come, as the queue takes it for sent.
-        super().__init__(name, node, lambda _: self.go_on_soon(), lease_s, sys.maxsize)
-        self._sink, self.room_for, self.is_eager = self, lambda _size: None, False
+        self._name = name
+        self.room_for, self.is_eager = lambda _size: None, False
         alone = {"has_begun": not is_remembered, "ends_alone": not is_remembered}
-        self._publisher = self.awaiting = Publisher(
-            domain, capacity_bytes, awaited, **alone, has_history=has_history, partition=number
-        )
+        self._publisher = Publisher(domain, capacity_bytes, awaited, **alone, has_history=has_history, partition=number)
+        self.awaiting: Awaiting = self._publisher
+        # `_fill` bounds what waits; what a link drops would never come, as the queue takes it for sent.
+        self.connections = Connections(node, self, self, lease_s, sys.maxsize)
+        self.problem = ""
+        self.lease_s = lease_s
+        self._loop, self._children = self.connections.loop, self.connections.children
         self._is_remembered = is_remembered
         self._most_bytes = capacity_bytes // _TAKEN_AT_ONCE
         self._clock = clock
-        self._lease_s = lease_s
         self._waiting = WorkerEvents()
         self._unconfirmed, self._generation, self._least_generation = 0, -1, 0
         self.may_return = False
         self._awaited_until_s: dict[str, float] = {}
-        self.ending = LiveEnd(self._publisher, self.changed, lambda: self._workers, lease_s)
         self._alarm: asyncio.TimerHandle | None = None
         self._goes_on_soon = False
 
@@ -114,13 +114,12 @@ class LivePartition(Partition):
         self._pass_on()
 
     def go_back(self) -> None:
-        """Receive nothing more of the worker, and of no worker before the job has gone back. Drop what waits."""
-        super().go_back()
+        """Receive of no worker before the job has gone back. Drop what waits."""
         self._least_generation = self._generation + 1
         self._waiting.clear()
         self._unconfirmed = 0
         self.may_return = True
-        self.changed.notify()
+        self.connections.changed.notify()
 
     def feed(self, sent: list[EncodedMessage]) -> None:
         """Receive messages of the worker, in order; raises ProtocolError for what a worker does not send."""
@@ -138,17 +137,19 @@ class LivePartition(Partition):
 
     def take(self, events: Sequence[FeedEvent]) -> None:
         """Receive events, in order; they wait while a subscriber holds back."""
-        if not self.refusal:
+        if not self.connections.refusal:
             self._waiting.extend(events)
         self._pass_on()
 
     async def taken(self, again_s: float) -> None:
         """Wait until all events that have come are told to the subscribers; raise ProtocolError if one is wrong."""
         waiting, received = self._waiting, self._waiting.received
-        while not await self.changed.wait_until(lambda: waiting.received - len(waiting) >= received, again_s):
+        while not await self.connections.changed.wait_until(
+            lambda: waiting.received - len(waiting) >= received, again_s
+        ):
             pass
-        if self.refusal:
-            raise ProtocolError(self.refusal)
+        if self.connections.refusal:
+            raise ProtocolError(self.connections.refusal)
 
     def confirmed(self) -> Confirmed:
         """Return how many messages the worker may forget: all of them once this has everything.
@@ -170,11 +171,12 @@ class LivePartition(Partition):
     @property
     def error(self) -> ProtocolError | None:
         """Why nothing more is received of the worker, if that is so."""
-        reason = self.refusal or (ENDED_ALREADY if self._publisher.has_failed else "")
+        reason = self.connections.refusal or (ENDED_ALREADY if self._publisher.has_failed else "")
         return ProtocolError(reason) if reason else None
 
-    def _refuse(self, reason: str) -> None:
-        self.refusal = self.refusal or reason
+    def refuse(self, reason: str) -> None:
+        """End the partition, as the worker sent what makes no sense."""
+        self.connections.refusal = self.connections.refusal or reason
         self._waiting.clear()
         self.fail(reason)
 
@@ -184,7 +186,7 @@ class LivePartition(Partition):
         """Pass on the received events, read from the worker if there is room, and wake all waiting calls."""
         self._goes_on_soon = False
         self._pass_on()
-        self._settle()
+        self.connections.settle()
 
     def _pass_on(self) -> None:
         if self._awaited_until_s:
@@ -197,7 +199,7 @@ class LivePartition(Partition):
         wait_s = self._publisher.overdue_in_s(self._clock()) if self._publisher.is_held else None
         if wait_s is not None:
             self._alarm = self._loop.call_later(wait_s, self.go_on)
-        self.changed.notify()
+        self.connections.changed.notify()
 
     def _pass_on_some(self) -> bool:
         """Give the publisher events, and the subscribers what they take; return whether to do so again."""
@@ -209,14 +211,14 @@ class LivePartition(Partition):
                 if isinstance(event, WorkerPosition):
                     publisher.begin(event)
                     self.may_return = True
-                    self._loop.call_later(self._lease_s, publisher.forget)
+                    self._loop.call_later(self.lease_s, publisher.forget)
                     continue
                 passed_bytes += size_of(event)
                 self._unconfirmed += 1
                 publisher.feed([event])
         except ProtocolError as error:
-            self._refuse(str(error))
-        for name in self.children.names:
+            self.refuse(str(error))
+        for name in self._children.names:
             self._fill(name)
         if publisher.is_held:
             return publisher.cut_off_late(self._clock(), self.taken_by)
@@ -225,7 +227,7 @@ class LivePartition(Partition):
     def _fill(self, name: str) -> None:
         """Send a subscriber its messages, until its connection takes no more, or it is the turn of others."""
         for _ in range(_MOST_WRITES):
-            child, queue = self.children.get(name), self._publisher.queues.get(name)
+            child, queue = self._children.get(name), self._publisher.queues.get(name)
             if child is None or queue is None or child.waiting_bytes:
                 return
             queue.acknowledge(queue.last_sent)
@@ -244,38 +246,40 @@ class LivePartition(Partition):
 
     # ------------------------------------------------------------------ subscribers
 
-    def attach(self, child: str, options: DeliveryOptions, *, again: bool = False) -> SocketOffer | None:
-        """Accept a subscriber; return where it can connect to if it is on this node. Raises what `subscribe` raises.
+    def attach(self, child: str, options: DeliveryOptions, *, again: bool = False) -> None:
+        """Accept a subscriber. Raises what `Publisher.subscribe` raises.
 
         One that comes ``again`` may repeat that until it has connected: perhaps the answer was lost.
         """
         if again and not self.may_return:
             raise DeliveryError("it was started again, and its job has not gone back to a snapshot")
-        if not again or child not in self._publisher.queues or child in self.children:
+        if not again or child not in self._publisher.queues or child in self._children:
             self._publisher.subscribe(child, options, again=again)
-        self._awaited_until_s[child] = self._clock() + self._lease_s
+        self._awaited_until_s[child] = self._clock() + self.lease_s
         self.go_on()
-        return self.offer(child)
 
     def connect(self, child: str, connection: socket.socket) -> None:
         """Receive the connection of a subscriber."""
         tickets.prepare(connection, steadily=isinstance(self._publisher.queues[child], BlockingQueue))
-        super().connect(child, connection)
+        self._children.connect(child, connection)
         self._awaited_until_s.pop(child, None)
         self._fill(child)
 
-    async def talk(
-        self, child: str, said: list[ChildMessage], wait_s: float, received: int | None, *, again: bool
-    ) -> list[Told]:
-        """Answer a subscriber without a connection; one that was given up is told so, and may come again."""
-        self._give_up_late()
-        if child not in self._publisher.queues:
-            if self._is_remembered:  # perhaps it was one of a publisher that has died
-                raise ProtocolError(f"subscriber {child!r} is not known here, or no more: it has to attach again")
-            return list(self._publisher.fetch(child, -1))
-        return await super().talk(child, said, wait_s, received, again=again)
+    def turned_away(self, child: str) -> list[Told]:
+        """Return what to tell a subscriber that calls and was given up; nothing if it may call.
 
-    def _hear(self, child: str, said: list[ChildMessage]) -> None:
+        Raises:
+            ProtocolError: it may attach again, as its job keeps snapshots.
+        """
+        self._give_up_late()
+        if child in self._publisher.queues:
+            return []
+        if self._is_remembered:  # perhaps it was one of a publisher that has died
+            raise ProtocolError(f"subscriber {child!r} is not known here, or no more: it has to attach again")
+        return list(self._publisher.fetch(child, -1))
+
+    def hear(self, child: str, said: list[ChildMessage]) -> None:
+        """Receive what a subscriber says: who it is."""
         if all(isinstance(message, Join) for message in said):
             self._awaited_until_s.pop(child, None)
             self._fill(child)
@@ -283,7 +287,12 @@ class LivePartition(Partition):
             _LOG.warning("%s: subscriber %s is cut off, as it sent what no subscriber sends", self._name, child)
             self.leave(child)
 
-    def _gone(self, child: str, why: str) -> None:
+    def drained(self, _: str) -> None:
+        """Send a subscriber more, as it has taken what it had."""
+        self.go_on_soon()
+
+    def gone(self, child: str, why: str) -> None:
+        """Forget a subscriber that is not connected any more."""
         if why != HAS_GONE:
             _LOG.warning("%s gives up subscriber %s: %s", self._name, child, why)
         self.leave(child)
@@ -292,14 +301,12 @@ class LivePartition(Partition):
         """Forget a subscriber that has gone, or has everything."""
         self._publisher.unsubscribe(child)
         self._awaited_until_s.pop(child, None)
-        super().leave(child)
-        if self._listener is not None:
-            self._listener.withdraw(child)
+        self.connections.let_go(child)
         self.go_on_soon()
 
     def taken_by(self, subscriber: str) -> int:
         """Return a number that grows as a subscriber takes its messages."""
-        child = self.children.get(subscriber)
+        child = self._children.get(subscriber)
         if child is not None:
             child.tell_now(())  # a socket says that it takes more only when three quarters of it were read
         return self._publisher.queues[subscriber].taken + (0 if child is None else child.written_bytes)
@@ -323,23 +330,30 @@ class LivePartition(Partition):
         """How many subscribers are connected."""
         return self._publisher.subscribers
 
-    async def drained(self, timeout_s: float, but_for: str | None) -> bool:
-        """Wait until the partition is finished and every subscriber has all of it; tell whether that is so."""
-        self.go_on()
-        return await self.changed.wait_until(
-            lambda: self.has_ended and self._publisher.is_drained_but_for(but_for), timeout_s
-        )
+    def is_drained(self, but_for: str | None) -> bool:
+        """Tell whether the partition is finished, and all subscribers have all of it, but for those of a process."""
+        return self.has_ended and self._publisher.is_drained_but_for(but_for)
 
-    async def read_by_all(self, owner: str) -> None:
-        """Wait until every subscriber has all of it, was cut off, or has received nothing for as long as a lease."""
-        publisher, taken = self._publisher, dict[str, int]()
-        while not await self.changed.wait_until(lambda: not (publisher.missing or publisher.unread()), self._lease_s):
-            self.go_on()
-            for subscriber in publisher.unread():
-                is_idle = taken.get(subscriber) == self.taken_by(subscriber)
-                if is_idle and not subscriber.startswith(f"{owner}/"):
-                    self.leave(subscriber)
-            taken = {subscriber: self.taken_by(subscriber) for subscriber in publisher.unread()}
+    def has_been_read(self, but_for: str | None) -> bool:
+        """Tell whether all subscribers have everything, but for those of a process."""
+        return self._publisher.is_drained_but_for(but_for)
+
+    @property
+    def is_read_by_all(self) -> bool:
+        """Whether all subscribers have everything, or were cut off, and none of a dead publisher may come."""
+        return not (self._publisher.missing or self._publisher.unread())
+
+    def unread(self) -> dict[str, int]:
+        """Return the subscribers that do not have everything, each with a number that grows as it takes some."""
+        return {subscriber: self.taken_by(subscriber) for subscriber in self._publisher.unread()}
+
+    def is_of(self, name: str, process: str | None) -> bool:
+        """Tell whether a subscriber is of a process."""
+        return process is not None and name.startswith(f"{process}/")
+
+    def give_up(self, name: str) -> None:
+        """Forget a subscriber that takes nothing."""
+        self.leave(name)
 
     def fail(self, reason: str, *, on_purpose: bool = False) -> None:
         """End the partition before its time, with ``reason`` for the subscribers."""
@@ -351,23 +365,32 @@ class LivePartition(Partition):
         """Return what `PublisherStatistics` has, by name."""
         return asdict(self._publisher.statistics())
 
-    async def known_end(self, generation: int, timeout_s: float, but_for: str | None) -> PartitionEnd | None:
-        """Wait until the partition has everything, and a moment until all subscribers have it; return its end."""
-        return await self.ending.known(generation, timeout_s, but_for)
+    def known_end(self, generation: int) -> PartitionEnd | None:
+        """Return the end of the partition; None if it does not have everything of a generation."""
+        if not self._publisher.has_everything:
+            return None
+        known = self._publisher.known_end
+        return known if known.generation >= generation else None
 
     def end(self, known: PartitionEnd | None) -> None:
         """Tell the subscribers the end, also those of a publisher that has died, as they come. Idempotent."""
         assert known is not None, "without a log, the end is that which a publisher has known"
-        self.ending.tell(known)
+        self.expect(known.readers)
+        self._publisher.end(known)
         self.may_return = True
         self.go_on()
 
-    def expect(self, readers: Sequence[str]) -> list[str]:
+    def expect(self, readers: Iterable[str]) -> list[str]:
         """Wait for subscribers of a publisher that has died, if this is in its place; return those that there are."""
-        return self.ending.expect(readers)
+        publisher = self._publisher
+        if not publisher.has_begun:
+            publisher.missing = {*readers} - {*publisher.queues}
+            self._loop.call_later(self.lease_s, publisher.forget)
+            self._loop.call_later(self.lease_s, self.connections.changed.notify)
+        return [name for name, queue in publisher.queues.items() if not queue.is_closed]
 
-    async def _close(self) -> None:
+    async def close(self) -> None:
         """Close the connections of the worker and of all subscribers."""
-        self._let_go()
+        self.connections.close()
         if self._alarm is not None:
             self._alarm.cancel()

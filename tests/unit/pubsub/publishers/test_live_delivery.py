@@ -48,9 +48,9 @@ from tidewheel.pubsub.protocol.publisher import NUMBERS_OF_A_LIFE
 from tidewheel.pubsub.publishers.confirmed import Confirmed
 from tidewheel.pubsub.publishers.connection import RayConnection
 from tidewheel.pubsub.publishers.feed import FeedLost, FeedRefused
-from tidewheel.pubsub.publishers.live_partition import LivePartition
-from tidewheel.pubsub.publishers.partition import message_frame, position_frame
+from tidewheel.pubsub.publishers.live_delivery import LiveDelivery
 from tidewheel.pubsub.publishers.publisher_actor import PublisherActor
+from tidewheel.pubsub.publishers.worker_link import message_frame, position_frame
 from tidewheel.pubsub.subscribers.live_source import LiveSource
 
 EPOCHS = 30
@@ -69,10 +69,11 @@ def send_on(send: Callable[[list[FeedEvent]], None]) -> None:
 
 
 def nothing_left(publisher: ActorThread) -> bool:
-    partition, listener, statistics = publisher.partition, publisher.actor.partition._listener, publisher.statistics()
+    partition, statistics = publisher.partition, publisher.statistics()
+    listener = partition.connections._listener
     assert listener is not None
-    assert all(worker.is_closed for worker in partition._workers)
-    left = len(partition.children) + len(listener._strangers) + len(listener._tickets)
+    assert all(worker.is_closed for worker in partition.connections._workers)
+    left = len(partition.connections.children) + len(listener._strangers) + len(listener._tickets)
     return left + len(partition._publisher.queues) + statistics.queued_bytes == 0
 
 
@@ -316,14 +317,14 @@ def test_one_that_is_far_behind_gives_others_their_turn() -> None:
         for time in range(40):
             feed.send(epoch(time, 1_000_000))
         assert eventually(lambda: publisher.statistics().sequence == 80)
-        offer = publisher.run(lambda: publisher.partition.offer("far behind"))
+        offer = publisher.run(lambda: publisher.partition.connections.offer("far behind"))
         assert offer is not None
         connection = offer.connect(NODE)
         assert connection is not None
         goes: list[int] = []
 
         def look() -> None:
-            child = publisher.partition.children.get("far behind")
+            child = publisher.partition.connections.children.get("far behind")
             goes.append(goes[-1] if child is None and goes else 0 if child is None else child.written_bytes)
             if goes[-1] < 40_000_000:
                 publisher.loop.call_soon(look)
@@ -344,7 +345,7 @@ def test_finishing_takes_the_reason_whole() -> None:
     with ActorThread() as publisher:
         feed = publisher.feed()
         feed.send(epoch(0))
-        publisher.run(lambda: publisher.partition._refuse("so wrong\n" * 1000))
+        publisher.run(lambda: publisher.partition.refuse("so wrong\n" * 1000))
         with pytest.raises(FeedRefused, match=r"^(so wrong\n){1000}$"):
             feed.finish()
 
@@ -370,7 +371,7 @@ def test_what_waits_is_not_confirmed_and_does_not_count_when_the_job_goes_back()
     """As while the first subscribers are awaited. It comes again; so the end does not wait here, either."""
 
     async def scenario() -> None:
-        partition = LivePartition("'ranks'[0]", IntegerDomain(), PLENTY, awaited=1, is_remembered=True)
+        partition = LiveDelivery("'ranks'[0]", IntegerDomain(), PLENTY, awaited=1, is_remembered=True)
         partition.begin(WorkerPosition([0], {}))
         partition.feed([encode(data(0)) for _ in range(3)])
         assert partition.confirmed().messages == 0
@@ -394,7 +395,7 @@ def test_subscribers_of_a_publisher_that_has_died_come_back() -> None:
     async def scenario() -> None:
         clock = [0.0]
         make = partial(
-            LivePartition, "ranks", IntegerDomain(), PLENTY, is_remembered=True, lease_s=0.01, clock=lambda: clock[0]
+            LiveDelivery, "ranks", IntegerDomain(), PLENTY, is_remembered=True, lease_s=0.01, clock=lambda: clock[0]
         )
         actor = PublisherActor("ranks", 0, make)
         with raises(ProtocolError):
@@ -404,8 +405,7 @@ def test_subscribers_of_a_publisher_that_has_died_come_back() -> None:
         assert not early.done()
         assert await actor.go_back(False) == []
         await early
-        partition = actor.partition
-        assert isinstance(partition, LivePartition)
+        partition = actor.live
         partition.begin(WorkerPosition([0], {}, 7, Generation(1), 9))
         partition.feed([encode(event) for event in epoch(0)])
         await actor.attach("late", again=True)

@@ -9,7 +9,7 @@ import pytest
 from tidewheel.pubsub.messages.encoded_message import EncodedMessage
 from tidewheel.pubsub.messages.wire import DataMessage, History, WorkerPosition
 from tidewheel.pubsub.publishers.confirmed import Confirmed
-from tidewheel.pubsub.publishers.partition import (
+from tidewheel.pubsub.publishers.worker_link import (
     TOLD_BYTES,
     TOLD_EVERY_S,
     WorkerLink,

@@ -1,10 +1,11 @@
-"""One partition of a topic with a log, on an asyncio loop: from its worker to relays and subscribers.
+"""The delivery of one partition of a topic with a log, on an asyncio loop: from its worker to relays and subscribers.
 
 All happens on the loop but what waits for the disk.
 """
 
 import asyncio
 import logging
+import socket
 import time
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
@@ -18,13 +19,16 @@ from tidewheel.pubsub.exactly_once.waiting_nacks import WaitingNacks
 from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.log.headers import LogIdentity
 from tidewheel.pubsub.log.segmented_log import SEGMENT_BYTES
-from tidewheel.pubsub.messages.delivery_messages import Ack, ConsolidatedAck, Nack, Rejected
-from tidewheel.pubsub.messages.frames import ChildMessage, Join
+from tidewheel.pubsub.messages.delivery_messages import Ack, ConsolidatedAck, Nack
+from tidewheel.pubsub.messages.delivery_options import DeliveryOptions
+from tidewheel.pubsub.messages.frames import ChildMessage, Join, Told
+from tidewheel.pubsub.messages.wire import Rejected
 from tidewheel.pubsub.protocol.topic_end import PartitionEnd
 from tidewheel.pubsub.publishers.audience import Audience
+from tidewheel.pubsub.publishers.connections import Connections
 from tidewheel.pubsub.publishers.durable_pubend import DurablePubend
 from tidewheel.pubsub.publishers.epochs_again import Difference, Sums
-from tidewheel.pubsub.publishers.partition import Partition
+from tidewheel.pubsub.publishers.partition import Awaiting
 from tidewheel.pubsub.publishers.partition_log import ReplayedLog
 
 _LOG = logging.getLogger(__name__)
@@ -36,8 +40,8 @@ _TOLD_WITHIN_S = 1.0
 _TOLD_LOOKS = 100
 
 
-class DurablePartition(Partition):
-    """A pubend with its log, its worker and its children.
+class DurableDelivery:
+    """A `Delivery` by a pubend with its log.
 
     Args:
         directory: of its log alone, on this node; or a URL.
@@ -57,6 +61,7 @@ class DurablePartition(Partition):
         LogError: the log cannot be opened.
 
     Attributes:
+        connections, awaiting, lease_s, problem: as for `Delivery`.
         core: the pubend.
         audience: its readers.
     """
@@ -75,11 +80,12 @@ class DurablePartition(Partition):
         segment_bytes: int = SEGMENT_BYTES,
         has_history: bool = False,
     ) -> None:
-        super().__init__(f"topic {identity.topic!r}, partition {identity.partition}", node)
+        name = f"topic {identity.topic!r}, partition {identity.partition}"
         self._identity = identity
         self._retention_s = retention_s
         self._has_history = has_history
-        self._lease_s = lease_s
+        self.lease_s = lease_s
+        self.problem = ""
         self._clock = clock
         self._is_full = False
         self._is_over = False
@@ -87,8 +93,9 @@ class DurablePartition(Partition):
         self._kept_house_s = 0.0
         self._newest_after = -1
         self._nacks = WaitingNacks()
+        self._loop = asyncio.get_running_loop()
         self._answering = BackgroundTurns(self._loop, self._answer, lambda: self.core.messages)
-        self.core = self._sink = self.awaiting = DurablePubend(
+        self.core = DurablePubend(
             directory,
             identity,
             domain,
@@ -101,7 +108,10 @@ class DurablePartition(Partition):
             has_history=has_history,
         )
         living = LivingReaders(self.core.subscriptions.known, lease_s, retention_s)
-        self.audience = Audience(self._name, self.core, self.changed, living, grace_s=lease_s)
+        self.awaiting: Awaiting = self.core
+        self.connections = Connections(node, self.core, self)
+        self._children = self.connections.children
+        self.audience = Audience(name, self.core, self.connections.changed, living, grace_s=lease_s)
         self._timer: asyncio.Handle = self._loop.call_soon(self._look)
 
     @property
@@ -121,24 +131,24 @@ class DurablePartition(Partition):
             return
         call()
         if self.core.error is not None:
-            self._refuse(str(self.core.error))
+            self.refuse(str(self.core.error))
         full = self.core.writer.full
         if self._is_full != (full is not None):
             self._is_full = full is not None
             again = "the log has room again, and publishing goes on"
             until = f"{full}. Until there is room nothing is published, and its worker is held back"
             _LOG.log(logging.ERROR if full else logging.WARNING, "%r: %s", self, until if full else again)
-        self._settle()
-        self.changed.notify()
+        self.connections.settle()
+        self.connections.changed.notify()
 
     def _look(self) -> None:
         """Do what is due, again and again."""
         now_s = self._loop.time()
         self._newest_after = self.core.log.newest_after
         self._timer.cancel()
-        self._settle()
-        self.children.show_life()
-        self.audience.look(frozenset(self.children.names), now_s)
+        self.connections.settle()
+        self._children.show_life()
+        self.audience.look(frozenset(self._children.names), now_s)
         if self.core.error is None:
             self.core.look(forgets=self.audience.may_forget and not self._has_history)
         is_idle = self._housekeeping is None or self._housekeeping.done()
@@ -160,18 +170,45 @@ class DurablePartition(Partition):
             self._kept_house_s += _HOUSE_S
         core.resume()
 
-    def _refuse(self, reason: str) -> None:
+    def refuse(self, reason: str) -> None:
+        """Publish nothing more: what the worker sent makes no sense, or the log cannot be written."""
         if not self.problem:
             self.problem = reason
             _LOG.error("%r publishes nothing more: %s", self, reason)
-            self.changed.notify()
+            self.connections.changed.notify()
 
     # ------------------------------------------------------------------ the worker and the children
 
-    def _hear(self, child: str, said: list[ChildMessage]) -> None:
+    def attach(self, child: str, options: DeliveryOptions, *, again: bool = False) -> None:
+        """Do nothing: a child says who it is, and what it wants, as it connects."""
+
+    def turned_away(self, child: str) -> list[Told]:
+        """Return nothing: every child may call."""
+        return []
+
+    def connect(self, child: str, connection: socket.socket) -> None:
+        """Receive the connection of a child."""
+        self._children.connect(child, connection)
+
+    def drained(self, _: str) -> None:
+        """Do nothing: what a child has not taken it asks for."""
+
+    def leave(self, child: str) -> None:
+        """Close the connection of a child."""
+        self.connections.let_go(child)
+
+    def go_back(self) -> None:
+        """Do nothing: the worker that comes says where it begins."""
+
+    def go_on(self) -> None:
+        """Read of the worker if there is room."""
+        self.connections.settle()
+
+    def hear(self, child: str, said: list[ChildMessage]) -> None:
+        """Receive what a child says."""
         for message in said:
-            if self.refusal and not isinstance(message, Ack | ConsolidatedAck):
-                self._reject(child, self.refusal)
+            if self.connections.refusal and not isinstance(message, Ack | ConsolidatedAck):
+                self._reject(child, self.connections.refusal)
             elif isinstance(message, Join):
                 self.core.join(child, message.where, awaits_silence=message.awaits_silence)
             elif message.pubend != self._identity.partition:
@@ -185,30 +222,31 @@ class DurablePartition(Partition):
                 self.audience.heard(child, message)
                 if self.core.log.newest_after != self._newest_after:  # older segments may be needed no more
                     self._look()
-        self.changed.notify()
+        self.connections.changed.notify()
 
     def _answer(self) -> bool:
         """Answer a child that is curious; tell whether others wait."""
         waiting = self._nacks.take()
         if waiting is not None and not self._is_over:
             self.core.nack(*waiting)
-            self.changed.notify()
+            self.connections.changed.notify()
         return bool(self._nacks)
 
     def _tell(self, outgoing: list[Outgoing]) -> None:
         """Tell children something, which is also called as something has become durable."""
-        self.children.tell(outgoing)
-        self.changed.notify()
+        self._children.tell(outgoing)
+        self.connections.changed.notify()
 
     def _reject(self, child: str, reason: str) -> None:
         _LOG.warning("%r: %s: %s", self, child, reason)
-        self.children.tell([Outgoing(child, Rejected(self._identity.partition, reason))])
+        self._children.tell([Outgoing(child, Rejected(self._identity.partition, reason))])
         self.core.leave(child)
 
-    def _gone(self, child: str, why: str) -> None:
+    def gone(self, child: str, why: str) -> None:
+        """Forget a child that is not connected any more."""
         _LOG.debug("%r: %s: %s", self, child, why)
         # It may have come since the last look, and would count as about to come for a minute.
-        self.audience.look(frozenset((*self.children.names, child)), self._loop.time())
+        self.audience.look(frozenset((*self._children.names, child)), self._loop.time())
         self._nacks.leave(child)
         self.core.leave(child)
         self.core.subscriptions.lost(child)
@@ -220,12 +258,11 @@ class DurablePartition(Partition):
 
         Readers are not told that it is ``on_purpose``, as their subscriptions go on with the next job of this log.
         """
-        if self.refusal:
+        if self.connections.refusal:
             return
-        self.refusal, self.problem = reason, self.problem or reason
-        for worker in self._workers:
-            worker.refuse(reason)
-        for child in self.children.names:
+        self.connections.refusal, self.problem = reason, self.problem or reason
+        self.connections.refuse_workers(reason)
+        for child in self._children.names:
             self._reject(child, reason)
         self.audience.fail()
 
@@ -239,18 +276,35 @@ class DurablePartition(Partition):
         """How many subscriptions are read."""
         return self.audience.count
 
-    async def drained(self, timeout_s: float, but_for: str | None) -> bool:
-        """Wait until all readers have acknowledged all that was published; tell whether they have."""
-        return await self.audience.drained(timeout_s, but_for)
+    def is_drained(self, but_for: str | None) -> bool:
+        """Tell whether all is durable, and all readers have acknowledged it, but for those of a process."""
+        return self.audience.is_drained(but_for)
 
-    async def read_by_all(self, owner: str) -> None:
-        """Wait until all readers have acknowledged everything, or nothing for as long as a lease."""
-        await self.audience.read_by_all(owner, self._lease_s)
+    def has_been_read(self, but_for: str | None) -> bool:
+        """Return True: readers receive from the log what they have not received, also after the end."""
+        return True
 
-    async def known_end(self, generation: int, timeout_s: float, but_for: str | None) -> PartitionEnd | None:
-        """Wait until the log has everything of a generation; return its end, None if it has not yet."""
+    @property
+    def is_read_by_all(self) -> bool:
+        """Whether all readers have acknowledged everything, or were given up."""
+        return self.audience.is_read_by_all
+
+    def unread(self) -> dict[str, int]:
+        """Return the subscriptions that somebody reads and that have not acknowledged everything, as `Audience`."""
+        return self.audience.unread()
+
+    def is_of(self, name: str, process: str | None) -> bool:
+        """Tell whether the reader of a subscription is of a process."""
+        return self.audience.is_of(name, process)
+
+    def give_up(self, name: str) -> None:
+        """Wait no more for a subscription."""
+        self.audience.give_up(name)
+
+    def known_end(self, generation: int) -> PartitionEnd | None:
+        """Return the end of the partition; None if its log does not have everything of a generation."""
         told = self.core.told
-        is_known = await self.wait_until(lambda: told.generation >= generation and told.has_all, timeout_s)
+        is_known = told.generation >= generation and told.has_all
         return PartitionEnd(self.core.written_tick, told.generation) if is_known else None
 
     def end(self, known: PartitionEnd | None) -> None:
@@ -266,14 +320,14 @@ class DurablePartition(Partition):
     async def place(self, timeout_s: float) -> LogPlace:
         """Return how far the log is, once all that was sent is durable; raise LogError if that takes too long."""
         writer, core = self.core.writer, self.core
-        if not await self.wait_until(lambda: writer.durable_tick >= core.written_tick, timeout_s):
+        if not await self.connections.wait_until(lambda: writer.durable_tick >= core.written_tick, timeout_s):
             raise LogError(f"{self!r}: what was sent is not durable after {timeout_s:g} s: {core.error or writer.full}")
         told = core.told
         return LogPlace(told.has_begun, list(told.lower), told.generation, told.complete, told.has_all)
 
     async def reached(self, time: Time, timeout_s: float) -> bool:
         """Wait until everything before a time is durable; tell whether that is so."""
-        return await self.wait_until(lambda: not self.core.told.lower.less_than(time), timeout_s)
+        return await self.connections.wait_until(lambda: not self.core.told.lower.less_than(time), timeout_s)
 
     async def came_again(self, generation: int, timeout_s: float) -> Sums | None:
         """Wait until the complete epochs that come again in a generation have come, and return them.
@@ -287,7 +341,7 @@ class DurablePartition(Partition):
             again = core.again
             return core.told.generation >= generation if again is None else again.have_come_in(generation)
 
-        if not await self.wait_until(have_come, timeout_s):
+        if not await self.connections.wait_until(have_come, timeout_s):
             return None
         return {} if core.again is None else await asyncio.to_thread(core.again.came)
 
@@ -320,20 +374,19 @@ class DurablePartition(Partition):
             "messages": core.messages,
             "bytes": core.message_bytes,
             "nacks": core.nacks,
-            "children": len(self.children),
+            "children": len(self._children),
             "subscribers": self.audience.count,
             "subscriptions": subscriptions.count(subscriptions.known),
             "durable_subscriptions": sum(map(subscriptions.is_durable, subscriptions.known)),
             "unread": len(core.unread()),
             "log_bytes": core.log.total_bytes,
-            "waiting_bytes": self.children.waiting_bytes,
-            "dropped": self.children.dropped,
+            "waiting_bytes": self._children.waiting_bytes,
+            "dropped": self._children.dropped,
         }
 
-    async def _close(self) -> None:
+    async def close(self) -> None:
         """Let go of everything, with a word to children that need one, and close the log. Raises LogError."""
-        for worker in self._workers:
-            worker.refuse(self.problem or f"{self!r} is closed: its topic has ended")
+        self.connections.refuse_workers(self.problem or f"{self!r} is closed: its topic has ended")
         try:
             await self._dismiss()
         finally:
@@ -342,15 +395,15 @@ class DurablePartition(Partition):
     async def _dismiss(self) -> None:
         """Tell children why which have not received everything and do not know; others know that it has ended."""
         core = self.core
-        late: set[str | None] = set() if self.refusal else set(self.children.names)
+        late: set[str | None] = set() if self.connections.refusal else set(self._children.names)
         if core.told.has_ended and not self.problem:
             known = core.subscriptions.known  # readers behind a relay that have everything need no word
             late = {known[name].reader for name in core.unread() if known[name].readers is None}
-        for child in [child for child in self.children.names if child in late]:
+        for child in [child for child in self._children.names if child in late]:
             self._reject(child, self.problem or "the publisher has ended before everything was read")
         for _ in range(_TOLD_LOOKS):
             await asyncio.sleep(_TOLD_WITHIN_S / _TOLD_LOOKS)
-            if not self.children.waiting_bytes:
+            if not self._children.waiting_bytes:
                 break
 
     async def stop(self) -> None:
@@ -359,7 +412,7 @@ class DurablePartition(Partition):
         self._answering.close()
         if self._housekeeping is not None:
             await self._housekeeping
-        self._let_go()
+        self.connections.close()
         self.audience.end()
         self._is_over = True
         await asyncio.to_thread(self.core.close)

@@ -1,0 +1,128 @@
+"""The messages that one subscriber has not yet acknowledged, bounded in bytes."""
+
+from collections import deque
+from collections.abc import Callable
+from typing import ClassVar
+
+from tests.kit.former_topics.posted import Posted
+from tidewheel.progress import Time
+from tidewheel.pubsub.messages.delivery_messages import Downstream
+from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
+
+
+class OutgoingQueue:
+    """Keeps messages until they are acknowledged, so that a reply that gets lost loses nothing.
+
+    This is the queue of a subscriber with the policy ``"disconnect"``: what does not fit is not taken, and the
+    publisher cuts the subscriber off. `slow_policies` has the queues of the other policies. An empty queue takes a
+    message of any size: otherwise a batch larger than the capacity could never be delivered.
+
+    Args:
+        capacity_bytes: how much may wait.
+        options: of the subscriber.
+        partition: the number of the partition.
+
+    Attributes:
+        advice: what else a subscriber that is cut off may do.
+        where: the condition of the subscriber; None for all records.
+        is_full: whether no more is to be offered now.
+        is_closed: whether the subscriber has been cut off: nothing more is taken.
+        bytes: how many bytes wait.
+        epochs_dropped: how many epochs gave way.
+        last_sent: the number of the last message that `head` has returned; -1 before the first.
+        taken: how many messages have been acknowledged.
+    """
+
+    advice: ClassVar[str] = ', or with slow="drop_epochs" or slow="block"'
+
+    def __init__(self, capacity_bytes: int, options: DeliveryOptions = EVERYTHING, partition: int = 0) -> None:
+        self._capacity_bytes = capacity_bytes
+        self._partition = partition
+        self.where = options.where
+        self.is_full = self.is_closed = False
+        self._sent: deque[Posted] = deque()
+        self._pending: deque[Posted] = deque()
+        self.bytes = 0
+        self.last_sent = -1
+        self.epochs_dropped = self.taken = 0
+
+    def offer(self, posted: Posted) -> bool:
+        """Append a message; return False, and take nothing, if there is no room for it.
+
+        Complexity: O(1), unless a policy makes room.
+        """
+        if not posted.size or not len(self) or self._has_room(posted.size):
+            self._append(posted)
+            return True
+        return self._make_room_for(posted)
+
+    def _has_room(self, size: int) -> bool:
+        """Tell whether the capacity is enough for ``size`` bytes more."""
+        return self.bytes + size <= self._capacity_bytes
+
+    def _make_room_for(self, posted: Posted) -> bool:
+        """Take a message for which there is no room, as the policy says; return False if it is not taken."""
+        return False
+
+    def _append(self, entry: Posted) -> None:
+        self._pending.append(entry)
+        self.bytes += entry.size
+
+    def _forget(self, entry: Posted) -> None:
+        """Free the room of a message."""
+        self.bytes -= entry.size
+
+    def prune(self, is_live: Callable[[Time], bool]) -> None:
+        """Forget what is kept of epochs of which nothing can come any more."""
+
+    def close(self, reason: Posted) -> None:
+        """Free everything; ``reason`` is all that the subscriber will still get."""
+        self._sent.clear()
+        self._pending.clear()
+        self.bytes = 0
+        self._append(reason)
+        self.is_closed = True
+
+    def acknowledge(self, sequence: int) -> None:
+        """Forget the messages up to number ``sequence``: they have arrived. Complexity: O(messages forgotten)."""
+        while self._pending and self._pending[0].number <= sequence:
+            self._leave()
+        while self._sent and self._sent[0].number <= sequence:
+            self._forget(self._sent.popleft())
+            self.taken += 1
+
+    def head(self, max_bytes: int) -> list[Downstream]:
+        """Return the oldest messages, up to ``max_bytes`` of them but at least one if there is one. They stay.
+
+        What was returned once has left: its epoch is not dropped any more.
+        """
+        return [entry.told(self._partition) for entry in self.oldest(max_bytes)]
+
+    def oldest(self, max_bytes: int) -> list[Posted]:
+        """Return what `head` returns, as it was posted."""
+        found: list[Posted] = []
+        taken = 0
+        for entry in self._sent:
+            taken += entry.size
+            if found and taken > max_bytes:
+                return found
+            found.append(entry)
+        while self._pending:
+            taken += self._pending[0].size
+            if found and taken > max_bytes:
+                break
+            found.append(self._leave())
+        return found
+
+    def _leave(self) -> Posted:
+        entry = self._pending.popleft()
+        skipped = entry.number - self.last_sent - 1
+        if skipped and self.last_sent >= 0:
+            entry = entry.after(skipped)
+        self.last_sent = entry.number
+        self._sent.append(entry)
+        return entry
+
+    def __len__(self) -> int:
+        """The number of messages that wait."""
+        return len(self._sent) + len(self._pending)

@@ -1,0 +1,79 @@
+"""One message of a publisher in the queues of its subscribers, which share it."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from tidewheel.pubsub.messages.delivery_messages import Downstream, KnowledgeMessage
+from tidewheel.pubsub.messages.encoded_message import encode
+from tidewheel.pubsub.messages.wire import (
+    DataMessage,
+    EpochsDropped,
+    InitialFrontierSnapshot,
+    LowerFrontierUpdate,
+    Message,
+    Rejected,
+)
+
+_MESSAGE_BYTES: Final = 128
+_TIME_BYTES: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnected:
+    """The last message to this subscriber: it fell too far behind, or was away too long."""
+
+    reason: str
+
+
+class Posted:
+    """A message with its number. A queue may change one that has not left, if no other queue has it.
+
+    Args:
+        number: in the order of its publisher.
+        message: what it says.
+        skipped: the number of messages directly before it that a subscriber is not sent.
+        size: about how many bytes it holds in memory; 0 for a last message, for which there is always room. By default
+            as `size_of` says; an attribute, too.
+
+    >>> from tidewheel.pubsub.messages.wire import PartitionEnded
+    >>> Posted(7, PartitionEnded()).after(2).told(partition=1).final
+    ((5, 7),)
+    """
+
+    __slots__ = ("_skipped", "_told", "message", "number", "size")
+
+    def __init__(self, number: int, message: Message | Disconnected, skipped: int = 0, size: int | None = None) -> None:
+        self.number = number
+        self.message = message
+        self.size = size_of(message) if size is None else size
+        self._skipped = skipped
+        self._told: KnowledgeMessage | None = None
+
+    def after(self, skipped: int) -> "Posted":
+        """Return the message for a subscriber that is not sent some messages directly before it."""
+        return Posted(self.number, self.message, skipped, self.size)
+
+    def told(self, partition: int) -> Downstream:
+        """Return what a subscriber is told, the same object for each; what it was not sent is silence."""
+        if isinstance(self.message, Disconnected):
+            return Rejected(partition, self.message.reason)  # as it travels now
+        if self._told is None:
+            number, skipped = self.number, self._skipped
+            silence = ((number - skipped, number),) if skipped else ()
+            self._told = KnowledgeMessage(partition, silence, ((number, encode(self.message)),))
+        return self._told
+
+
+def size_of(message: Message | Disconnected) -> int:
+    """Return about how many bytes a message holds in memory; 0 for a last message, for which there is always room."""
+    match message:
+        case DataMessage():
+            return _MESSAGE_BYTES + len(message.payload)
+        case LowerFrontierUpdate():
+            return _MESSAGE_BYTES + _TIME_BYTES * len(message.updates)
+        case InitialFrontierSnapshot():
+            return _MESSAGE_BYTES + _TIME_BYTES * (len(message.lower) + len(message.upper))
+        case EpochsDropped():
+            return _MESSAGE_BYTES + _TIME_BYTES * len(message.times)
+        case _:
+            return 0

@@ -1,0 +1,323 @@
+"""The publisher of one partition: what happened upstream, told to any number of subscribers. No I/O.
+
+Invariants:
+
+- A subscriber gets a snapshot of both frontiers first, then every batch and every change of the lower frontier from
+  that moment on, then one final message. Nothing is kept for subscribers that do not exist.
+- Every subscriber has a queue of its own, bounded in bytes. One that overflows is cut off and told why or, if it asked
+  for that, is spared whole epochs and told which; no other subscriber notices. Or it asked to be waited for: then its
+  queue takes what comes, and the shell is to bring nothing more while there are `holders`. Removing a subscriber
+  never affects the others.
+- What a subscriber does not want is not queued for it. A condition that fails cuts off those who asked for it alone.
+- The partition ends when its lower frontier becomes empty; the publisher derives `PartitionEnded` itself. If it may
+  not end alone, it waits until all partitions have everything: see `TopicEnd`.
+- While it awaits its first subscribers it is held: the shell brings nothing, so they miss nothing.
+- A worker that goes on from a snapshot says where it begins, and subscribers get no snapshot before that. Epochs of
+  which it had sent a part are active from then on. If it goes back later, all subscribers are told to do so, too.
+- With history, the snapshot has all changes so far (`PartitionHistory`). A worker that goes on from a snapshot of its
+  job says what they are there.
+- A publisher that takes the place of one that has died keeps for a while what it has sent, within its capacity. So
+  subscribers of the dead one may come back late, and miss nothing. A subscriber that would miss something is refused.
+
+Source: seed "Strymon publish-subscribe", section "Publisher Logic". The bound, the numbers and the ends are added.
+"""
+
+import sys
+from collections.abc import Iterable
+
+from tests.kit.former_topics.blocking_queue import BlockingQueue
+from tests.kit.former_topics.offer import Offer
+from tests.kit.former_topics.outgoing_queue import OutgoingQueue
+from tests.kit.former_topics.posted import Disconnected, Posted
+from tests.kit.former_topics.slow_policies import queue_for
+from tests.kit.former_topics.subscriber_queues import SubscriberQueues
+from tidewheel.progress import ProtocolError, Time, TimeDomain
+from tidewheel.pubsub.errors import DeliveryError
+from tidewheel.pubsub.messages.delivery_options import EVERYTHING, DeliveryOptions
+from tidewheel.pubsub.messages.wire import (
+    DataMessage,
+    Failed,
+    FeedEvent,
+    InitialFrontierSnapshot,
+    LowerFrontierUpdate,
+    Message,
+    PartitionEnded,
+    WentBack,
+    WorkerPosition,
+)
+from tidewheel.pubsub.protocol.epochs import EpochStates
+from tidewheel.pubsub.protocol.history import PartitionHistory
+from tidewheel.pubsub.protocol.publisher_statistics import PublisherStatistics
+from tidewheel.pubsub.protocol.topic_end import PartitionEnd
+
+DEFAULT_CAPACITY_BYTES = 256 * 1024 * 1024
+NUMBERS_OF_A_LIFE = 1 << 32
+
+
+class FormerPublisher(SubscriberQueues):
+    """Turns the events of one partition into messages for each subscriber.
+
+    Args:
+        domain: the times of the topic; the lower frontier starts at its minimum.
+        capacity_bytes: how much may wait for one subscriber; an attribute, too.
+        awaited: how many subscribers it awaits before the first event; an attribute, too, 0 once they have come or the
+            partition has failed.
+        has_begun: whether the worker begins at the least time; if not, `begin` is called first. An attribute, too.
+        ends_alone: whether the partition ends when it has everything; if not, `end` is called then.
+        has_history: whether new subscribers receive all changes so far.
+        partition: its number.
+
+    Attributes:
+        kept: all that was sent, for subscribers of a publisher that has died; None if nothing is kept for them.
+        missing: the subscribers of a publisher that has died, as long as they may come.
+
+    >>> from tidewheel.progress import IntegerDomain
+    >>> publisher = FormerPublisher(IntegerDomain())
+    >>> publisher.subscribe("s")
+    >>> publisher.frontier([(0, -1), (1, 1)])
+    >>> [number for told in publisher.fetch("s", acknowledged=-1) for number, _ in told.data]
+    [0, 1]
+    """
+
+    def __init__(
+        self,
+        domain: TimeDomain,
+        capacity_bytes: int = DEFAULT_CAPACITY_BYTES,
+        awaited: int = 0,
+        *,
+        has_begun: bool = True,
+        ends_alone: bool = True,
+        has_history: bool = False,
+        partition: int = 0,
+    ) -> None:
+        super().__init__(capacity_bytes, partition)
+        self._domain = domain
+        self._history = PartitionHistory(domain) if has_history else None
+        self._epochs = EpochStates(domain)
+        self._generation = 0
+        self.has_begun = has_begun
+        self._may_end = ends_alone
+        self.missing: set[str] = set()
+        self.kept: OutgoingQueue | None = None
+        self._is_repeated = False
+        self.awaited = awaited
+        self._first = 0
+        self._final: Posted | None = None
+        self._records = 0
+
+    # Events from upstream
+
+    def begin(self, position: WorkerPosition) -> None:
+        """Record where the worker begins to send: for the first time, or again, as its job has gone back.
+
+        Once the partition has ended, what the worker sends again is dropped.
+        """
+        if self._final is not None:
+            self._is_repeated = True
+            return
+        self._generation = position.generation.number
+        self._epochs = EpochStates.at(self._domain, position.lower, position.sent)
+        if self._history is not None:
+            self._history = PartitionHistory(self._domain, position.history, position.number)
+        if self.has_begun:
+            self._broadcast(WentBack(self._generation, position.number, list(position.lower)))
+        else:
+            # Greater than all numbers of the publishers that had this place, none of which has sent so many messages.
+            number = max(position.number, 0) + self._generation * NUMBERS_OF_A_LIFE
+            self._begin_at(number, position.number if self._generation else None)
+        self._end_if_complete()
+
+    def _begin_at(self, number: int, standing: int | None) -> None:
+        """Begin to number messages; tell subscribers where that is and, of a publisher that has died, what stands."""
+        self.has_begun = True
+        self._sequence = self._first = number
+        if standing is not None:
+            self.kept = OutgoingQueue(self.capacity_bytes, partition=self._partition)
+            self._introduce(self.kept, standing)
+        for queue in self.queues.values():
+            self._introduce(queue, standing)
+
+    def end(self, known: PartitionEnd) -> None:
+        """End the partition, as all partitions have everything. In place of a publisher that has died, begin there."""
+        self._may_end = True
+        if self._final is None and not self.has_begun:
+            self._generation = known.generation
+            self._epochs, self._history = EpochStates.at(self._domain, [], []), None
+            self._begin_at(known.number + 1, known.number)
+        elif self._final is None and self._generation != known.generation:
+            self.fail("its publisher was started again after the end of the topic, and was sent parts of epochs again")
+        self._end_if_complete()
+
+    def _end_if_complete(self) -> None:
+        if self._may_end and self._final is None and self.has_everything:
+            self._final = self._broadcast(PartitionEnded())
+
+    @property
+    def has_everything(self) -> bool:
+        """Whether the worker has sent all that there is, or the partition has failed."""
+        return self._final is not None or (self.has_begun and self._epochs.has_ended)
+
+    @property
+    def known_end(self) -> PartitionEnd:
+        """The end of the partition, once this has everything."""
+        readers = tuple(name for name, queue in self.queues.items() if not queue.is_closed)
+        return PartitionEnd(self._sequence, self._generation, readers)
+
+    @property
+    def number(self) -> int:
+        """The number of the last message. Each event of the worker has one, in order, and so has each `WentBack`."""
+        return self._sequence
+
+    def feed(self, events: Iterable[FeedEvent]) -> None:
+        """Receive events in the order in which they happened upstream; raises what `data` and `move` raise."""
+        for event in events:
+            if isinstance(event, DataMessage):
+                self.data(event)
+            else:
+                self.move(event)
+
+    def data(self, message: DataMessage) -> None:
+        """Receive one batch. After a failure it is dropped. Complexity: O(subscribers).
+
+        Raises:
+            ProtocolError: the lower frontier has passed the time of the batch.
+        """
+        if self.has_failed or self._is_repeated:
+            return
+        self._epochs.observe(message.time)
+        self._records += message.records
+        posted = self._broadcast(message)
+        if self._history is not None:
+            self._history.receive(posted.number, message)
+
+    def frontier(self, updates: Iterable[tuple[Time, int]]) -> None:
+        """Receive one move of the lower frontier, by its changes; as `move`."""
+        self.move(LowerFrontierUpdate(list(updates)))
+
+    def move(self, event: LowerFrontierUpdate) -> None:
+        """Receive one move of the lower frontier, which is indivisible; empty, it ends the partition.
+
+        Raises:
+            ProtocolError: the frontier moved back.
+        """
+        if self.has_failed or self._is_repeated:
+            return
+        changes = self._epochs.advance(event.updates)
+        if not changes:
+            self._sequence += 1  # each event has a number
+        else:
+            self._broadcast(event if changes == event.updates else LowerFrontierUpdate(changes))
+            if self._history is not None:
+                self._history.advance(self._epochs.is_completed)
+            for queue in self.queues.values():
+                queue.prune(self._epochs.lower.less_equal)
+            self._end_if_complete()
+
+    def fail(self, reason: str, *, on_purpose: bool = False) -> None:
+        """End the partition for all subscribers, before its time. Does nothing once it has ended or failed."""
+        if self._final is None:
+            self.awaited = 0
+            self._final = self._broadcast(Failed(reason, on_purpose))
+
+    # Events from subscribers
+
+    def subscribe(self, subscriber: str, options: DeliveryOptions = EVERYTHING, *, again: bool = False) -> None:
+        """Connect a subscriber: from now on it misses nothing that it wants.
+
+        Args:
+            subscriber: its name, unique.
+            options: which messages it wants.
+            again: whether it was one of a publisher that has died, in whose place this one is.
+
+        Raises:
+            ProtocolError: there is a subscriber of that name.
+            DeliveryError: messages that this one has sent ``again`` are not kept.
+        """
+        if subscriber in self.queues:
+            raise ProtocolError(f"subscriber {subscriber!r} is connected already")
+        if again and self.has_begun and self.kept is None and not self.has_failed:
+            raise DeliveryError("messages that it has missed are not kept any more")
+        queue = self.queues[subscriber] = queue_for(self.capacity_bytes, options, self._partition)
+        self.missing.discard(subscriber)
+        if isinstance(queue, BlockingQueue):
+            self._blocking[subscriber] = queue
+        self.awaited = self.awaited if self.subscribers < self.awaited else 0  # for good: the worker is told only once
+        if again and self.kept is not None:
+            for posted in self.kept.oldest(sys.maxsize):
+                self._overflows += not Offer(posted, self.capacity_bytes).to(queue)
+        elif again and self._final is not None:
+            queue.offer(self._final)
+        elif self.has_begun or self._final is not None:
+            self._introduce(queue)
+
+    def _introduce(self, queue: OutgoingQueue, standing: int | None = None) -> None:
+        """Tell a subscriber where it begins, and what stands if it was there before."""
+        lower, upper = list(self._epochs.lower), self._epochs.upper()
+        # The final message is told again, under its own number, to those who come after it.
+        before = self._sequence if self._final is None else self._final.number - 1
+        try:
+            history = None if self._history is None else self._history.told(queue.where)
+        except (DeliveryError, ProtocolError) as error:
+            queue.close(Posted(before, Disconnected(str(error))))
+            return
+        snapshot = InitialFrontierSnapshot(lower, upper, self._generation, (), standing, history)
+        queue.offer(Posted(before, snapshot))
+        if self._final is not None:
+            queue.offer(self._final)
+
+    def forget(self) -> None:
+        """Keep nothing more for subscribers of a publisher that has died."""
+        self.kept = None
+        self.missing.clear()
+
+    @property
+    def is_held(self) -> bool:
+        """Whether a subscriber holds this publisher back now, or is awaited."""
+        if self.awaited:
+            return True
+        for queue in self._blocking.values():  # noqa: SIM110 - any() with a generator takes four times as long
+            if queue.is_full:
+                return True
+        return False
+
+    # What can be seen from outside
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the partition has ended or failed."""
+        return self._final is not None
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the partition has failed."""
+        return self._final is not None and isinstance(self._final.message, Failed)
+
+    def is_drained_but_for(self, process: str | None) -> bool:
+        """Tell whether all have everything, but for the subscribers of a process, by the start of their names."""
+        waiting = (*self.missing, *(name for name, queue in self.queues.items() if queue))
+        return self.has_everything and all(process is not None and name.startswith(f"{process}/") for name in waiting)
+
+    def statistics(self) -> PublisherStatistics:
+        """Return counts of what happened so far."""
+        return PublisherStatistics(
+            sequence=self._sequence - self._first,
+            records=self._records,
+            subscribers=self.subscribers,
+            overflows=self._overflows,
+            epochs_dropped=self._epochs_dropped + sum(queue.epochs_dropped for queue in self.queues.values()),
+            queued_bytes=sum(queue.bytes for queue in self.queues.values()),
+            active_epochs=len(self._epochs.active),
+            lag_bytes=max((queue.bytes for queue in self.queues.values()), default=0),
+            lag_messages=max(map(len, self.queues.values()), default=0),
+            holders=len(self.holders()),
+        )
+
+    def _broadcast(self, message: Message) -> Posted:
+        self._sequence += 1
+        posted = Posted(self._sequence, message)
+        offer = Offer(posted, self.capacity_bytes)
+        for queue in self.queues.values():
+            self._overflows += not offer.to(queue)
+        if self.kept is not None and not self.kept.offer(posted):
+            self.kept = None
+        return posted

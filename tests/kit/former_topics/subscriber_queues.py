@@ -1,0 +1,106 @@
+"""The queues of a publisher: what waits for each subscriber, and which subscribers hold back or are cut off. No I/O."""
+
+import sys
+from collections.abc import Callable
+
+from tests.kit.former_topics.blocking_queue import BlockingQueue
+from tests.kit.former_topics.outgoing_queue import OutgoingQueue
+from tests.kit.former_topics.posted import Disconnected, Posted
+from tidewheel.pubsub.messages.delivery_messages import Downstream
+
+_UNKNOWN = "it is not subscribed, or was given up because it did not ask for messages for too long"
+
+
+class SubscriberQueues:
+    """The subscribers of one partition, as its publisher has them.
+
+    Args:
+        capacity_bytes: how much may wait for one subscriber; an attribute, too.
+        partition: the number of the partition.
+
+    Attributes:
+        queues: what waits for each subscriber, by name; also for those that were cut off.
+    """
+
+    def __init__(self, capacity_bytes: int, partition: int = 0) -> None:
+        self.capacity_bytes = capacity_bytes
+        self._partition = partition
+        self.queues: dict[str, OutgoingQueue] = {}
+        self._blocking: dict[str, BlockingQueue] = {}
+        self._sequence = 0
+        self._overflows = 0
+        self._epochs_dropped = 0
+
+    def unsubscribe(self, subscriber: str) -> None:
+        """Forget a subscriber and free its queue; does nothing if there is none of that name."""
+        queue = self.queues.pop(subscriber, None)
+        if queue is not None:
+            self._epochs_dropped += queue.epochs_dropped
+        self._blocking.pop(subscriber, None)
+
+    def holders(self) -> list[str]:
+        """Return the subscribers that hold this publisher back now."""
+        if not self._blocking:
+            return []
+        return [name for name, queue in self._blocking.items() if queue.is_full]
+
+    def cut_off_late(self, now_s: float, taken: Callable[[str], int]) -> bool:
+        """Cut off subscribers that have held this publisher, and taken nothing, for too long; tell whether any has.
+
+        Args:
+            now_s: seconds that never go back.
+            taken: returns a number that grows as a subscriber takes something.
+        """
+        late = [name for name in self.holders() if self._blocking[name].is_overdue(now_s, taken(name))]
+        for name in late:
+            held = f"held back what is published for {self._blocking[name].block_limit_s:g} s without taking any of it"
+            self.cut_off(name, f"it fell too far behind, and {held}")
+        return bool(late)
+
+    def overdue_in_s(self, now_s: float) -> float | None:
+        """Return after how many seconds to call `cut_off_late` again; None while no subscriber holds this publisher."""
+        holders = self.holders()
+        return max(0.0, min(self._blocking[name].overdue_at_s for name in holders) - now_s) if holders else None
+
+    def cut_off(self, subscriber: str, reason: str) -> None:
+        """Let a subscriber have nothing more but ``reason``, and free its queue."""
+        queue = self.queues.get(subscriber)
+        if queue is not None and not queue.is_closed:
+            self._overflows += 1
+            # Under a number of its own: what it has been sent so far may be acknowledged only after this.
+            queue.close(Posted(self._sequence + 1, Disconnected(reason)))
+
+    def has_news(self, subscriber: str) -> bool:
+        """Tell whether `fetch` would return anything."""
+        return subscriber not in self.queues or bool(self.queues[subscriber])
+
+    def fetch(self, subscriber: str, acknowledged: int, max_bytes: int = sys.maxsize) -> list[Downstream]:
+        """Return the oldest messages that wait for a subscriber, without removing them.
+
+        Args:
+            subscriber: its name.
+            acknowledged: the number of the last message that it has received, -1 before any; what is up to it goes.
+            max_bytes: where to stop, though never before the first message.
+        """
+        queue = self.queues.get(subscriber)
+        if queue is None:
+            return [Posted(self._sequence + 1, Disconnected(_UNKNOWN)).told(self._partition)]
+        queue.acknowledge(acknowledged)
+        return queue.head(max_bytes)
+
+    def take(self, subscriber: str) -> list[Downstream]:
+        """Return and remove all that waits for a subscriber, for a shell that cannot lose a reply."""
+        messages = self.fetch(subscriber, acknowledged=-1)
+        queue = self.queues.get(subscriber)
+        if queue is not None:
+            queue.acknowledge(queue.last_sent)
+        return messages
+
+    def unread(self) -> list[str]:
+        """Return the subscribers for which something waits, but for those that were cut off."""
+        return [name for name, queue in self.queues.items() if queue and not queue.is_closed]
+
+    @property
+    def subscribers(self) -> int:
+        """How many subscribers are connected."""
+        return sum(not queue.is_closed for queue in self.queues.values())
