@@ -113,7 +113,7 @@ def test_a_condition_holds_for_the_state(topic: str) -> None:
 
 def test_a_state_may_be_larger_than_the_capacity(topic: str) -> None:
     """The queue of a subscriber is for what comes after it, which reads slowly; the publisher has the state anyway."""
-    with tw.run(collection(topic, capacity=2000), engine="local") as job, job.input("changes") as changes:
+    with tw.run(collection(topic, capacity_bytes=2000), engine="local") as job, job.input("changes") as changes:
         changes.send([((n, "a" * 50), 1) for n in range(500)])
         changes.advance_to(1)
         job.probe("done").wait_until(1, timeout_s=SOON_S)
