@@ -144,7 +144,7 @@ def test_another_job_has_the_same_collection(topic: str) -> None:
     assert sorted(found) == [(("a", 1), 1), (("b", 1), 1)]
 
 
-@pytest.mark.parametrize("read", [iter, tw.types.Subscription.epochs, lambda reader: reader.take(SOON_S)])
+@pytest.mark.parametrize("read", [iter, tw.types.Subscription.epochs, lambda reader: reader.poll(SOON_S)])
 def test_a_table_needs_all_epochs(topic: str, read: Any) -> None:
     """Whoever has read some of them otherwise is told so, and not shown a wrong table."""
     with tw.run(collection(topic), engine="local") as job, tw.subscribe(topic) as reader:
