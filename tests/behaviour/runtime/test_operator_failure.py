@@ -105,10 +105,10 @@ def test_the_error_shows_a_record_that_is_none(name: str) -> None:
     """Though most errors speak of a NoneType; of two records it is the one that failed."""
     flow = tw.Dataflow("test")
     stream = flow.input("numbers")
-    arguments: list[Any] = [lambda line: [len(line)]]
     if name == "accumulate":
-        arguments = [lambda _: 0, int, lambda total, line: total + len(line)]
-    getattr(stream, name)(*arguments).capture("results")
+        stream.accumulate(lambda _: 0, start=int, add=lambda total, line: total + len(line)).capture("results")
+    else:
+        getattr(stream, name)(lambda line: [len(line)]).capture("results")
     batch: Any = ["to be", None]
     headline = str(fail_flow(flow, batch)).splitlines()[0]
     assert headline.startswith(f"operator {name!r} failed on worker 0 at time 0: TypeError: object of type 'NoneType'")
