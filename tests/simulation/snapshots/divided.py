@@ -56,9 +56,9 @@ class Divider:
     def _by_last(self, name: str) -> Stream:
         """Have the last record of each substream end it, at the worker that owns its key."""
         make = operator(self._world, partial(operators.source, self._partitions()))
-        [stream] = self._flow.operator(self._name("source"), [], 1, make)
+        [stream] = self._flow.operator([], 1, make, name=self._name("source"))
         if self._random.random() < 0.5:
-            return stream.unary(self._name("read"), _build_read).substreams(name, number_of)
+            return stream.unary(_build_read, name=self._name("read")).substreams(name, number_of)
         return stream.substreams(name, number_of, last=_is_last).map(lambda record: (record[0], record[1] % LAST))
 
     def _by_session(self, name: str) -> Stream:
@@ -119,13 +119,13 @@ class Divider:
         moves = small_summaries(stream._outlet.scope.nesting.domain)
         chance = self._random.choice((0.3, 0.7, 0.95, FOR_EVER))
         keep, exchange = self._random.choice(((operators.hold_by_key, number_of), (operators.hold, _spread)))
-        return stream.unary(self._name("hold"), operator(self._world, partial(keep, moves, chance)), exchange)
+        return stream.unary(operator(self._world, partial(keep, moves, chance)), exchange, name=self._name("hold"))
 
     def _watch(self, stream: Stream, bound: Bound) -> Stream:
         make = operator(self._world, partial(watch, bound == "firm"))
         exchange = self._random.choice((None, number_of))
         ordered = self._random.random() < 0.5
-        return stream.unary(self._name("watch"), make, exchange, bound=bound, ordered=ordered)
+        return stream.unary(make, exchange, bound=bound, ordered=ordered, name=self._name("watch"))
 
 
 def watch(is_firm: bool, world: World, context: tw.OperatorContext) -> Schedule:

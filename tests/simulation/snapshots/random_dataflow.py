@@ -219,11 +219,11 @@ _CHAIN: tuple[Callable[[Stream], Stream], ...] = (
 
 _LIBRARY: tuple[Callable[[Stream], Stream], ...] = (
     lambda stream: stream.count(_group).map(_of_pair),
-    lambda stream: stream.accumulate(_group, int, _add).map(_of_pair),
-    lambda stream: stream.stateful_map(_group, int, _step, order=lambda record: record),
+    lambda stream: stream.accumulate(_group, start=int, add=_add).map(_of_pair),
+    lambda stream: stream.stateful_map(_group, start=int, step=_step, order=lambda record: record),
     lambda stream: stream.distinct(),
     lambda stream: stream.deduplicate(),
-    lambda stream: stream.reduce(_group, max).map(lambda pair: pair[1]),
+    lambda stream: stream.aggregate(_group, add=max).map(lambda pair: pair[1]),
     lambda stream: stream.top_k(2, key=_group),
     lambda stream: stream.sort(),
 )

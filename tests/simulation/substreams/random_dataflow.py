@@ -60,7 +60,7 @@ class RandomDataflow:
         match kind:
             case "marks":
                 before = stream.exchange(key_of) if self._random.random() < 0.5 else stream
-                return before.unary("read", _build_read).substreams(name, key_of)
+                return before.unary(_build_read, name="read").substreams(name, key_of)
         return stream.filter(bool).substreams(name, key_of, last=is_last)
 
     def add(self, scope: Scope, streams: Streams, size: int) -> int:
@@ -94,7 +94,6 @@ class RandomDataflow:
         exchange: list[Any] = [self._random.choice((None, number_of, key_of)) for _ in inputs]
         name = self._growth.name("operator")
         made = self.flow.operator(
-            name,
             inputs,
             self._random.choice((0, 1, 1, 1, 2)),
             build_random(self._world, len(inputs), is_watching=is_watching),
@@ -102,6 +101,7 @@ class RandomDataflow:
             notify=self._random.random() < 0.3,
             bound=bound,
             ordered=is_watching and self._random.random() < 0.5,
+            name=name,
         )
         if is_watching:
             path = inputs[0]._outlet.scope.path

@@ -41,7 +41,7 @@ class Cluster:
         flow = tw.Dataflow("traffic")
         numbers = flow.input("numbers").substreams("keys", key=lambda record: record[0])
         exchanged = numbers.exchange(lambda record: record[1])
-        flow.operator("watch", [exchanged], 0, build_watch(self.told), bound="soft")
+        flow.operator([exchanged], 0, build_watch(self.told), bound="soft", name="watch")
         plan = description_of(flow).plan()
         self.cores = [WorkerCore(plan, worker, workers) for worker in range(workers)]
         self._network = Network()

@@ -5,7 +5,7 @@ from typing import Generic, NamedTuple, TypeVar
 Record = TypeVar("Record")
 
 
-class Failed(NamedTuple, Generic[Record]):
+class FailedRecord(NamedTuple, Generic[Record]):
     """A record at which a function raised, or that is not of the type of its input.
 
     Attributes:
