@@ -13,7 +13,7 @@ PAGE = Path(__file__).with_name("operators.md")
 
 _JOB = ("input", "probe", "captured", "lookup", "wait", "stop", "explain", "statistics", "add", "drop")
 _INPUT = ("send", "advance_to", "close", "clone", "delayed")
-_PROBE = ("wait_until", "is_complete", "has_reached", "advances")
+_PROBE = ("wait_until", "has_completed", "has_reached", "advances")
 _RESULTS = (
     tw.types.Captured,
     tw.types.WindowResult,
@@ -21,7 +21,7 @@ _RESULTS = (
     tw.types.Windowed,
     tw.types.IntervalJoined,
     tw.types.Tried,
-    tw.types.Failed,
+    tw.types.FailedRecord,
     tw.types.Branches,
 )
 _COLLECTIONS = "Methods of what `stream.as_collection()` returns: records with counts that change over time."
@@ -66,7 +66,7 @@ def page() -> str:
             "To subscribe",
             [
                 *_functions(tw.subscribe, tw.topics, tw.watch_topics, tw.relay),
-                *_pick(tw.types.Subscription, "epochs", "take", "to_arrow", "to_pandas", "statistics", "close"),
+                *_pick(tw.types.Subscription, "epochs", "poll", "to_arrow", "to_pandas", "statistics", "close"),
             ],
         ),
         _section(

@@ -34,7 +34,7 @@ def reach() -> tw.Dataflow:
         return new.flat_map(lambda visit: [(visit[0], page) for page in LINKS[visit[1][:4]]], name="follow"), new
 
     starts = flow.input("starts", str).map(lambda page: (page, page), name="start")
-    starts.iterate(walk).unary("score", keeping).probe("scored").publish("reached")
+    starts.iterate(walk).unary(keeping, name="score").probe("scored").publish("reached")
     return flow
 
 
@@ -62,7 +62,7 @@ def main() -> None:
                 starts.send([f"{page}-{epoch}" for page in LINKS])
                 epoch += 1
                 starts.advance_to(epoch)
-                reached.take()
+                reached.poll()
 
     feeding = threading.Thread(target=feed)
     feeding.start()

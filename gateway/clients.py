@@ -123,11 +123,11 @@ class TopicFeed(Generic[T]):
     def _events(self, subscription: Subscription) -> Iterator[Event]:
         if not subscription.is_local:
             yield from subscription
-            yield from subscription.take()  # after a stop, iterating has ended, and this raises why
+            yield from subscription.poll()  # after a stop, iterating has ended, and this raises why
             return
         # A local job runs only while its subscriber reads, and is idle until another thread sends to its inputs.
-        while not self._closed.is_set() and not subscription.is_over:
-            events = subscription.take()
+        while not self._closed.is_set() and not subscription.has_ended:
+            events = subscription.poll()
             yield from events
             if not events:
                 self._closed.wait(_IDLE_S)

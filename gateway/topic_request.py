@@ -98,7 +98,7 @@ class TopicRequest:
     def subscribe(self) -> Subscription:
         """Connect to the existing topic; raises as `subscribe` does."""
         try:
-            return subscribe(self.topic, timeout=0, where=self.where, slow=self.slow)
+            return subscribe(self.topic, timeout_s=0, where=self.where, slow=self.slow)
         except UnknownTopic as error:
             raise _unknown(self.topic, error.topics) from None
         except DeliveryError:

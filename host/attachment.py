@@ -53,19 +53,19 @@ class RunningAttachment(Protocol):
         """Prepare for workers on these nodes that return to a snapshot and get new handles."""
 
     @abstractmethod
-    def wait_for_subscribers(self, count: int, timeout: float) -> None:
-        """Wait until ``count`` subscribers are connected; raise a `TidewheelError` after ``timeout`` seconds."""
+    def wait_for_subscribers(self, count: int, timeout_s: float) -> None:
+        """Wait until ``count`` subscribers are connected; raise a `TidewheelError` after ``timeout_s`` seconds."""
 
-    def wait_until(self, time: Time, timeout: float) -> None:
-        """Wait until every time before ``time`` is durable; raise TimeoutError after ``timeout`` seconds."""
+    def wait_until(self, time: Time, timeout_s: float) -> None:
+        """Wait until every time before ``time`` is durable; raise TimeoutError after ``timeout_s`` seconds."""
 
     @abstractmethod
     def statistics(self) -> Sequence[Mapping[str, int]]:
         """Return counts of each of its parts, by name; none of a part that does not answer."""
 
     @abstractmethod
-    def finish(self, error: str | None, timeout: float, *, on_purpose: bool = False) -> None:
-        """End it within ``timeout`` seconds: as complete if ``error`` is None, else with the error for its users.
+    def finish(self, error: str | None, timeout_s: float, *, on_purpose: bool = False) -> None:
+        """End it within ``timeout_s`` seconds: as complete if ``error`` is None, else with the error for its users.
 
         ``on_purpose`` says that the user has stopped the job.
         """

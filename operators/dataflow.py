@@ -72,7 +72,8 @@ class Dataflow(Described):
             name: the input's name.
             records: the type of the records, of which ``send`` checks a sample (a row of Arrow is a dict), or a
                 `pyarrow.Schema` that each batch must have. None accepts anything.
-            on_bad_record: ``"divert"`` returns ``(results, failures)``, where a record of another type is a `Failed`.
+            on_bad_record: ``"divert"`` returns ``(results, failures)``, where a record of another type is a
+                `FailedRecord`.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("lengths")
@@ -130,11 +131,11 @@ class Dataflow(Described):
         self,
         topic: str,
         *,
-        timeout: float | None = 60.0,
+        timeout_s: float | None = 60.0,
         atomic: bool = True,
         where: Callable[[Any], object] | Any = None,
         slow: Slow = "block",
-        block_limit: float = BLOCK_LIMIT_S,
+        block_limit_s: float = BLOCK_LIMIT_S,
         schema: Any = None,
         name: str | None = None,
     ) -> Stream[Any]:
@@ -148,13 +149,13 @@ class Dataflow(Described):
 
         Args:
             topic: its name.
-            timeout: how long to wait for the topic to exist, in seconds; None waits forever.
+            timeout_s: how long to wait for the topic to exist, in seconds; None waits forever.
             atomic: whether to leave out an epoch that was partly published before the subscription.
             where: which records are wanted, as for `tidewheel.subscribe`.
             slow: what happens when this job falls behind. ``"block"`` holds back the other job, ``"drop_epochs"``
                 leaves out whole epochs, ``"disconnect"`` fails this job. A topic with exactly-once delivery keeps
                 unread messages in its log, and holds no job back.
-            block_limit: how long this job may hold back the other without receiving, in seconds, before it fails.
+            block_limit_s: how long this job may hold back the other without receiving, in seconds, before it fails.
             schema: the expected type or `pyarrow.Schema` of the records; others fail this job.
             name: the operator's name.
 
@@ -166,10 +167,10 @@ class Dataflow(Described):
         >>> _ = first.input("words").publish("words for others")
         >>> _ = second.from_topic("words for others").map(str.upper).capture("upper")
         >>> with tw.run(first, engine="local") as one, tw.run(second, engine="local") as other:
-        ...     one.topic("words for others").wait_for_subscribers(1, timeout=10)
+        ...     one.topic("words for others").wait_for_subscribers(1, timeout_s=10)
         ...     with one.input("words") as words:
         ...         words.send(["tide", "wheel"])
-        ...     other.wait(timeout=10)
+        ...     other.wait(timeout_s=10)
         ...     other.captured("upper")
         [Captured(time=0, batch=['TIDE', 'WHEEL'])]
         """
@@ -178,11 +179,13 @@ class Dataflow(Described):
 
         if not isinstance(topic, str) or not topic:
             raise GraphError(f"from_topic takes the name of a topic, not {topic!r}")
-        DeliveryOptions(None if where is None else Where(where), slow, block_limit)
+        DeliveryOptions(None if where is None else Where(where), slow, block_limit_s)
         if schema is not None:
             topic_schema(schema)
-        join = partial(subscribe, topic, atomic=atomic, where=where, slow=slow, block_limit=block_limit, schema=schema)
-        source = TopicSource(topic, self._description.root.nesting.domain, join, timeout)
+        join = partial(
+            subscribe, topic, atomic=atomic, where=where, slow=slow, block_limit_s=block_limit_s, schema=schema
+        )
+        source = TopicSource(topic, self._description.root.nesting.domain, join, timeout_s)
         return self._begin(name or f"from_topic {topic}", source.build, schema)
 
     def _begin(self, name: str, build: Build, records: Any = None) -> Stream[Any]:
@@ -193,12 +196,12 @@ class Dataflow(Described):
     @adds_operators()
     def operator(  # noqa: PLR0913 - what can be said of an operator, one by one
         self,
-        name: str,
         inputs: Sequence[Stream[Any]],
         outputs: int,
         build: Build,
         summaries: Mapping[tuple[int, int], PathSummary | Sequence[PathSummary]] | None = None,
         *,
+        name: str,
         exchange: Sequence[Key | None] | None = None,
         notify: bool = True,
         bound: Bound | None = None,
@@ -207,7 +210,6 @@ class Dataflow(Described):
         """Add an operator of any number of ports; ``build`` returns ``schedule(*inputs, *outputs)``.
 
         Args:
-            name: the operator's name.
             inputs: the streams it reads, all of one scope.
             outputs: how many outputs it has, in the same scope.
             build: called once on each worker with an `OperatorContext`.
@@ -215,6 +217,8 @@ class Dataflow(Described):
                 ``PathSummary.identity(stream.nesting)``; one that goes back is refused. Without a pair, no message of
                 that input leaves by that output, and waiting messages hold nothing back behind it. By default a time at
                 any input can leave by any output unchanged.
+            name: the operator's name.
+            name: the operator's name.
             exchange: for each input, how records are spread over the workers.
             notify: False for an operator that never looks at a frontier.
             bound: how the operator learns the ends of substreams, as for `Stream.unary`.
@@ -229,7 +233,7 @@ class Dataflow(Described):
         ...
         ...     return schedule
         >>> flow = tw.Dataflow("sorting out")
-        >>> evens, odds = flow.operator("split", [flow.input("numbers")], 2, build, notify=False)
+        >>> evens, odds = flow.operator([flow.input("numbers")], 2, build, notify=False, name="split")
         >>> _ = evens.capture("evens")
         >>> with tw.run(flow, engine="local") as job:
         ...     with job.input("numbers") as numbers:

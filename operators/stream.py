@@ -37,13 +37,14 @@ _ELSEWHERE = {
     "flatMap": "use flat_map(...)",
     "foreach": "use inspect(...) for each record, for_each_epoch(...) for whole epochs",
     "foreachBatch": "use for_each_epoch(...)",
-    "groupBy": "use group_by(...) on tables, aggregate(...) or reduce(...) with a function of a record",
-    "groupby": "use group_by(...) on tables, aggregate(...) or reduce(...) with a function of a record",
+    "groupBy": "use group_by(...) on tables, aggregate(...) with a function of a record",
+    "groupby": "use group_by(...) on tables, aggregate(...) with a function of a record",
     "key_by": "use exchange(...), or the key= of the operator that follows",
     "mapPartitions": "use map_batches(...)",
     "orderBy": "use sort(...), or top_k(...)",
     "order_by": "use sort(...), or top_k(...)",
     "print": "use inspect(print)",
+    "reduce": "use aggregate(key, add=function)",
     "repartition": "use rebalance(), or exchange(key)",
     "show": "use inspect(print)",
     "union": "use concat(...)",
@@ -90,10 +91,10 @@ class Stream(
     @adds_operators()
     def unary(
         self,
-        name: str,
         build: Build,
         exchange: Key | None = None,
         *,
+        name: str,
         bound: Bound | None = None,
         ordered: bool = False,
     ) -> "Stream[Any]":
@@ -103,9 +104,9 @@ class Stream(
         operator must keep records by ``(token.time, token.key)``, or read `without_substreams`.
 
         Args:
-            name: the operator's name.
             build: called once on each worker with an `OperatorContext`; returns ``schedule(input, output)``.
             exchange: how records are spread over the workers; None leaves them on their workers.
+            name: the operator's name.
             bound: with ``"soft"`` the operator finds ended substreams in ``input.ended``. With ``"firm"`` it receives
                 each substream in one piece, then its end, and then the next. Open substreams wait before it and hold
                 their epochs open. In a loop with it, no operator must keep tokens until a time is complete.
@@ -119,7 +120,7 @@ class Stream(
         ...
         ...     return schedule
         >>> flow = tw.Dataflow("greatest")
-        >>> _ = flow.input("numbers").unary("greatest", build).capture("greatest")
+        >>> _ = flow.input("numbers").unary(build, name="greatest").capture("greatest")
         >>> with tw.run(flow, engine="local") as job:
         ...     with job.input("numbers") as numbers:
         ...         numbers.send([3, 1])
@@ -134,10 +135,10 @@ class Stream(
     def binary(
         self,
         other: "Stream[Other]",
-        name: str,
         build: Build,
         exchange: tuple[Key | None, Key | None] = (None, None),
         *,
+        name: str,
         bound: Bound | None = None,
         ordered: bool = False,
     ) -> "Stream[Any]":
@@ -145,9 +146,9 @@ class Stream(
 
         Args:
             other: the other stream, of the same scope.
-            name: the operator's name.
             build: called once on each worker with an `OperatorContext`; returns ``schedule(left, right, output)``.
             exchange: how the records of each side are spread over the workers; None leaves them on their workers.
+            name: the operator's name.
             bound: how it learns the ends of substreams, as for `unary`.
             ordered: in which order it learns them.
 
@@ -160,7 +161,7 @@ class Stream(
         ...
         ...     return schedule
         >>> flow = tw.Dataflow("sides")
-        >>> _ = flow.input("a").binary(flow.input("b"), "tag", build).capture("tagged")
+        >>> _ = flow.input("a").binary(flow.input("b"), build, name="tag").capture("tagged")
         >>> with tw.run(flow, engine="local") as job:
         ...     with job.input("a") as a, job.input("b") as b:
         ...         a.send([1])

@@ -24,7 +24,7 @@ class SnapshotError(TidewheelError):
     """A snapshot cannot be taken, stored or read; the message says why and what to do."""
 
 
-class Rewound(TidewheelError):  # noqa: N818 - named for what it says
+class JobRolledBack(TidewheelError):  # noqa: N818 - named for what it says
     """A process of a job has died and the job has returned to a snapshot: send what follows the position again."""
 
 

@@ -68,9 +68,9 @@ def check_crashes(
 
     >>> def describe():
     ...     flow = Dataflow("totals")
-    ...     flow.input("orders").accumulate(lambda order: order[0], int, lambda sum, order: sum + order[1]).capture(
-    ...         "sums"
-    ...     )
+    ...     flow.input("orders").accumulate(
+    ...         lambda order: order[0], start=int, add=lambda sum, order: sum + order[1]
+    ...     ).capture("sums")
     ...     return flow
     >>> check_crashes(describe, {"orders": [[("ann", 5)], [("bob", 1), ("ann", 2)]]}, seed=1)
     """

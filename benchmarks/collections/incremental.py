@@ -132,7 +132,7 @@ class Changing:
 
     def wait(self, epoch: int) -> None:
         """Wait until all epochs before this one are complete."""
-        self.job.probe("done").wait_until(epoch, timeout=DEADLINE_S)
+        self.job.probe("done").wait_until(epoch, timeout_s=DEADLINE_S)
 
 
 class Kept(Changing):

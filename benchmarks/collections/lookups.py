@@ -35,7 +35,7 @@ def main() -> None:
 def measured(report: Report, engine: Literal["local", "ray"], keys: int, times: int) -> None:
     """Look keys of a job up: one, then many."""
     flow = tw.Dataflow("numbers")
-    flow.input("numbers").as_collection(upserts=True).lookups("numbers").changes().probe("done")
+    flow.input("numbers").as_collection(upserts=True).lookup("numbers").changes().probe("done")
     with tw.run(flow, workers=WORKERS, engine=engine) as job:
         change(job, range(keys))
         random = Random(1)
@@ -80,7 +80,7 @@ def changing(job: tw.types.Job, keys: int) -> Iterator[None]:
 def looked_up(job: tw.types.Job, keys: list[int]) -> float:
     """Return how many seconds it takes to look keys up."""
     began = perf_counter()
-    found = job.lookup("numbers", keys, timeout=DEADLINE_S)
+    found = job.lookup("numbers", keys, timeout_s=DEADLINE_S)
     seconds = perf_counter() - began
     assert len(found.values) == len(keys)
     return seconds

@@ -92,7 +92,7 @@ class Deployed:
             edges.send(self.edges.slice(worker * share, share))
         self._epoch += 1
         edges.advance_to(self._epoch)
-        done.wait_until(self._epoch, timeout=DEADLINE_S)
+        done.wait_until(self._epoch, timeout_s=DEADLINE_S)
         return perf_counter() - began
 
     def labels(self) -> Labels:

@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import tidewheel as tw
 from benchmarks.contestants.peer_roles import Publisher, Send, Subscriber, Tell, play, reading
 from benchmarks.contestants.pubsub_peers import (
     AT_ONCE,
@@ -51,7 +52,7 @@ def durable_subscriber(topic: str) -> Subscriber:
     """Of a topic with exactly-once delivery, where each subscriber has a name and acknowledges what it is done with."""
 
     def subscriber(address: str, number: int, tell: Tell) -> AbstractContextManager[None]:
-        return topic_reading(topic, address, tell, name=subscription_name(number))
+        return topic_reading(topic, address, tell, durable=tw.Durable(subscription_name(number)))
 
     return subscriber
 

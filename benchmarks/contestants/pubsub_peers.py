@@ -38,7 +38,7 @@ def topic_reading(topic: str, address: str, tell: Tell, **options: Any) -> Abstr
     import tidewheel as tw
 
     os.environ["RAY_ADDRESS"] = address
-    subscription = tw.subscribe(topic, timeout=DEADLINE_S, **options)
+    subscription = tw.subscribe(topic, timeout_s=DEADLINE_S, **options)
     batches = (event.data for event in subscription if isinstance(event, tw.types.Batch))
     return reading(batches, tell, subscription.close)
 

@@ -47,9 +47,9 @@ def counting(work: Work, marks: Path, *, fed: bool = False) -> tw.Dataflow:
     if fed:
         numbers = flow.input("numbers", int)
     else:
-        (numbers,) = flow.operator("repeat", [], 1, partial(build_repeat, work))
+        (numbers,) = flow.operator([], 1, partial(build_repeat, work), name="repeat")
     build = partial(build_count, work, str(marks))
-    numbers.unary("count", build, exchange=lambda key: key).probe("counted")
+    numbers.unary(build, exchange=lambda key: key, name="count").probe("counted")
     return flow
 
 

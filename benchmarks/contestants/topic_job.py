@@ -20,7 +20,7 @@ def orders_for(topic: str) -> str:
 
 def produced(flow: tw.Dataflow, topic: str) -> tw.Stream[Any]:
     """Return what an operator sends that takes orders; to be published as that topic."""
-    return flow.input(orders_for(topic)).unary("produce", build_produce)
+    return flow.input(orders_for(topic)).unary(build_produce, name="produce")
 
 
 def give(job: tw.types.Job, topic: str, order: Order) -> None:

@@ -52,7 +52,7 @@ def job_shares(seconds: float) -> dict[str, float]:
         for epoch in range(EPOCHS):
             job.input("numbers").send(list(range(epoch, epoch + 20)))
             job.input("numbers").advance_to(epoch + 1)
-        job.probe("done").wait_until(EPOCHS, timeout=DEADLINE_S)
+        job.probe("done").wait_until(EPOCHS, timeout_s=DEADLINE_S)
         shares = processor_shares(processes, seconds)
         job.stop()
     return shares

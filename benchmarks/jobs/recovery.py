@@ -299,7 +299,7 @@ def change(job: tw.types.Job, work: Work, numbers: range, epoch: int) -> None:
     """Have so many keys counted."""
     job.input("numbers").send([number * STRIDE % work.keys for number in numbers])
     job.input("numbers").advance_to(epoch + 1)
-    job.probe("counted").wait_until(epoch + 1, timeout=DEADLINE_S)
+    job.probe("counted").wait_until(epoch + 1, timeout_s=DEADLINE_S)
 
 
 def bytes_of_next(job: tw.types.Job, folder: Path) -> int:

@@ -48,7 +48,7 @@ def measure(report: Report, seconds: float) -> None:
         reader.start()
         epochs = send_epochs(job, reader, memory, seconds)
         job.input("numbers").close()
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
         reader.join(DEADLINE_S)
     assert reader.epochs == epochs, f"{epochs} epochs were sent, {reader.epochs} read"
     report.add("epochs at full rate", [epochs / seconds], "epochs/s")

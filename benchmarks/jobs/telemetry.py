@@ -92,7 +92,7 @@ class Words(Work):
         """Count an epoch."""
         job.input("lines").send([" ".join(WORDS)] * 10)
         job.input("lines").advance_to(time + 1)
-        job.probe("done").wait_until(time + 1, timeout=DEADLINE_S)
+        job.probe("done").wait_until(time + 1, timeout_s=DEADLINE_S)
         return time + 1, 10 * len(WORDS)
 
 
@@ -104,7 +104,7 @@ class EmptyEpochs(Work):
     def flow(self) -> tw.Dataflow:
         """Describe it."""
         flow = tw.Dataflow("empty")
-        flow.input("lines").exchange(hash).unary("next", pass_on).probe("done")
+        flow.input("lines").exchange(hash).unary(pass_on, name="next").probe("done")
         return flow
 
     def turn(self, job: tw.types.Job, time: int) -> tuple[int, int]:
@@ -112,7 +112,7 @@ class EmptyEpochs(Work):
         many = 500
         for epoch in range(time, time + many):
             job.input("lines").advance_to(epoch + 1)
-        job.probe("done").wait_until(time + many, timeout=DEADLINE_S)
+        job.probe("done").wait_until(time + many, timeout_s=DEADLINE_S)
         return time + many, many
 
 

@@ -78,7 +78,7 @@ def barrier(workers: int, rounds: int, link: LinkName) -> list[float]:
     """Return how many seconds each round took, on worker 0."""
     with deploy(empty_rounds(rounds), workers, link) as job:
         job.input("start").close()
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
         (captured,) = job.captured("passed")
     return differences(captured.batch)
 
@@ -93,7 +93,7 @@ def empty_rounds(rounds: int) -> tw.Dataflow:
     start = flow.input("start")
     with flow.scope("loop") as loop:
         feedback = loop.feedback()
-        barrier = start.enter(loop).concat(feedback).unary("barrier", partial(build_barrier, rounds))
+        barrier = start.enter(loop).concat(feedback).unary(partial(build_barrier, rounds), name="barrier")
         feedback.connect(barrier)
     barrier.leave().capture("passed")
     return flow

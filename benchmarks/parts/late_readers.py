@@ -72,9 +72,9 @@ def measure_late_readers(report: Report, size: Size) -> None:
     together: list[tuple[float, float]] = []
     late_rates: list[float] = []
     with TemporaryDirectory(prefix="late-", dir=disk_folder()) as folder, ExitStack() as running:
-        numbers.publish(topic, delivery="exactly_once", log=folder)
+        numbers.publish(topic, log=tw.Log(folder))
         job = running.enter_context(tw.run(flow, workers=2))
-        tw.subscribe(topic, name="keeps all", start="earliest", timeout=DEADLINE_S).close()
+        tw.subscribe(topic, durable=tw.Durable("keeps all"), start="earliest", timeout_s=DEADLINE_S).close()
         live = running.enter_context(_Reader(topic, "live"))
         feeding = threading.Thread(target=feed, args=(job.input("numbers"), is_over))
         feeding.start()
@@ -189,10 +189,10 @@ def read(address: str, topic: str, start: Any) -> None:
             told, counts[0] = counts[0].told(), _Counts()
             print(json.dumps(told), flush=True)
 
-    with tw.subscribe(topic, start=start, timeout=DEADLINE_S) as subscription:
+    with tw.subscribe(topic, start=start, timeout_s=DEADLINE_S) as subscription:
         print("{}", flush=True)
         threading.Thread(target=answer, daemon=True).start()
-        for _ in subscription.epochs(timeout=DEADLINE_S):
+        for _ in subscription.epochs(timeout_s=DEADLINE_S):
             counts[0].add()
 
 

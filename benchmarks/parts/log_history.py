@@ -47,7 +47,7 @@ def measure_catching_up(report: Report, job: tw.types.Job, log: Path, batches: i
     order = Order("sized tables", a_turn, size=BATCH_BYTES)
     turn_mb = a_turn * encoded_bytes(order) / 1e6
     turns = batches // a_turn
-    tw.subscribe(HISTORY, name="holds the log").close()
+    tw.subscribe(HISTORY, durable=tw.Durable("holds the log")).close()
     with ExitStack() as live:
         turn = job_turn(live, "contestants.exactly_once_peers", job, HISTORY, HISTORY, 1)
         published = [turn_mb / seconds(turn(order)) for _ in range(turns)][1:]
@@ -82,7 +82,7 @@ def catch_up(batches: int) -> Receipt:
     """Read so many batches from the earliest on, and decode them."""
     receipt = Receipt()
     began_s = time.perf_counter()
-    with tw.subscribe(HISTORY, start="earliest", timeout=DEADLINE_S) as subscription:
+    with tw.subscribe(HISTORY, start="earliest", timeout_s=DEADLINE_S) as subscription:
         for event in subscription:
             if isinstance(event, tw.types.Batch):
                 receipt.messages += 1

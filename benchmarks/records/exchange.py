@@ -170,10 +170,10 @@ def transfer(traffic: Traffic) -> tw.Dataflow:
     """Describe the dataflow: an epoch is sent once the input is past it."""
     flow = tw.Dataflow("exchange")
     data, began = flow.operator(
-        "produce", [flow.input("go")], 2, partial(build_produce, traffic.make, traffic.messages)
+        [flow.input("go")], 2, partial(build_produce, traffic.make, traffic.messages), name="produce"
     )
     began.capture("began")
-    data.exchange(traffic.key).unary("count", build_count).capture("ended").probe("done")
+    data.exchange(traffic.key).unary(build_count, name="count").capture("ended").probe("done")
     return flow
 
 
@@ -228,7 +228,7 @@ def epoch(job: tw.types.Job, records: int, epochs: "count[int]") -> float:
     """Let one epoch go through; return how many seconds there were between the first batch and the last."""
     time = next(epochs)
     job.input("go").advance_to(time + 1)
-    job.probe("done").wait_until(time + 1, timeout=DEADLINE_S)
+    job.probe("done").wait_until(time + 1, timeout_s=DEADLINE_S)
     (began,) = captured_at(job, "began", time)
     ((counted, ended),) = captured_at(job, "ended", time)
     assert counted == records, f"{counted:,} of {records:,} records have arrived"

@@ -143,7 +143,7 @@ def deployed(
 ) -> Callable[[], float]:
     """Deploy a dataflow that counts the text once an epoch, let two go by, and return what measures the next."""
     flow = tw.Dataflow("wordcount")
-    blocks = flow.input("folders", str).broadcast().unary("read", build_read)
+    blocks = flow.input("folders", str).broadcast().unary(build_read, name="read")
     describe(blocks).probe("done").capture("totals")
     job = running.enter_context(deploy(flow, workers))
     running.callback(job.stop)
@@ -186,7 +186,7 @@ def epoch(job: tw.types.Job, text: Text, epochs: "count[int]") -> float:
     began = perf_counter()
     job.input("folders").send([str(text.files)])
     job.input("folders").advance_to(time + 1)
-    job.probe("done").wait_until(time + 1, timeout=DEADLINE_S)
+    job.probe("done").wait_until(time + 1, timeout_s=DEADLINE_S)
     took = perf_counter() - began
     totals = [total for captured in job.captured("totals") if captured.time == time for total in captured.batch]
     assert sum(words for words, _ in totals) == text.words, totals

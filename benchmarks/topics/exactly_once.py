@@ -158,7 +158,7 @@ def deploy(logs: Mapping[str, Path | None]) -> tw.types.Job:
     """Run a job with topics; those that have a log have exactly-once delivery."""
     flow = tw.Dataflow("exactly once")
     for topic, log in logs.items():
-        produced(flow, topic).publish(topic, delivery="best_effort" if log is None else "exactly_once", log=log)
+        produced(flow, topic).publish(topic, log=None if log is None else tw.Log(log))
     return tw.run(flow, workers=1)
 
 

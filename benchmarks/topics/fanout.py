@@ -95,7 +95,7 @@ def deployed(log: Path) -> tw.types.Job:
     """Start the job that publishes both topics."""
     flow = tw.Dataflow("fanout")
     for topic in (TOPIC, RECOVERED):
-        produced(flow, topic).publish(topic, delivery="exactly_once", log=log)
+        produced(flow, topic).publish(topic, log=tw.Log(log))
     return tw.run(flow, workers=1, engine="ray")
 
 

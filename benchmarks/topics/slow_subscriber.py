@@ -148,12 +148,12 @@ def _percentile(turn: Turn, percent: int) -> float:
 def take_turn(groups: "list[_Group]", topic: str, epochs: int, stopped: Slow | None) -> Turn:
     """Run one job to its end; all but one that was stopped have to get every epoch."""
     flow = tw.Dataflow(topic)
-    flow.source("epochs", Paced(epochs)).publish(topic, capacity=CAPACITY_BYTES)
+    flow.source("epochs", Paced(epochs)).publish(topic, capacity_bytes=CAPACITY_BYTES)
     *others, last = groups
     with tw.run(flow, workers=1, paused=True) as job:
         for group in groups:
             group.tell(topic, (stopped or "disconnect") if group is last else "disconnect")
-        job.topic(topic).wait_for_subscribers(sum(_GROUPS), timeout=DEADLINE_S)
+        job.topic(topic).wait_for_subscribers(sum(_GROUPS), timeout_s=DEADLINE_S)
         with _Watch(job, topic) as watch:
             if stopped is not None:
                 last.signal(signal.SIGSTOP)
@@ -162,7 +162,7 @@ def take_turn(groups: "list[_Group]", topic: str, epochs: int, stopped: Slow | N
                 receipts = [receipt for group in others for receipt in group.answer()]
             finally:
                 last.signal(signal.SIGCONT)
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
         (own,) = last.answer()
     check(receipts if stopped else [*receipts, own], epochs)
     if stopped is not None and len(own["latencies_ms"]) == epochs:
@@ -266,8 +266,8 @@ def subscribe(count: int) -> None:
 def _read(topic: str, slow: Slow, receipts: "SimpleQueue[dict[str, Any]]") -> None:
     receipt: dict[str, Any] = {"latencies_ms": []}
     try:
-        with tw.subscribe(topic, timeout=DEADLINE_S, slow=slow) as subscription:
-            for epoch in subscription.epochs(timeout=DEADLINE_S):
+        with tw.subscribe(topic, timeout_s=DEADLINE_S, slow=slow) as subscription:
+            for epoch in subscription.epochs(timeout_s=DEADLINE_S):
                 now_ns = time.perf_counter_ns()
                 ((stamp_ns, _),) = epoch.records
                 receipt["latencies_ms"].append((now_ns - stamp_ns) / 1e6)

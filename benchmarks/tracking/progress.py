@@ -103,7 +103,7 @@ def exchange_each(stream: tw.Stream[Any]) -> tw.Stream[Any]:
 
 
 def notify_each(stream: tw.Stream[Any]) -> tw.Stream[Any]:
-    return stream.unary("pass", build_pass)
+    return stream.unary(build_pass, name="pass")
 
 
 def build_pass(context: tw.OperatorContext) -> Schedule:
@@ -136,7 +136,7 @@ def by_epochs_in_flight(report: Report, running: ExitStack, *, quick: bool) -> N
         for size in sizes:
             flow = tw.Dataflow("in flight")
             window = partial(build_window, size, Random(size) if order == "in any order" else None)
-            flow.input("numbers").unary("window", window).probe("done")
+            flow.input("numbers").unary(window, name="window").probe("done")
             job = running.enter_context(tw.run(flow, engine="local"))
             running.callback(job.stop)
             times = count(1)
@@ -161,8 +161,8 @@ def by_updates_held_back(report: Report, running: ExitStack, *, quick: bool) -> 
         flow = tw.Dataflow("held back")
         later = list(range(FAR, FAR + 2 * size))  # of which the other worker gets half
         batches: list[tuple[int, list[int]]] = [(0, []), (1, later), *((epoch, []) for epoch in range(2, 20_000))]
-        delayed = flow.source("numbers", tw.IterableSource([batches])).unary("delay", build_delay)
-        delayed.exchange(lambda time: time).unary("drop", build_drop).probe("done")
+        delayed = flow.source("numbers", tw.IterableSource([batches])).unary(build_delay, name="delay")
+        delayed.exchange(lambda time: time).unary(build_drop, name="drop").probe("done")
         job = running.enter_context(tw.run(flow, engine="local", workers=2))
         running.callback(job.stop)
         job.probe("done").wait_until(10)
@@ -251,7 +251,7 @@ class Workers(SteppedWorkers):
     def __init__(self, workers: int, progress: SpreadName, *, hold_back: bool) -> None:
         flow = tw.Dataflow("epochs")
         numbers = flow.input("numbers").exchange(lambda number: number)
-        numbers.unary("collect", build_collect).exchange(lambda number: -number).probe("done")
+        numbers.unary(build_collect, name="collect").exchange(lambda number: -number).probe("done")
         super().__init__(description_of(flow).plan(), workers, progress, hold_back=hold_back)
         self.batches: list[tuple[ProgressBatch, int]] = []
         self.time = 0

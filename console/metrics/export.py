@@ -31,15 +31,15 @@ class TelemetryExport:
         job: the job's name, as ``job.name`` has it.
         to: ``"ray"`` sets metrics of Ray, which each node of the cluster exports for Prometheus. ``"opentelemetry"``
             uses the program's providers of meters and tracers, and needs the extra ``otel``.
-        timeout: how long to wait for the job, in seconds.
+        timeout_s: how long to wait for the job, in seconds.
 
     Raises:
         DeliveryError: there is no such job, or OpenTelemetry is not installed.
     """
 
-    def __init__(self, job: str, to: Literal["ray", "opentelemetry"], *, timeout: float = 10.0) -> None:
+    def __init__(self, job: str, to: Literal["ray", "opentelemetry"], *, timeout_s: float = 10.0) -> None:
         self._target = _target(job, to)
-        self._reader = TelemetryReader(job, timeout=timeout)
+        self._reader = TelemetryReader(job, timeout_s=timeout_s)
         self._is_closed = False
         self._thread = threading.Thread(target=self._run, name=f"tidewheel-export-{job}", daemon=True)
         self._thread.start()
@@ -63,7 +63,7 @@ class TelemetryExport:
         job = self._reader.job
         if LOCAL_CATALOG.lookup(f"{TELEMETRY}{job}") is None and not membership():
             return  # it has ended, and this process need not look for a cluster
-        with suppress(DeliveryError), TelemetryReader(job, timeout=0.0) as reader:
+        with suppress(DeliveryError), TelemetryReader(job, timeout_s=0.0) as reader:
             for view in reader:
                 self._target.show(view.document)
                 return

@@ -35,7 +35,7 @@ class Topic(Protocol):
 
     topic: str
 
-    def epochs(self, timeout: float | None = None) -> Iterator[Epoch]:
+    def epochs(self, timeout_s: float | None = None) -> Iterator[Epoch]:
         """Iterate over whole epochs; raise TimeoutError if one does not come in time."""
 
     def close(self) -> None:
@@ -104,7 +104,7 @@ class Points:
 
     def _epochs(self) -> Iterator[Epoch | None]:
         """Yield epochs, and None before a pause; it never waits for an epoch, as an idle local job would raise."""
-        epochs = self._subscription.epochs(timeout=0.0)
+        epochs = self._subscription.epochs(timeout_s=0.0)
         while True:
             try:
                 yield next(epochs)

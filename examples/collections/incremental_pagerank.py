@@ -24,10 +24,10 @@ def ranks(links: tw.Collection, rounds: int = 20) -> tw.Collection:
 
 if __name__ == "__main__":
     chosen, flow = options(__doc__), tw.Dataflow("ranks")
-    ranks(flow.input("links").as_collection(diff=True)).lookups("ranks")
+    ranks(flow.input("links").as_collection(diff=True)).lookup("ranks")
     with tw.run(flow, workers=chosen.workers, engine=chosen.engine) as job, job.input("links") as links:
         for epoch, changes in enumerate([added([(1, 2), (2, 1), (3, 1)]), removed([(3, 1)]), added([(3, 2)])]):
             links.send(changes)
             links.advance_to(epoch + 1)
-            found = job.lookup("ranks", [1, 2, 3], time=epoch, timeout=60)
+            found = job.lookup("ranks", [1, 2, 3], time=epoch, timeout_s=60)
             print(f"epoch {epoch}:", *((page, *found[page]) for page in found.counts))

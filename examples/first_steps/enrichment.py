@@ -46,11 +46,11 @@ def main() -> None:
     orders = flow.source("orders", tw.IterableSource([list(enumerate(minutes))]))
     with service.running() as port:
         values(orders, port).aggregate(
-            lambda valued: valued[0].customer, int, lambda total, valued: total + valued[1]
+            lambda valued: valued[0].customer, start=int, add=lambda total, valued: total + valued[1]
         ).capture("totals")
         with tw.run(flow, workers=chosen.workers, engine=chosen.engine) as job:
             began = time.perf_counter()
-            job.wait(timeout=120)
+            job.wait(timeout_s=120)
             took_s = time.perf_counter() - began
             for minute, batches in by_epoch(job, "totals").items():
                 totals = sorted(total for batch in batches for total in batch)

@@ -31,7 +31,7 @@ def main() -> None:
             for epoch, text in enumerate(topics.values(), start=1):
                 lines.send(text.splitlines())
                 lines.advance_to(epoch)
-        job.wait(timeout=120)
+        job.wait(timeout_s=120)
         latest: dict[str, int] = {}
         for found in sorted(job.captured("totals"), key=lambda found: found.time):
             latest |= dict(found.batch)

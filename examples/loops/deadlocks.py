@@ -60,7 +60,7 @@ def main() -> None:
     flow = tw.Dataflow("deadlocks")
     deadlocks(flow.source("locks", tw.IterableSource([list(enumerate(tables))]))).capture("deadlocks")
     with tw.run(flow, workers=chosen.workers, engine=chosen.engine) as job:
-        job.wait(timeout=60)
+        job.wait(timeout_s=60)
         found = by_epoch(job, "deadlocks")
     for minute, table in enumerate(tables):
         print(f"minute {minute}: {sum(not lock.held for lock in table)} of 600 transfers wait")

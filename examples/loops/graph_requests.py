@@ -26,7 +26,7 @@ def answers(requests: tw.Stream[Step], graph: Callable[[], Mapping[int, list[int
     """
 
     def walk(steps: tw.Stream[Step]) -> tuple[tw.Stream[Step], tw.Stream[Step]]:
-        reached = steps.unary("visit", build_visit, exchange=lambda step: step[1], bound="soft")
+        reached = steps.unary(build_visit, exchange=lambda step: step[1], bound="soft", name="visit")
         onwards = reached.flat_map(lambda step: [(step[0], node) for node in graph().get(step[1], ())])
         return onwards, reached
 

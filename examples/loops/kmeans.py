@@ -33,7 +33,7 @@ def clusters(chunks: tw.Stream[Chunk], first: tw.Stream[Points]) -> tw.Stream[tu
 def move(centres: tw.Stream[Centres], chunks: tw.Stream[Chunk]) -> tw.Stream[Centres]:
     """Move each centre to the middle of the points nearest to it."""
     parts = chunks.join(centres, itemgetter(0), itemgetter(0)).map(lambda pair: (pair[1].places, sums(*pair)))
-    both = parts.reduce(lambda part: 0, lambda one, other: (one[0], one[1] + other[1]))
+    both = parts.aggregate(lambda part: 0, add=lambda one, other: (one[0], one[1] + other[1]))
     return both.flat_map(lambda total: middles(*total[1]))
 
 
@@ -48,7 +48,7 @@ def main() -> None:
     first: Any = tw.IterableSource([[(0, [places[:CENTRES]])]])
     clusters(flow.source("points", chunks), flow.source("first", first)).capture("clusters")
     with tw.run(flow, workers=chosen.workers, engine=chosen.engine) as job:
-        job.wait(timeout=60)
+        job.wait(timeout_s=60)
         (batches,) = by_epoch(job, "clusters").values()
     sizes: dict[int, int] = {}
     found: dict[int, Points] = {}

@@ -46,7 +46,7 @@ def main() -> None:
     links = flow.source("links", tw.IterableSource([list(enumerate(graph.epochs))]))
     ranks(links, tolerance=1e-4 * len(graph.names)).capture("ranks")
     with tw.run(flow, workers=chosen.workers, engine=chosen.engine) as job:
-        job.wait(timeout=120)
+        job.wait(timeout_s=120)
         (tables,) = by_epoch(job, "ranks").values()
     ranked = pa.concat_tables(tables).sort_by([("rank", "descending")])
     total = pc.sum(ranked["rank"]).as_py()

@@ -22,7 +22,9 @@ def distances(changes: tw.Stream[Change], start: Place) -> tw.Stream[tuple[Place
     keys = [lambda change: change[0][0], lambda offer: offer[0]]
     moved = go_round(changes, "improve", lambda: CityShare(start), keys)
     # A place that is lost in one round may be found again in a later one.
-    return moved.aggregate(lambda move: move[0], lambda: None, lambda last, move: move[1] if last is None else last)
+    return moved.aggregate(
+        lambda move: move[0], start=lambda: None, add=lambda last, move: move[1] if last is None else last
+    )
 
 
 def streets() -> list[Street]:
@@ -50,7 +52,7 @@ def main() -> None:
     changes = flow.source("changes", tw.IterableSource([list(enumerate(epochs))]))
     distances(changes, start=(0, 0)).capture("distances")
     with tw.run(flow, workers=chosen.workers, engine=chosen.engine) as job:
-        job.wait(timeout=120)
+        job.wait(timeout_s=120)
         minutes: dict[Place, int | None] = {}
         for epoch, batches in by_epoch(job, "distances").items():
             before, minutes = minutes, minutes | dict(move for batch in batches for move in batch)

@@ -58,7 +58,7 @@ def main() -> None:
     edges = flow.source("edges", tw.IterableSource([list(enumerate(graph.epochs))]))
     components(edges).capture("components")
     with tw.run(flow, workers=chosen.workers, engine=chosen.engine) as job:
-        job.wait(timeout=120)
+        job.wait(timeout_s=120)
         (tables,) = by_epoch(job, "components").values()
     members: dict[int, list[str]] = {}
     for row in pa.concat_tables(tables).to_pylist():

@@ -31,7 +31,7 @@ def states(
     inputs = [flow.source(f"input {number}", source).as_collection(diff=True) for number, source in enumerate(sources)]
     program(*inputs).changes().capture("changes")
     with tw.run(flow, workers=workers, engine=engine) as job:
-        job.wait(timeout=120)
+        job.wait(timeout_s=120)
         changed = by_epoch(job, "changes")
     counts: Counter[Any] = Counter()
     found: list[Mapping[Any, int]] = []

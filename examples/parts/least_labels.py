@@ -18,7 +18,9 @@ def least_labels(arcs: tw.Stream[Any], loop: tw.types.Loop) -> tw.Stream[Any]:
     the scope of the arcs, and leave it when they have settled.
     """
     returned = loop.feedback()
-    offers, labels = arcs.flow.operator("spread", [arcs.enter(loop), returned], 2, spread, exchange=["node", "node"])
+    offers, labels = arcs.flow.operator(
+        [arcs.enter(loop), returned], 2, spread, exchange=["node", "node"], name="spread"
+    )
     returned.connect(offers)
     return labels.leave()
 

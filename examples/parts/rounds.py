@@ -31,7 +31,7 @@ def go_round(epochs: tw.Stream[Any], name: str, make: Callable[[], Share], keys:
         # While the loop has work of an epoch, something of the next one could come: so that cannot be complete before.
         entered, returned = epochs.concat(done).enter(loop), loop.feedback()
         build = partial(rounds, make=make)
-        again, leaving = epochs.flow.operator(name, [entered, returned], 2, build, exchange=keys)
+        again, leaving = epochs.flow.operator([entered, returned], 2, build, exchange=keys, name=name)
         returned.connect(again)
     left = leaving.leave()
     done.connect(left.map_batches(lambda batch: batch[:0]))  # what is empty is not sent

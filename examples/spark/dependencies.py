@@ -45,13 +45,13 @@ def main() -> None:
             address = {"RAY_ADDRESS": ray.get_runtime_context().gcs_address}
             watch = [sys.executable, "-m", "examples.topics.watch_components"]
             watcher = subprocess.Popen(watch, env=os.environ | address)
-            job.topic("components").wait_for_subscribers(1, timeout=60)
+            job.topic("components").wait_for_subscribers(1, timeout_s=60)
             done("workers and subscriber started")
             job.start()
             for epoch in range(1, epochs + 1):
-                job.probe("done").wait_until(epoch, timeout=60)
+                job.probe("done").wait_until(epoch, timeout_s=60)
                 print(f"epochs completed: {epoch} of {epochs}", flush=True)
-            job.wait(timeout=60)
+            job.wait(timeout_s=60)
             done("dataflow run to its end")
             to_spark(spark, job.captured("components"), time="epoch").createOrReplaceTempView("changes")
         watcher.wait(timeout=60)

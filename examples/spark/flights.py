@@ -30,7 +30,7 @@ CONFIGS["spark.sql.shuffle.partitions"] = 1
 def tell(live: tw.types.Subscription) -> None:
     """Print, as hours come, how many of their flights are expected to be late, and how many then were."""
     print(f"Flights that leave New York, by hour of plan; late is {LATE} minutes or more", flush=True)
-    for epoch in live.epochs(timeout=60):
+    for epoch in live.epochs(timeout_s=60):
         flights = epoch.records
         hour = YEAR + timedelta(minutes=flights[0]["planned"])
         late = [flight["expected"] >= LATE for flight in flights if flight["left_late"] >= LATE]
@@ -47,7 +47,7 @@ def pipeline(spark: SparkSession, folder: Path, hours: int, workers: int) -> Non
     write_hours(flight_hours(BEGIN, hours), folder / "hours")
     flights = spark.readStream.schema(FLIGHT).option("maxFilesPerTrigger", 1).parquet(f"{folder}/hours")
     flow = tw.Dataflow("flights")
-    expected(flow.input("flights")).publish("expected", delivery="exactly_once", log=folder / "log")
+    expected(flow.input("flights")).publish("expected", log=tw.Log(folder / "log"))
     with tw.run(flow, workers=workers) as job:
         with (
             tw.subscribe("expected") as live,
@@ -58,8 +58,8 @@ def pipeline(spark: SparkSession, folder: Path, hours: int, workers: int) -> Non
             options: Any = {"trigger": {"availableNow": True}, "commit_after": job.topic("expected")}
             feed(job.input("flights"), flights, checkpoint=folder / "fed", **options)
             tell(live)
-            writer.wait(timeout=60)
-        job.wait(timeout=60)
+            writer.wait(timeout_s=60)
+        job.wait(timeout_s=60)
     query.processAllAvailable()
     query.stop()
     for by in ("airline", "destination", "model"):

@@ -32,7 +32,7 @@ def main() -> None:
         orders = spark.createDataFrame(ORDERS, "epoch int, customer int, amount int, diff int")
         joined(flow, customers, orders).capture("joined")
         with tw.run(flow, workers=2) as job:
-            job.wait(timeout=120)
+            job.wait(timeout_s=120)
             for epoch, batches in by_epoch(job, "joined").items():
                 print(f"epoch {epoch}:", *sorted(change for batch in batches for change in batch))
 

@@ -15,8 +15,8 @@ class Crash(Exception):  # noqa: N818 - it names what happens
 
 def store(topic: str, database: sqlite3.Connection, crashes_after: int) -> None:
     """Store what comes until the topic ends, but for a crash after so many epochs."""
-    with tw.subscribe(topic, timeout=60, name="billing", ack="manual", start="earliest") as bills:
-        for count, epoch in enumerate(bills.epochs(timeout=60), start=1):
+    with tw.subscribe(topic, timeout_s=60, durable=tw.Durable("billing", ack="manual"), start="earliest") as bills:
+        for count, epoch in enumerate(bills.epochs(timeout_s=60), start=1):
             with database:  # the epoch and its bills, in one transaction
                 is_new = database.execute("INSERT OR IGNORE INTO epochs VALUES (?)", [epoch.time]).rowcount
                 if is_new:
@@ -30,7 +30,7 @@ def billed(folder: Path) -> tuple[int, int, int]:
     """Publish bills and store them; return how many there are, what they sum up to, and how often it crashed."""
     flow = tw.Dataflow("bills")
     orders = flow.input("orders")
-    orders.map(lambda order: (order, 3 * order)).publish("bills", delivery="exactly_once", log=folder / "log")
+    orders.map(lambda order: (order, 3 * order)).publish("bills", log=tw.Log(folder / "log"))
     database = sqlite3.connect(folder / "bills.db")
     with database:
         database.execute("CREATE TABLE epochs (time INTEGER PRIMARY KEY)")

@@ -7,7 +7,7 @@ import tidewheel as tw
 
 def main() -> None:
     """Subscribe and print until the topic ends."""
-    with tw.subscribe("components", timeout=60) as subscription:
+    with tw.subscribe("components", timeout_s=60) as subscription:
         for epoch in subscription.epochs():
             table = epoch.to_arrow()
             components = pc.count_distinct(table["component"]).as_py()

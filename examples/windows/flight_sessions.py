@@ -30,7 +30,7 @@ def main() -> None:
     windowed.results.capture("sessions")
     windowed.late.capture("late")
     with tw.run(flow, workers=chosen.workers, engine=chosen.engine) as job:
-        job.wait(timeout=120)
+        job.wait(timeout_s=120)
         found = [session for batches in by_epoch(job, "sessions").values() for batch in batches for session in batch]
         late = sum(len(batch) for batches in by_epoch(job, "late").values() for batch in batches)
     flights = sum(len(session.value) for session in found)

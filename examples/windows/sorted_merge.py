@@ -41,7 +41,7 @@ def main() -> None:
     flow = tw.Dataflow("departure board")
     board(flow, reports_of(flights)).capture("board")
     with tw.run(flow, workers=chosen.workers, engine=chosen.engine) as job:
-        job.wait(timeout=60)
+        job.wait(timeout_s=60)
         hours = by_epoch(job, "board")
     for flight in next(iter(hours.values()))[0].slice(0, 12).to_pylist():
         print(

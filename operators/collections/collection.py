@@ -395,7 +395,7 @@ class Collection:
         others = known._updates.stage(f"{name}: negate", stages.negated, self.columns)
         return type(self)(concatenated(name, self._updates, [others]))
 
-    def lookups(self, name: str) -> Self:
+    def lookup(self, name: str) -> Self:
         """Let ``job.lookup(name, key)`` read the values of keys while the job runs. Returns this collection.
 
         Each worker keeps the records (key, value) of the keys that it owns, sorted by key.
@@ -406,7 +406,7 @@ class Collection:
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("words")
-        >>> _ = flow.input("words").as_collection().count().lookups("counts")
+        >>> _ = flow.input("words").as_collection().count().lookup("counts")
         >>> with tw.run(flow, engine="local") as job:
         ...     with job.input("words") as words:
         ...         words.send(["to", "be", "to"])
@@ -554,13 +554,13 @@ class Collection:
         return self._reduce(name, lambda of: of.Sum(mean=True), key_and_value(name, self._updates))
 
     @adds_operators()
-    def top_k(self, most: int, *, greatest: bool = True, name: str = "top_k") -> Self:
-        """Keep the ``most`` greatest values of each key, or the least ones with ``greatest=False``.
+    def top_k(self, k: int, *, greatest: bool = True, name: str = "top_k") -> Self:
+        """Keep the ``k`` greatest values of each key, or the least ones with ``greatest=False``.
 
         A value with count 2 is two values.
 
         Raises:
-            GraphError: ``most`` is no whole number from 1 on.
+            GraphError: ``k`` is no whole number from 1 on.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("dearest")
@@ -571,8 +571,8 @@ class Collection:
         ...     sorted(job.captured("dearest")[0].batch)
         [(('a', 4), 1), (('a', 9), 1)]
         """
-        check_positive(f"operator {name!r}", "most", most)
-        return self._reduce(name, lambda of: of.TopK(most, greatest=greatest), self.columns)
+        check_positive(f"operator {name!r}", "k", k)
+        return self._reduce(name, lambda of: of.TopK(k, greatest=greatest), self.columns)
 
     # ------------------------------------------------------------------ loops
 

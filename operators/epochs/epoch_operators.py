@@ -37,11 +37,31 @@ class EpochOperators(StreamBase[Record]):
     def aggregate(
         self,
         key: Callable[[Record], KeyType] | Names,
+        *,
+        add: Callable[[Record, Record], Record],
+        combine: Callable[[Record, Record], Record] | None = None,
+        name: str = ...,
+    ) -> "Stream[tuple[KeyType, Record]]": ...
+
+    @overload
+    def aggregate(
+        self,
+        key: Callable[[Record], KeyType] | Names,
+        *,
+        add: Callable[[Record, Record], Record],
+        finish: Callable[[KeyType, Record], Result],
+        combine: Callable[[Record, Record], Record] | None = None,
+        name: str = ...,
+    ) -> "Stream[Result]": ...
+
+    @overload
+    def aggregate(
+        self,
+        key: Callable[[Record], KeyType] | Names,
+        *,
         start: Start[State],
         add: Add[State, Record],
-        finish: None = None,
         combine: Callable[[State, State], State] | None = None,
-        *,
         name: str = ...,
     ) -> "Stream[tuple[KeyType, State]]": ...
 
@@ -49,11 +69,11 @@ class EpochOperators(StreamBase[Record]):
     def aggregate(
         self,
         key: Callable[[Record], KeyType] | Names,
+        *,
         start: Start[State],
         add: Add[State, Record],
         finish: Callable[[KeyType, State], Result],
         combine: Callable[[State, State], State] | None = None,
-        *,
         name: str = ...,
     ) -> "Stream[Result]": ...
 
@@ -61,11 +81,11 @@ class EpochOperators(StreamBase[Record]):
     def aggregate(
         self,
         key: Callable[[Record], Any] | Names,
-        start: Start[State],
-        add: Add[State, Record],
-        finish: Callable[[Any, State], Any] | None = None,
-        combine: Callable[[State, State], State] | None = None,
         *,
+        start: Start[State] | None = None,
+        add: Callable[[Any, Any], Any],
+        finish: Callable[[Any, Any], Any] | None = None,
+        combine: Callable[[Any, Any], Any] | None = None,
         name: str = "aggregate",
     ) -> "Stream[Any]":
         """Fold the records of each key and epoch into a state, and send one result for each.
@@ -74,8 +94,9 @@ class EpochOperators(StreamBase[Record]):
 
         Args:
             key: a function of a record, or the name or names of columns.
-            start: makes the initial state of a key.
-            add: returns the state with a record added; it may change its argument.
+            start: makes the initial state of a key. Without it the first record is the state, and
+                ``add`` also merges two states: it is associative and commutative, and must not change its arguments.
+            add: returns the state with a record added; it may change a state that ``start`` has made.
             finish: makes the result of a key and its state; the default is the pair.
             combine: merges two states; it may change the first. With it, workers fold their own records first and only
                 states travel to the keys' owners.
@@ -88,18 +109,20 @@ class EpochOperators(StreamBase[Record]):
         ...     return state[0] + len(word), state[1] + 1
         >>> def mean(letter, state):
         ...     return letter, state[0] / state[1]
-        >>> means = words.aggregate(lambda word: word[0], lambda: (0, 0), add, mean)
+        >>> means = words.aggregate(lambda word: word[0], start=lambda: (0, 0), add=add, finish=mean)
         >>> _ = means.capture("means")
+        >>> _ = words.aggregate(lambda word: word[0], add=max).capture("last ones")
         >>> with tw.run(flow, engine="local") as job:
         ...     job.wait()
-        ...     job.captured("means")
-        [Captured(time=0, batch=[('t', 2.5), ('b', 2.0)])]
+        ...     job.captured("means"), job.captured("last ones")
+        ([Captured(time=0, batch=[('t', 2.5), ('b', 2.0)])], [Captured(time=0, batch=[('t', 'to'), ('b', 'be')])])
         """
         fold = KeyFold.checked("aggregate", key, self.schema, start, add, finish)
-        if combine is None:
+        both = add if combine is None and start is None else combine
+        if both is None:
             return self._unary(name, build_per_epoch(fold.per_epoch()), key)
-        check_function("aggregate, for combine,", combine)
-        return self._in_two(name, fold.partially(combine), fold.combined(combine), _KEY)
+        check_function("aggregate, for combine,", both)
+        return self._in_two(name, fold.partially(both), fold.combined(both), _KEY)
 
     @overload
     def count(self, key: None = None, *, name: str = ...) -> "Stream[tuple[Record, int]]": ...
@@ -128,35 +151,6 @@ class EpochOperators(StreamBase[Record]):
         """
         keys = Keys(None) if key is None else Keys.checked("count", key, self.schema)
         return self._in_two(name, *counting_folds(keys), _KEY)
-
-    @adds_operators()
-    def reduce(
-        self,
-        key: Callable[[Record], KeyType] | Names,
-        function: Callable[[Record, Record], Record],
-        *,
-        name: str = "reduce",
-    ) -> "Stream[tuple[KeyType, Record]]":
-        """Combine the records of each key and epoch by ``function(one, other)``: pairs (key, record).
-
-        Args:
-            key: a function of a record, or the name or names of columns.
-            function: associative and commutative; it must not change its arguments. Workers apply it to their own
-                records first, so that one record of each key travels.
-            name: the operator's name.
-
-        >>> import tidewheel as tw
-        >>> flow = tw.Dataflow("greatest")
-        >>> numbers = flow.source("numbers", tw.IterableSource([[(0, [3, 14, 15, 92])]]))
-        >>> _ = numbers.reduce(lambda n: n % 2, max).capture("greatest")
-        >>> with tw.run(flow, engine="local") as job:
-        ...     job.wait()
-        ...     job.captured("greatest")
-        [Captured(time=0, batch=[(1, 15), (0, 92)])]
-        """
-        check_function("reduce", function)
-        fold = KeyFold(Keys.checked("reduce", key, self.schema), None, function)
-        return self._in_two(name, fold.partially(function), fold.combined(function), _KEY)
 
     # ------------------------------------------------------------------ whole records
 
@@ -213,17 +207,19 @@ class EpochOperators(StreamBase[Record]):
         *,
         key: Callable[[Record], Any] | Names | None = None,
         order: Callable[[Record], Any] | Names | None = None,
+        greatest: bool = True,
         name: str = "top_k",
     ) -> "Stream[Record]":
-        """Send the ``k`` greatest records of each epoch, greatest first, as one batch on worker 0.
+        """Send the ``k`` greatest records of each epoch, greatest first, as one batch on worker 0; or the least ones.
 
         With a key, they are the greatest of each key, on the key's owner, those of one key together. Among equals the
-        content decides. NaN is less than anything else. No worker sends more than ``k`` (of each key).
+        content decides. NaN comes after anything else. No worker sends more than ``k`` (of each key).
 
         Args:
             k: how many, 1 or more.
             key: a function of a record, or the name or names of columns; by default there is none.
             order: how records are compared, as for `sort`.
+            greatest: False for the least records, least first.
             name: the operator's name.
 
         >>> import tidewheel as tw
@@ -239,7 +235,7 @@ class EpochOperators(StreamBase[Record]):
             raise GraphError(f"operator 'top_k': k is how many records are kept, 1 or more, not {k!r}")
         check_order("top_k", order, self.schema)
         keys = None if key is None else Keys.checked("top_k", key, self.schema)
-        fold = pruned_fold(TopK(k, keys, Order(order, reverse=True)).pick)
+        fold = pruned_fold(TopK(k, keys, Order(order, reverse=greatest)).pick)
         return self._in_two(name, fold, fold, GatherPact() if key is None else key, keeps_rows=True)
 
     @adds_operators()

@@ -57,7 +57,7 @@ class KeyFold:
     ) -> "KeyFold":
         """Return the fold of an operator; raise GraphError if one of the arguments cannot be used."""
         for argument, function in {"start": start, "add": add, "finish": finish}.items():
-            if not callable(function) and (argument != "finish" or function is not None):
+            if not callable(function) and (argument == "add" or function is not None):
                 raise GraphError(f"{name}, for {argument}, takes a function, not {short(function)}")
         return cls(Keys.checked(name, key, schema), start, add, finish)
 

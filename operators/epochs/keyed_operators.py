@@ -1,12 +1,12 @@
 """Operators that keep state by key from epoch to epoch."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 from tidewheel.operators.base.stream_base import KeyType, Record, Result, State, StreamBase, check_function
 from tidewheel.operators.epochs.fold import build_partial, pruned_fold
 from tidewheel.operators.epochs.key_fold import Add, KeyFold, Start
-from tidewheel.operators.epochs.keyed_state import Accumulation, StatefulMap, StateMachine, build_keyed_state
+from tidewheel.operators.epochs.keyed_state import Accumulation, StatefulMap, build_keyed_state
 from tidewheel.operators.epochs.picks import FirstOfEach
 from tidewheel.operators.epochs.substream_state import build_state_by_substream
 from tidewheel.operators.keys.record_hash import RecordPact, owners_of_records
@@ -38,10 +38,28 @@ class KeyedOperators(StreamBase[Record]):
     def accumulate(
         self,
         key: Callable[[Record], KeyType] | Names,
+        *,
+        add: Callable[[Record, Record], Record],
+        name: str = ...,
+    ) -> "Stream[tuple[KeyType, Record]]": ...
+
+    @overload
+    def accumulate(
+        self,
+        key: Callable[[Record], KeyType] | Names,
+        *,
+        add: Callable[[Record, Record], Record],
+        finish: Callable[[KeyType, Record], Result],
+        name: str = ...,
+    ) -> "Stream[Result]": ...
+
+    @overload
+    def accumulate(
+        self,
+        key: Callable[[Record], KeyType] | Names,
+        *,
         start: Start[State],
         add: Add[State, Record],
-        finish: None = None,
-        *,
         name: str = ...,
     ) -> "Stream[tuple[KeyType, State]]": ...
 
@@ -49,10 +67,10 @@ class KeyedOperators(StreamBase[Record]):
     def accumulate(
         self,
         key: Callable[[Record], KeyType] | Names,
+        *,
         start: Start[State],
         add: Add[State, Record],
         finish: Callable[[KeyType, State], Result],
-        *,
         name: str = ...,
     ) -> "Stream[Result]": ...
 
@@ -60,10 +78,10 @@ class KeyedOperators(StreamBase[Record]):
     def accumulate(
         self,
         key: Callable[[Record], Any] | Names,
-        start: Start[State],
-        add: Add[State, Record],
-        finish: Callable[[Any, State], Any] | None = None,
         *,
+        start: Start[State] | None = None,
+        add: Callable[[Any, Any], Any],
+        finish: Callable[[Any, Any], Any] | None = None,
         name: str = "accumulate",
     ) -> "Stream[Any]":
         """Fold the records of each key over all epochs; each epoch sends the states of its keys.
@@ -72,8 +90,9 @@ class KeyedOperators(StreamBase[Record]):
 
         Args:
             key: a function of a record, or the name or names of columns.
-            start: makes the initial state of a key.
-            add: returns the state with a record added; it may change its argument.
+            start: makes the initial state of a key. Without it the first record is the state, which ``add``
+                must not change.
+            add: returns the state with a record added; it may change a state that ``start`` has made.
             finish: makes the result of a key and its state, which must not change with the state; the default is the
                 key with a shallow copy of the state.
             name: the operator's name.
@@ -81,7 +100,7 @@ class KeyedOperators(StreamBase[Record]):
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("balances")
         >>> moves = flow.source("moves", tw.IterableSource([[(0, [("ann", 5), ("bob", 1)]), (1, [("ann", -2)])]]))
-        >>> balances = moves.accumulate(lambda move: move[0], int, lambda balance, move: balance + move[1])
+        >>> balances = moves.accumulate(lambda move: move[0], start=int, add=lambda balance, move: balance + move[1])
         >>> _ = balances.capture("balances")
         >>> with tw.run(flow, engine="local") as job:
         ...     job.wait()
@@ -95,14 +114,16 @@ class KeyedOperators(StreamBase[Record]):
     def stateful_map(
         self,
         key: Callable[[Record], Any] | Names,
+        *,
         start: Callable[[], State],
         step: Callable[[State, Record], tuple[State, Result]],
         order: Callable[[Record], Any] | Names | None = None,
-        *,
         scope: Scope = "stream",
         name: str = "stateful_map",
     ) -> "Stream[Result]":
         """Replace each record by a result that depends on its key's earlier records.
+
+        For any number of results of a record, return a list of them, and put ``.flat_map(list)`` behind.
 
         Args:
             key: a function of a record, or the name or names of columns.
@@ -122,7 +143,7 @@ class KeyedOperators(StreamBase[Record]):
         >>> prices = flow.source("prices", tw.IterableSource([batches]))
         >>> def change(last, price):  # ("tea", at nine o'clock, for 5)
         ...     return price[2], (price[0], price[2] - last)
-        >>> changes = prices.stateful_map(lambda price: price[0], int, change, order=lambda price: price[1])
+        >>> changes = prices.stateful_map(lambda price: price[0], start=int, step=change, order=lambda price: price[1])
         >>> _ = changes.capture("changes")
         >>> with tw.run(flow, engine="local") as job:
         ...     job.wait()
@@ -139,47 +160,6 @@ class KeyedOperators(StreamBase[Record]):
         if scope != "stream":
             raise GraphError(f'stateful_map: scope is "stream" or "substream", not {scope!r}')
         return self._unary(name, build_keyed_state(mapped), key)
-
-    @adds_operators("order")
-    def state_machine(
-        self,
-        key: Callable[[Record], Any] | Names,
-        start: Callable[[], State],
-        step: Callable[[Any, State, Record], tuple[bool, Iterable[Result]]],
-        order: Callable[[Record], Any] | Names | None = None,
-        *,
-        name: str = "state_machine",
-    ) -> "Stream[Result]":
-        """Let each record change the state of its key and send any number of results, until the key is done.
-
-        Args:
-            key: a function of a record, or the name or names of columns.
-            start: makes the state of a new key, or of one that was done.
-            step: gets the key, its state, which it changes in place, and the record; it returns whether the key is
-                done, and the results. A done key's state is forgotten.
-            order: the order of the records of a key within an epoch, as for `stateful_map`.
-            name: the operator's name.
-
-        Source: timely dataflow's ``state_machine``.
-
-        >>> import tidewheel as tw
-        >>> flow = tw.Dataflow("visits")
-        >>> events = [[(0, [("ann", "in"), ("bob", "in")]), (1, [("ann", "look")]), (2, [("ann", "out")])]]
-        >>> def follow(name, seen, event):
-        ...     seen.append(event[1])
-        ...     return (True, [(name, len(seen))]) if event[1] == "out" else (False, [])
-        >>> events = flow.source("events", tw.IterableSource(events))
-        >>> _ = events.state_machine(lambda event: event[0], list, follow).capture("visits")
-        >>> with tw.run(flow, engine="local") as job:
-        ...     job.wait()
-        ...     job.captured("visits")
-        [Captured(time=2, batch=[('ann', 3)])]
-        """
-        keys = Keys.checked("state_machine", key, self.schema)
-        check_function("state_machine, for start,", start)
-        check_function("state_machine, for step,", step)
-        machine = StateMachine(keys, start, step, Order.checked("state_machine", order, self.schema))
-        return self._unary(name, build_keyed_state(machine), key)
 
     @adds_operators("order")
     def deduplicate(

@@ -4,7 +4,7 @@ Epochs are processed in one sequence that agrees with time, so state does not de
 all rounds of an epoch precede the next epoch's; unordered times of a user's domain are processed as they complete.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from reprlib import repr as short
@@ -21,9 +21,6 @@ from tidewheel.runtime.state.operator_state import Owners
 
 Kept: TypeAlias = dict[Any, Any]
 """The state of each key."""
-
-_DONE_OR_NOT = (True, False)
-"""NumPy's are equal to these."""
 
 
 class EpochStep(Protocol):
@@ -74,8 +71,8 @@ class Accumulation:
 
 
 @dataclass(frozen=True, slots=True)
-class KeyedSteps:
-    """The functions of an operator that processes the records of a key one after the other.
+class StatefulMap:
+    """Gives the records of a key, one after the other, to ``step(state, record)``, which returns (state, result).
 
     Attributes:
         order: the order of a key's records within an epoch; None for any.
@@ -85,12 +82,6 @@ class KeyedSteps:
     start: Callable[[], Any]
     step: Callable[..., Any]
     order: Order | None
-
-
-class StatefulMap(KeyedSteps):
-    """Calls ``step(state, record)`` for the records of a key, which returns (state, result)."""
-
-    __slots__ = ()
 
     def process(self, kept: Kept, batches: list[Batch]) -> Batch:
         """Return the result of each record; the state None is forgotten."""
@@ -109,32 +100,6 @@ class StatefulMap(KeyedSteps):
                 kept[key] = state
             else:
                 kept.pop(key, None)
-        return results
-
-
-class StateMachine(KeyedSteps):
-    """Calls ``step(key, state, record)`` for the records of a key, which returns (done, outputs)."""
-
-    __slots__ = ()
-
-    def process(self, kept: Kept, batches: list[Batch]) -> Batch:
-        """Return all outputs; the state of a done key is forgotten."""
-        results: list[Any] = []
-        for key, rows in _rows_by_key(self.keys, batches, self.order).items():
-            for record in rows:
-                if key not in kept:
-                    kept[key] = self.start()
-                returned = self.step(key, kept[key], record)
-                is_pair = isinstance(returned, tuple) and len(returned) == 2
-                if not (is_pair and returned[0] in _DONE_OR_NOT and isinstance(returned[1], Iterable)):
-                    raise TypeError(
-                        "step must return a pair (done, outputs) of a bool and something to iterate over, not "
-                        f"{short(returned)}{_at(key, record)}"
-                    )
-                done, outputs = returned
-                if done:
-                    del kept[key]
-                results.extend(outputs)
         return results
 
 

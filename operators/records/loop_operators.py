@@ -44,52 +44,52 @@ class LoopOperators(StreamBase[Record]):
 
     @overload
     def iterate(
-        self, body: "Body[Record, Others, Result]", name: str = "iterate", *, beside: "Streams" = ()
+        self, body: "Body[Record, Others, Result]", *, beside: "Streams" = (), name: str = ...
     ) -> "Stream[Result]": ...
 
     @overload
     def iterate(
-        self, body: "Step[Record, Others]", name: str = "iterate", *, rounds: int, beside: "Streams" = ()
+        self, body: "Step[Record, Others]", *, max_rounds: int, beside: "Streams" = (), name: str = ...
     ) -> "Stream[Record]": ...
 
     @overload
     def iterate(
         self,
         body: "Step[Record, Others]",
-        name: str = "iterate",
         *,
-        rounds: int | None = None,
+        max_rounds: int | None = None,
         until: Callable[[Value], object],
         measure: Callable[[Record], Value] | Names,
         combine: Callable[[Value, Value], Value] | None = None,
         beside: "Streams" = (),
+        name: str = ...,
     ) -> "Stream[Record]": ...
 
     @overload
     def iterate(
         self,
         body: "Body[Record, Others, Result]",
-        name: str = "iterate",
         *,
-        rounds: int | None = None,
+        max_rounds: int | None = None,
         until: Callable[[Value], object] | None = None,
         measure: Callable[[Record], Value] | Names | None = None,
         combine: Callable[[Value, Value], Value] | None = None,
         beside: "Streams" = (),
+        name: str = ...,
     ) -> "Stream[Record | Result]": ...
 
     def iterate(
         self,
         body: Callable[..., Any],
-        name: str = "iterate",
         *,
-        rounds: int | None = None,
+        max_rounds: int | None = None,
         until: Callable[[Any], object] | None = None,
         measure: Any = None,
         combine: Callable[[Any, Any], Any] | None = None,
         beside: "Streams" = (),
+        name: str = "iterate",
     ) -> "Stream[Any]":
-        """Send this stream round a loop until nothing comes back, a round passes a test, or after ``rounds`` rounds.
+        """Send this stream round a loop until nothing comes back, a round passes a test, or ``max_rounds`` have passed.
 
         With ``until`` or ``beside`` the loop is bulk-synchronous: a round of an epoch begins when all workers have
         finished the round before, so operators in the body have all of its records. Otherwise each record goes round as
@@ -97,19 +97,19 @@ class LoopOperators(StreamBase[Record]):
 
         Args:
             body: gets the stream of records that enter or come back, with times ``(t, round)``. It returns two streams
-                of the same scope: the first goes round again, the second leaves with time ``t``. With ``rounds`` or
+                of the same scope: the first goes round again, the second leaves with time ``t``. With ``max_rounds`` or
                 ``until`` it may return the first alone.
-            name: the name of the loop; errors show it.
-            rounds: how often records pass the body at most. Then records that would go round again leave unchanged,
+            max_rounds: how often records pass the body at most. Then records that would go round again leave unchanged,
                 with those that leave by the body.
             until: tests the combined measure of all records that are to go round again, on all workers. If it is true,
                 these records leave instead. Worker 0 calls it once for each round. A measure that may never pass needs
-                ``rounds`` as well.
+                ``max_rounds`` as well.
             measure: the measure of a record: a function of it, or the name of a column or field.
             combine: combines two measures, in any order, such as ``max``; by default their sum. The last digits of a
                 sum of floats depend on how records were split.
             beside: streams of the scope of this one; the body gets each as one more argument, with all of its records
                 of an epoch in every round.
+            name: the name of the loop; errors show it.
 
         Raises:
             GraphError: the body returns something else, or an argument cannot be used.
@@ -124,7 +124,7 @@ class LoopOperators(StreamBase[Record]):
         ...     return better.map(lambda r: (r[0], r[1], abs(r[1] - r[2])))
         >>> numbers = flow.source("numbers", tw.IterableSource([[(0, [40, 9])]]))
         >>> _ = numbers.iterate(halve).capture("halved")
-        >>> _ = numbers.iterate(lambda inner: inner.map(lambda n: n / 2), rounds=3).capture("three times")
+        >>> _ = numbers.iterate(lambda inner: inner.map(lambda n: n / 2), max_rounds=3).capture("three times")
         >>> roots = numbers.map(lambda n: (n, 1.0, 0.0))
         >>> roots = roots.iterate(newton, until=lambda change: change < 1e-9, measure=lambda r: r[2], combine=max)
         >>> _ = roots.map(lambda r: round(r[1], 3)).capture("roots")
@@ -133,7 +133,7 @@ class LoopOperators(StreamBase[Record]):
         ...     [captured.batch for name in ("halved", "three times", "roots") for captured in job.captured(name)]
         [[1], [1], [5.0, 1.125], [6.325, 3.0]]
         """
-        test = _test(f"iterate {name!r}", until, measure, combine, rounds)
+        test = _test(f"iterate {name!r}", until, measure, combine, max_rounds)
         given = [self, *check_list(name, "beside", beside)]
         return _go_round([self._made(check_stream(name, one), one.schema) for one in given], body, name, test)
 
@@ -141,7 +141,7 @@ class LoopOperators(StreamBase[Record]):
 def _test(loop: str, until: Any, measure: Any, combine: Any, rounds: int | None) -> RoundTest:
     """Return the test of a loop; raise GraphError if an argument cannot be used."""
     if rounds is not None:
-        check_positive(loop, "rounds", rounds)
+        check_positive(loop, "max_rounds", rounds)
     if until is None and measure is None and combine is None:
         return RoundTest(rounds=rounds)
     if until is None or measure is None:

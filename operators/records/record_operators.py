@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias
 from tidewheel.batches.batches import Batch, keep, records
 from tidewheel.host.retry import Retry
 from tidewheel.operators.base.batchwise import build_batchwise, with_keys_repeated
-from tidewheel.operators.base.failed import Failed
+from tidewheel.operators.base.failed_record import FailedRecord
 from tidewheel.operators.base.side_by_side import no_stream_itself
 from tidewheel.operators.base.stream_base import Record, Result, StreamBase, callback, check_function, check_positive
 from tidewheel.operators.keys.columns import Expression, is_expression, schema_after
@@ -30,11 +30,11 @@ class Tried(NamedTuple, Generic[Result, Record]):
 
     Attributes:
         results: the values that the function returned.
-        failures: a `Failed` for each record at which it raised.
+        failures: a `FailedRecord` for each record at which it raised.
     """
 
     results: "Stream[Result]"
-    failures: "Stream[Failed[Record]]"
+    failures: "Stream[FailedRecord[Record]]"
 
 
 class RecordOperators(StreamBase[Record]):
@@ -124,25 +124,6 @@ class RecordOperators(StreamBase[Record]):
         return self._stage(name, keep_matching, schema=self.schema, with_keys=keep_with_keys)
 
     @adds_operators()
-    def filter_map(self, function: Callable[[Record], Result | None], *, name: str = "filter_map") -> "Stream[Result]":
-        """Replace each record by ``function(record)``, unless that is None.
-
-        >>> import tidewheel as tw
-        >>> flow = tw.Dataflow("ages")
-        >>> people = flow.source("people", tw.IterableSource([[(0, [{"age": 7}, {}, {"age": 0}])]]))
-        >>> _ = people.filter_map(lambda person: person.get("age")).capture("ages")
-        >>> with tw.run(flow, engine="local") as job:
-        ...     job.wait()
-        ...     job.captured("ages")
-        [Captured(time=0, batch=[7, 0])]
-        """
-        check_function("filter_map", function)
-        return self._stage(
-            name,
-            lambda batch: [made for record in records(batch) if (made := function(record)) is not None],
-        )
-
-    @adds_operators()
     def try_map(
         self, function: Callable[[Record], Result], catch: Caught = Exception, *, name: str = "try_map"
     ) -> Tried[Result, Record]:
@@ -154,7 +135,7 @@ class RecordOperators(StreamBase[Record]):
             name: the operator's name.
 
         Returns:
-            ``(results, failures)``; a failure is a `Failed`, ``(record, error, message)``.
+            ``(results, failures)``; a failure is a `FailedRecord`, ``(record, error, message)``.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("parsing")
@@ -197,7 +178,7 @@ class RecordOperators(StreamBase[Record]):
 
     @adds_operators()
     def inspect(self, function: Callable[[Record], object], *, name: str = "inspect") -> "Stream[Record]":
-        """Call ``function`` with each record and pass the batch on unchanged.
+        """Call ``function`` with each record and pass the batch on unchanged; `inspect_batches` tells the time, too.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("shown")
@@ -217,29 +198,6 @@ class RecordOperators(StreamBase[Record]):
         return self._stage(name, look, schema=self.schema)._for_effect()
 
     @adds_operators()
-    def inspect_with_time(
-        self, function: Callable[[Record, Any, int], object], *, name: str = "inspect_with_time"
-    ) -> "Stream[Record]":
-        """Call ``function(record, time, worker)`` for each record and pass the batch on unchanged.
-
-        >>> import tidewheel as tw
-        >>> flow = tw.Dataflow("shown")
-        >>> words = flow.source("words", tw.IterableSource([[(0, ["tide"]), (1, ["wheel"])]]))
-        >>> _ = words.inspect_with_time(lambda word, time, worker: print(word, "at", time, "on worker", worker))
-        >>> with tw.run(flow, engine="local") as job:
-        ...     job.wait()
-        tide at 0 on worker 0
-        wheel at 1 on worker 0
-        """
-        call = callback("inspect_with_time", function)
-
-        def look(batch: Batch, time: Time, worker: int) -> None:
-            for record in records(batch):
-                call(record, time, worker)
-
-        return self._inspect(name, look)
-
-    @adds_operators()
     def inspect_batches(
         self, function: Callable[[Any, Any, int], object], *, name: str = "inspect_batches"
     ) -> "Stream[Record]":
@@ -256,11 +214,10 @@ class RecordOperators(StreamBase[Record]):
         ...     job.wait()
         3 rows at 0
         """
-        return self._inspect(name, callback("inspect_batches", function))
+        call = callback("inspect_batches", function)
 
-    def _inspect(self, name: str, function: Callable[[Batch, Time, int], object]) -> "Stream[Record]":
         def look(batch: Batch, time: Time, worker: int) -> tuple[Batch]:
-            function(batch, time, worker)
+            call(batch, time, worker)
             return (batch,)
 
         return self._pass_on(name, build_batchwise(look))[0]._for_effect()
@@ -326,11 +283,11 @@ class RecordOperators(StreamBase[Record]):
 
 def _try_each(
     function: Callable[[Any], Any], caught: Caught, batch: Batch, *_: object
-) -> tuple[list[Any], list[Failed[Any]]]:
+) -> tuple[list[Any], list[FailedRecord[Any]]]:
     made, failed = [], []
     for record in records(batch):
         try:
             made.append(function(record))
         except caught as error:
-            failed.append(Failed(record, type(error).__name__, str(error)))
+            failed.append(FailedRecord(record, type(error).__name__, str(error)))
     return made, failed

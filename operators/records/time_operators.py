@@ -144,22 +144,6 @@ class TimeOperators(StreamBase[Record]):
         return self._pass_on(name, build_delay("delay", by_record(times)))[0]
 
     @adds_operators()
-    def delay_batches(self, function: Callable[[Any], Time], *, name: str = "delay_batches") -> "Stream[Record]":
-        """Move each whole batch to the time ``function(time)``, which must not be before its own; see `delay`.
-
-        >>> import tidewheel as tw
-        >>> flow = tw.Dataflow("tens")
-        >>> numbers = flow.source("numbers", tw.IterableSource([[(0, [1]), (7, [2]), (10, [3])]]))
-        >>> _ = numbers.delay_batches(lambda time: -(-time // 10) * 10).capture("tens")
-        >>> with tw.run(flow, engine="local") as job:
-        ...     job.wait()
-        ...     [(captured.time, captured.batch) for captured in job.captured("tens")]
-        [(0, [1]), (10, [2]), (10, [3])]
-        """
-        check_function("delay_batches", function)
-        return self._pass_on(name, build_delay("delay_batches", lambda batch, time: [(function(time), batch)]))[0]
-
-    @adds_operators()
     def on_frontier(
         self, function: Callable[[Antichain, int], object], *, name: str = "on_frontier"
     ) -> "Stream[Record]":

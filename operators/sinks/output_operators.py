@@ -18,11 +18,9 @@ from tidewheel.operators.sinks.publish import build_publish, declared_schema, pu
 from tidewheel.operators.sinks.sink import PART_BYTES, Sink, SinkOperators, sink_operators
 from tidewheel.operators.sinks.write_files import EpochFolders, WrittenEpoch
 from tidewheel.progress import GraphError, ProductDomain, Time
-from tidewheel.pubsub.exactly_once.living_readers import RETENTION_S
-from tidewheel.pubsub.messages.delivery_options import Delivery
 from tidewheel.pubsub.protocol.publisher import DEFAULT_CAPACITY_BYTES
 from tidewheel.pubsub.publications.publication import Publication
-from tidewheel.pubsub.publishers.topic_log import topic_log
+from tidewheel.pubsub.publishers.topic_log import Log, topic_log
 from tidewheel.runtime.description.origin import adds_operators
 from tidewheel.runtime.description.plan import EndsWanted
 from tidewheel.runtime.tokens.timestamp_token import TimestampToken
@@ -48,7 +46,7 @@ class OutputOperators(StreamBase[Record]):
         ...         numbers.send([1, 2])
         ...         numbers.advance_to(1)
         ...         job.probe("done").wait_until(1)
-        ...         job.probe("done").is_complete(0)
+        ...         job.probe("done").has_completed(0)
         True
         """
         self._description.register("probe", name, self._outlet.source)
@@ -130,10 +128,8 @@ class OutputOperators(StreamBase[Record]):
         *,
         partition: Literal["worker", "merged"] = "worker",
         schema: object = None,
-        capacity: int = DEFAULT_CAPACITY_BYTES,
-        delivery: Delivery = "best_effort",
-        log: str | os.PathLike[str] | None = None,
-        retention: float = RETENTION_S,
+        capacity_bytes: int = DEFAULT_CAPACITY_BYTES,
+        log: Log | None = None,
         ends: bool = False,
         wait_for: int = 0,
         visible: Literal["epoch", "snapshot"] = "epoch",
@@ -150,13 +146,9 @@ class OutputOperators(StreamBase[Record]):
                 int]`` or a dataclass. A batch that differs fails the job. Metadata and nullability of schemas do not
                 matter, and subclasses of a type are accepted, so a bool is an int. By default the schema of the stream,
                 if it is known.
-            capacity: how many bytes each partition keeps for one slow subscriber. A log keeps any number.
-            delivery: ``"exactly_once"`` writes every batch to disk before a subscriber receives it, and keeps it until
-                all subscriptions have acknowledged it, whichever process dies. It needs ``engine="ray"``.
-            log: for exactly-once delivery, a directory on each worker's node that only this user can read. Logs in
-                ``s3://bucket/prefix``, ``gs://`` or ``az://`` outlive their nodes; the publishers' environment has the
-                credentials. A job started again with the same log continues it, with any number of workers.
-            retention: how long an unread durable subscription holds the log, in seconds.
+            capacity_bytes: how many bytes each partition keeps for one slow subscriber. A log keeps any number.
+            log: a `Log` for exactly-once delivery: it keeps every batch until all subscriptions have acknowledged it,
+                and needs ``engine="ray"``. Without one, delivery is best effort.
             ends: whether subscribers get the keys of ended substreams, as `Epoch.ended`. Each comes once, with the
                 epoch of its last records or a later one. The ends of dropped epochs are lost. With exactly-once
                 delivery each run needs a new log. Records go to the worker of their substream.
@@ -182,8 +174,8 @@ class OutputOperators(StreamBase[Record]):
         [(0, ['to', 'be'])]
         """
         declared = declared_schema(topic, schema, self.schema)
-        domain, kept = self.nesting.domain, topic_log(topic, delivery, log, retention)
-        publication = Publication(topic, domain, capacity, partition, declared, kept, ends, wait_for, history)
+        domain, kept = self.nesting.domain, topic_log(topic, log)
+        publication = Publication(topic, domain, capacity_bytes, partition, declared, kept, ends, wait_for, history)
         check_positive(f"publish {topic!r}", "wait_for", wait_for, least=0)
         if ends:
             self._check_ends(publication)

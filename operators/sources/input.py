@@ -12,7 +12,7 @@ from reprlib import repr as short
 from typing import Any, Literal, Protocol, TypeAlias, get_origin
 
 from tidewheel.batches.batches import Batch, is_numpy, is_schema, keep, length, records, take_slice
-from tidewheel.operators.base.failed import Failed
+from tidewheel.operators.base.failed_record import FailedRecord
 from tidewheel.operators.keys.columns import check_schema
 from tidewheel.operators.substreams.labeller import Labeller, SubstreamKeys
 from tidewheel.progress import GraphError
@@ -83,12 +83,12 @@ class SchemaCheck:
         """Return a batch as a table of the schema; raise TypeError if it has another one."""
         return check_schema(batch, self.schema)
 
-    def divide(self, batch: Batch, *_: object) -> tuple[Batch | None, list[Failed[Any]] | None]:
+    def divide(self, batch: Batch, *_: object) -> tuple[Batch | None, list[FailedRecord[Any]] | None]:
         """Return a batch and None, or None and a failure for each row of a batch with another schema."""
         try:
             return self(batch), None
         except TypeError as error:
-            return None, [Failed(row, "TypeError", str(error)) for row in records(batch)]
+            return None, [FailedRecord(row, "TypeError", str(error)) for row in records(batch)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class RecordCheck:
                 raise TypeError(self._reason(record))
         return batch
 
-    def divide(self, batch: Batch, *_: object) -> tuple[Batch | None, list[Failed[Any]] | None]:
+    def divide(self, batch: Batch, *_: object) -> tuple[Batch | None, list[FailedRecord[Any]] | None]:
         """Return the records of the type, and a failure for each other record; None for none."""
         wanted = [isinstance(record, self.classes) for record in self._some(batch, 1, 0)]
         if all(wanted):
@@ -117,7 +117,7 @@ class RecordCheck:
         if len(wanted) < length(batch):  # all records of an Arrow table or an array of numbers are of one type
             wanted = [False] * length(batch)
         failed = compress(records(batch), map(not_, wanted))
-        return keep(batch, wanted), [Failed(record, "TypeError", self._reason(record)) for record in failed]
+        return keep(batch, wanted), [FailedRecord(record, "TypeError", self._reason(record)) for record in failed]
 
     def _some(self, batch: Batch, step: int, turn: int) -> list[Any]:
         is_mixed = isinstance(batch, list) or (is_numpy(batch) and batch.dtype.hasobject)

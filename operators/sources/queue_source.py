@@ -179,8 +179,8 @@ class QueueSource(OperatorSource[Record], Generic[Record]):
         self._own = self._queue if isinstance(self._queue, LocalQueue) else None
         self._is_closed = False
 
-    def put(self, record: Record, timeout: float | None = None) -> None:
-        """Add a record; wait while there is no room, ``timeout`` seconds at most.
+    def put(self, record: Record, timeout_s: float | None = None) -> None:
+        """Add a record; wait while there is no room, ``timeout_s`` seconds at most.
 
         On the local engine another thread has to run the job meanwhile.
 
@@ -190,9 +190,9 @@ class QueueSource(OperatorSource[Record], Generic[Record]):
         """
         if self._is_closed:
             raise JobError(_CLOSED)
-        self._put(record, timeout)
+        self._put(record, timeout_s)
 
-    def close(self, timeout: float | None = None) -> None:
+    def close(self, timeout_s: float | None = None) -> None:
         """End the source after the records so far; a second call does nothing.
 
         In a queue that processes share, the end needs room, for which this waits as `put` does.
@@ -200,12 +200,12 @@ class QueueSource(OperatorSource[Record], Generic[Record]):
         if self._own is not None:
             self._own.close()
         elif not self._is_closed:
-            self._put(End(), timeout)
+            self._put(End(), timeout_s)
         self._is_closed = True
 
-    def _put(self, item: object, timeout: float | None) -> None:
+    def _put(self, item: object, timeout_s: float | None) -> None:
         try:
-            self._queue.put(item, timeout=timeout)
+            self._queue.put(item, timeout=timeout_s)
         except queues.Full:
             raise WouldBlock(
                 "the queue of a QueueSource is full: the job that reads it does not run, or takes no more now"

@@ -80,7 +80,7 @@ class TopicSource(OperatorSource[Any]):
         while subscription is None:
             left_s = max(0.0, until_s - time.monotonic())
             try:
-                subscription = self.subscribe(timeout=min(left_s, _LOOK_S))
+                subscription = self.subscribe(timeout_s=min(left_s, _LOOK_S))
             except UnknownTopic as error:
                 if left_s == 0.0 or is_closed():
                     waited_s = self.timeout or 0.0  # in all; the last of many looks did not wait
@@ -192,7 +192,7 @@ class _Intake:
         waiting = EpochAssembler(subscription.domain)
         while not self._is_closed:
             # A local job that publishes runs when it is read from, and has no way to say that it would have more to do.
-            events = subscription.take(0.0 if subscription.is_local else _TAKE_S)
+            events = subscription.poll(0.0 if subscription.is_local else _TAKE_S)
             if subscription.goes_back:
                 events = list(whole(events, waiting))
             if events:
@@ -201,7 +201,7 @@ class _Intake:
                     self.events.extend(events)
                     self._bytes += sum(map(_bytes, events))
                 self._wake()
-            elif subscription.is_over:
+            elif subscription.has_ended:
                 self.events.append(End())
                 return
             elif subscription.is_local:

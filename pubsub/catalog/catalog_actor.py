@@ -51,7 +51,7 @@ class RelayInfo:
     """One relay.
 
     Args:
-        most_children: its limit, above which subscribers come only if all others are full; None for none.
+        max_children: its limit, above which subscribers come only if all others are full; None for none.
     """
 
     name: str
@@ -61,12 +61,12 @@ class RelayInfo:
     actor: Any
     children: int
     depth: int = 0
-    most_children: int | None = None
+    max_children: int | None = None
 
     @property
     def is_full(self) -> bool:
         """Whether it has so many children."""
-        return self.most_children is not None and self.children >= self.most_children
+        return self.max_children is not None and self.children >= self.max_children
 
 
 class CatalogRelays:

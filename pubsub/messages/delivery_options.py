@@ -172,7 +172,7 @@ class DeliveryOptions:
 
     Attributes:
         where: the condition on records; None for all records.
-        block_limit: how long it may block a publisher without reading, in seconds.
+        block_limit_s: how long it may block a publisher without reading, in seconds.
 
     Raises:
         DeliveryError: the policy does not exist, or the limit is no time.
@@ -180,14 +180,14 @@ class DeliveryOptions:
 
     where: Where | None = None
     slow: Slow = "disconnect"
-    block_limit: float = BLOCK_LIMIT_S
+    block_limit_s: float = BLOCK_LIMIT_S
 
     def __post_init__(self) -> None:
         if self.slow not in get_args(Slow):
             raise DeliveryError(f"slow is one of {', '.join(map(repr, get_args(Slow)))}, not {self.slow!r}")
-        limit: object = self.block_limit
+        limit: object = self.block_limit_s
         if isinstance(limit, bool) or not isinstance(limit, int | float) or not limit > 0:
-            raise DeliveryError(f"block_limit is a number of seconds above 0, not {limit!r}")
+            raise DeliveryError(f"block_limit_s is a number of seconds above 0, not {limit!r}")
 
 
 EVERYTHING = DeliveryOptions()

@@ -17,7 +17,7 @@ class BlockingQueue(OutgoingQueue):
 
     def __init__(self, capacity_bytes: int, options: DeliveryOptions, partition: int = 0) -> None:
         super().__init__(capacity_bytes, options, partition)
-        self.block_limit_s = options.block_limit
+        self.block_limit_s = options.block_limit_s
         self.overdue_at_s = 0.0
         self._taken_at_last = -1
 

@@ -129,7 +129,7 @@ class Publication:
         """
         if host.engine == "local" and self.log is not None:
             raise DeliveryError(
-                f"topic {self.topic!r}: delivery='exactly_once' needs publishers in processes of their own: "
+                f"topic {self.topic!r}: a log needs publishers in processes of their own: "
                 "run the job with engine='ray', or publish it best effort",
                 topic=self.topic,
             )
@@ -175,22 +175,22 @@ class RunningPublication(RunningAttachment):
         """Why the topic cannot be found now, or publishes nothing; None for no problem."""
         return None
 
-    def wait_until(self, time: Time, timeout: float) -> None:
+    def wait_until(self, time: Time, timeout_s: float) -> None:
         """Wait until every time before ``time`` is durable at every partition, so that no death of a process loses it.
 
         Raises:
-            TimeoutError: it was not within ``timeout`` seconds.
+            TimeoutError: it was not within ``timeout_s`` seconds.
             DeliveryError: the topic has no log.
         """
         raise DeliveryError(
             f"topic {self._topic!r} keeps nothing, so there is no waiting until {time!r} is durable: publish it with "
-            "delivery='exactly_once'",
+            "log=tw.Log(place)",
             topic=self._topic,
         )
 
-    def _too_few(self, count: int, connected: Sequence[int], timeout: float) -> DeliveryError:
+    def _too_few(self, count: int, connected: Sequence[int], timeout_s: float) -> DeliveryError:
         return DeliveryError(
-            f"topic {self._topic!r}: waited {timeout:g} s for {count} subscribers, and there are {list(connected)} "
+            f"topic {self._topic!r}: waited {timeout_s:g} s for {count} subscribers, and there are {list(connected)} "
             "at its partitions",
             topic=self._topic,
         )

@@ -291,23 +291,23 @@ class RayPublication(RunningPublication):
         for connection in self._connections:
             connection.generation = self._generation
 
-    def wait_for_subscribers(self, count: int, timeout: float) -> None:
-        """Wait until ``count`` subscribers are connected to every partition, at most ``timeout`` seconds."""
+    def wait_for_subscribers(self, count: int, timeout_s: float) -> None:
+        """Wait until ``count`` subscribers are connected to every partition, at most ``timeout_s`` seconds."""
         # One that has not answered in time may only be starting: it is asked again the next time.
-        answers = self._calls.ask("wait_for_subscribers", count, timeout, within_s=timeout, give_up=False)
+        answers = self._calls.ask("wait_for_subscribers", count, timeout_s, within_s=timeout_s, give_up=False)
         if any(answer is None or answer < count for answer in answers):
-            raise self._too_few(count, [answer or 0 for answer in answers], timeout)
+            raise self._too_few(count, [answer or 0 for answer in answers], timeout_s)
 
-    def wait_until(self, time: Time, timeout: float) -> None:
+    def wait_until(self, time: Time, timeout_s: float) -> None:
         """Wait until every time before ``time`` is durable at every partition.
 
         Raises:
-            TimeoutError: it was not within ``timeout`` seconds.
+            TimeoutError: it was not within ``timeout_s`` seconds.
             DeliveryError: the topic has no log, or its job has failed or was stopped.
         """
         if not self._log:
-            super().wait_until(time, timeout)
-        deadline_s = monotonic() + timeout
+            super().wait_until(time, timeout_s)
+        deadline_s = monotonic() + timeout_s
 
         def is_durable() -> bool:
             left_s = min(_LOOK_S, max(0.0, deadline_s - monotonic()))
@@ -320,15 +320,15 @@ class RayPublication(RunningPublication):
             return False  # a publisher is being started again
 
         def late() -> TimeoutError:
-            return TimeoutError(f"topic {self._topic!r}: not all before {time!r} was durable within {timeout:g} s")
+            return TimeoutError(f"topic {self._topic!r}: not all before {time!r} was durable within {timeout_s:g} s")
 
-        until(is_durable, within_s=timeout, error=late)
+        until(is_durable, within_s=timeout_s, error=late)
 
     def statistics(self) -> list[dict[str, int]]:
         """Return the counts of each partition, without silent ones."""
         return [answer or {} for answer in self._calls.ask("statistics", within_s=0.0, give_up=False)]
 
-    def finish(self, error: str | None, timeout: float, *, on_purpose: bool = False) -> None:
+    def finish(self, error: str | None, timeout_s: float, *, on_purpose: bool = False) -> None:
         """End the topic, let its subscribers fetch the last messages, and stop the publishers."""
         with self._lock:
             if self._is_finished:
@@ -337,11 +337,11 @@ class RayPublication(RunningPublication):
             self._end_reason = error
         if left(self._joined):
             return  # the publishers have died with it, or with this process's part in it
-        deadline_s = monotonic() + timeout
+        deadline_s = monotonic() + timeout_s
         self._watch_no_more()
         unread = sorted(self._unread)
         try:
-            error = self._end_reason = self._recognition.reason(timeout) if error is None else error
+            error = self._end_reason = self._recognition.reason(timeout_s) if error is None else error
             self._entry.retract(error)
             self._end(error, deadline_s, unread, on_purpose=on_purpose)
             are_read = self._calls.ask("drained", 0.0, within_s=0.0, of=unread)

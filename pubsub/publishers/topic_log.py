@@ -1,16 +1,16 @@
 """The place of a topic's log, and how long it keeps messages for subscriptions without a reader."""
 
+import os
 import re
 from dataclasses import dataclass
 from hashlib import sha256
 from reprlib import repr as short
-from typing import TYPE_CHECKING, Final, get_args
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from tidewheel.progress import IntegerDomain, TimeDomain
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.living_readers import RETENTION_S
-from tidewheel.pubsub.messages.delivery_options import Delivery
 from tidewheel.storage.store_url import absolute, is_place, is_url
 
 if TYPE_CHECKING:
@@ -24,6 +24,24 @@ _MOST_IN_URL: Final = 700
 
 _FIRST_CHARACTERS: Final = 15
 """Each becomes 12 bytes at most, which leaves room for a hash."""
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """Where a topic keeps its messages, which makes its delivery exactly once.
+
+    A publisher writes every batch to the log before a subscriber receives it. The log keeps the batch until all
+    subscriptions have acknowledged it, whichever process dies.
+
+    Args:
+        place: a directory on each worker's node that only this user can read. Logs in ``s3://bucket/prefix``, ``gs://``
+            or ``az://`` outlive their nodes; the publishers' environment has the credentials. A job started again with
+            the same log continues it, with any number of workers.
+        retention_s: how long an unread durable subscription holds the log, in seconds.
+    """
+
+    place: str | os.PathLike[str]
+    retention_s: float = RETENTION_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,31 +75,24 @@ class TopicLog:
         return f"{_quoted(topic[:_FIRST_CHARACTERS])}={sha256(topic.encode()).hexdigest()}"
 
 
-def topic_log(topic: str, delivery: object, directory: object, retention_s: object) -> TopicLog | None:
-    """Return the log that a topic needs for a delivery, if any.
+def topic_log(topic: str, log: object) -> TopicLog | None:
+    """Return the log of a topic, if it has one.
 
     Raises:
-        DeliveryError: an argument is wrong, or contradicts the others.
+        DeliveryError: it is no log, or one of its values is wrong.
     """
-    if delivery not in get_args(Delivery):
-        ways = " or ".join(map(repr, get_args(Delivery)))
-        raise DeliveryError(f"topic {topic!r}: delivery is {ways}, not {delivery!r}", topic=topic)
-    if delivery == "best_effort":
-        if directory is not None:
-            raise DeliveryError(f"topic {topic!r}: log= goes with delivery='exactly_once'", topic=topic)
+    if log is None:
         return None
-    if directory is None:
-        raise DeliveryError(
-            f"topic {topic!r}: delivery='exactly_once' needs a log: say log=, a directory on each worker's "
-            "node, or a URL such as s3://bucket/prefix, which outlives the nodes. A job that is started again with the "
-            "same one goes on where it was",
-            topic=topic,
-        )
+    if not isinstance(log, Log):
+        raise DeliveryError(f"topic {topic!r}: log is tw.Log(place), not {short(log)}", topic=topic)
+    directory, retention_s = log.place, log.retention_s
     if not is_place(directory):
-        raise DeliveryError(f"topic {topic!r}: log is a directory or a URL, not {short(directory)}", topic=topic)
+        raise DeliveryError(
+            f"topic {topic!r}: the place of a log is a directory or a URL, not {short(directory)}", topic=topic
+        )
     if isinstance(retention_s, bool) or not isinstance(retention_s, int | float) or not retention_s > 0:
         raise DeliveryError(
-            f"topic {topic!r}: retention is a number of seconds above 0, not {retention_s!r}", topic=topic
+            f"topic {topic!r}: retention_s is a number of seconds above 0, not {retention_s!r}", topic=topic
         )
     where = absolute(
         directory, "place for a log", lambda reason: DeliveryError(f"topic {topic!r}: {reason}", topic=topic)

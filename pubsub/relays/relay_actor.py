@@ -140,9 +140,9 @@ class RelayActor:
 
         return await self._changed.wait_until(does_serve, timeout_s)
 
-    async def is_full(self, most_children: int, timeout_s: float) -> bool:
-        """Wait until ``most_children`` are connected; tell whether they are."""
-        return await self._changed.wait_until(lambda: len(self._children) >= most_children, timeout_s)
+    async def is_full(self, max_children: int, timeout_s: float) -> bool:
+        """Wait until ``max_children`` are connected; tell whether they are."""
+        return await self._changed.wait_until(lambda: len(self._children) >= max_children, timeout_s)
 
     async def statistics(self) -> RelayStatistics:
         """Return its counts."""

@@ -40,8 +40,8 @@ def relay(
     *,
     count: int = 1,
     parents: "RelayHandle | None" = None,
-    most_children: int | None = None,
-    timeout: float = 10.0,
+    max_children: int | None = None,
+    timeout_s: float = 10.0,
 ) -> "RelayHandle":
     """Start relays between a topic with exactly-once delivery and its subscribers.
 
@@ -57,16 +57,16 @@ def relay(
         parents: the relays of this topic to connect to, in turn; by default all connect to the publishers. A relay
             whose parent is away for more than 5 s goes to the next one, in the end to the publishers. Subscribers
             connect to the relays furthest from the publishers.
-        most_children: when each relay on a node has so many children, another one is started there, below the first
+        max_children: when each relay on a node has so many children, another one is started there, below the first
             that has fewer relays below it; by default none is.
-        timeout: how long to wait for the topic to exist, in seconds.
+        timeout_s: how long to wait for the topic to exist, in seconds.
 
     Raises:
         UnknownTopic: no job published it in time.
         DeliveryError: the topic is best effort, a node does not exist, an argument is wrong, the parents serve another
             topic or are closed, or the relays do not start to serve.
     """
-    numbers = {"count": count} | ({} if most_children is None else {"most_children": most_children})
+    numbers = {"count": count} | ({} if max_children is None else {"max_children": max_children})
     for what, number in numbers.items():
         if isinstance(number, bool) or not isinstance(number, int) or number < 1:
             raise DeliveryError(f"topic {topic!r}: {what} is a number, at least 1, not {number!r}")
@@ -75,11 +75,11 @@ def relay(
         raise DeliveryError(
             f"topic {topic!r}: parents is what tw.relay({topic!r}) has returned, with open relays, not {parents!r}"
         )
-    info = LOCAL_CATALOG.lookup(topic) or find_topic(topic, timeout)
+    info = LOCAL_CATALOG.lookup(topic) or find_topic(topic, timeout_s)
     if info.delivery != "exactly_once":
         raise DeliveryError(
             f"topic {topic!r} of job {info.job!r} is published best effort, and relays need exactly-once delivery. "
-            "Run the job with engine='ray'. Publish it with delivery='exactly_once', or let its subscribers connect "
+            "Run the job with engine='ray'. Publish it with log=tw.Log(place), or let its subscribers connect "
             "without relays",
             topic=topic,
         )
@@ -87,8 +87,8 @@ def relay(
     depth = 0 if parents is None else parents.depth + 1
     chosen = [node for node in _nodes(topic, nodes) for _ in range(count)]
     turns = [at % max(1, len(above)) for at in range(len(chosen))]
-    registries = [RelayRegistry(topic, above[turn:] + above[:turn], depth, most_children) for turn in turns]
-    return RelayHandle(topic, list(map(_started, chosen, registries)), depth, most_children)
+    registries = [RelayRegistry(topic, above[turn:] + above[:turn], depth, max_children) for turn in turns]
+    return RelayHandle(topic, list(map(_started, chosen, registries)), depth, max_children)
 
 
 def _nodes(topic: str, nodes: Sequence[str] | None) -> list[str]:
@@ -132,7 +132,7 @@ class RelayHandle:
     """
 
     def __init__(
-        self, topic: str, relays: Sequence[tuple[str, Any]], depth: int = 0, most_children: int | None = None
+        self, topic: str, relays: Sequence[tuple[str, Any]], depth: int = 0, max_children: int | None = None
     ) -> None:
         self.topic = topic
         self.depth = depth
@@ -147,8 +147,8 @@ class RelayHandle:
         except BaseException:
             self.close()
             raise
-        if most_children is not None:
-            threading.Thread(target=self._grow, args=[most_children], name="tidewheel-relays", daemon=True).start()
+        if max_children is not None:
+            threading.Thread(target=self._grow, args=[max_children], name="tidewheel-relays", daemon=True).start()
 
     def _wait(self) -> None:
         answers = self._ask("serves", STARTED_WITHIN_S, within_s=STARTED_WITHIN_S)
@@ -263,14 +263,14 @@ class RelayRegistry:
         above: the names of possible parent relays, the first one first; empty for publishers. Ray might not restart an
             actor whose arguments have handles of others.
         depth: the number of relays between these relays and the publishers.
-        most_children: the limit above which subscribers connect elsewhere; None for none.
+        max_children: the limit above which subscribers connect elsewhere; None for none.
     """
 
-    def __init__(self, topic: str, above: Sequence[str] = (), depth: int = 0, most_children: int | None = None) -> None:
+    def __init__(self, topic: str, above: Sequence[str] = (), depth: int = 0, max_children: int | None = None) -> None:
         self._topic = topic
         self._above = list(above)
         self._depth = depth
-        self._most_children = most_children
+        self._most_children = max_children
         self._catalog: Any = None
 
     @property

@@ -16,12 +16,12 @@ class Epochs(Iterator[Epoch], AsyncIterator[Epoch]):
     """The whole epochs of a subscription, one after the other.
 
     Args:
-        timeout: how long to wait for each, in seconds; None without limit.
+        timeout_s: how long to wait for each, in seconds; None without limit.
     """
 
-    def __init__(self, subscription: "Subscription", timeout: float | None) -> None:
+    def __init__(self, subscription: "Subscription", timeout_s: float | None) -> None:
         self._subscription = subscription
-        self._timeout = timeout
+        self._timeout = timeout_s
 
     def __next__(self) -> Epoch:
         topic = self._subscription

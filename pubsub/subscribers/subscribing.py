@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from numbers import Real
+from reprlib import repr as short
 from typing import Any
 
 from tidewheel.host.ray_cluster import (
@@ -29,7 +30,7 @@ from tidewheel.pubsub.subscribers.live_source import LiveSource
 from tidewheel.pubsub.subscribers.local_source import LocalSource
 from tidewheel.pubsub.subscribers.message_source import MessageSource
 from tidewheel.pubsub.subscribers.subscription import Subscription
-from tidewheel.pubsub.subscribers.subscription_options import Acknowledging, Start, SubscriptionOptions, check_options
+from tidewheel.pubsub.subscribers.subscription_options import Durable, Start, SubscriptionOptions, check_options
 
 _LOG = logging.getLogger(__name__)
 _LOOKUP_S = 2.0
@@ -45,16 +46,15 @@ def subscribe(  # noqa: PLR0913 - what a subscriber can ask for, by name
     topic: str,
     *,
     blocking: bool = True,
-    timeout: float | None = 10.0,
+    timeout_s: float | None = 10.0,
     atomic: bool = True,
     where: Callable[[Any], object] | Any = None,
     slow: Slow = "disconnect",
-    block_limit: float = BLOCK_LIMIT_S,
+    block_limit_s: float = BLOCK_LIMIT_S,
     schema: object = None,
-    name: str | None = None,
-    ack: Acknowledging = "auto",
     start: Start = "live",
     order: Order = "publisher",
+    durable: Durable | None = None,
 ) -> Subscription:
     """Connect to a topic of a local job of this process if there is one, otherwise of a Ray job.
 
@@ -65,7 +65,7 @@ def subscribe(  # noqa: PLR0913 - what a subscriber can ask for, by name
     Args:
         topic: its name.
         blocking: whether to wait until the cluster and the topic exist.
-        timeout: how long to wait for that, in seconds; None waits forever.
+        timeout_s: how long to wait for that, in seconds; None waits forever.
         atomic: whether to leave out epochs that were partly published before; otherwise they come in part.
         where: which records are wanted: a function of a record, a dict for a row of Arrow, or for tables an expression
             such as ``pc.field("n") > 1``. Publishers and relays evaluate it, so that no other records are sent. Epochs
@@ -74,18 +74,15 @@ def subscribe(  # noqa: PLR0913 - what a subscriber can ask for, by name
             ``"drop_epochs"`` leaves out whole epochs, the oldest first, each told as `Dropped`, and sends batches once
             their epoch is complete; ``"block"`` holds back the publishing dataflow and its sources. With exactly-once
             delivery the log keeps everything, and none of this happens.
-        block_limit: how long it may block without reading, in seconds, before it is disconnected.
+        block_limit_s: how long it may block without reading, in seconds, before it is disconnected.
         schema: the expected type or schema of records, as for `Stream.publish`. A topic declared with another one is an
             error at once; of an undeclared topic each batch is checked when it is read.
-        name: the name of a durable subscription; this and the arguments below are for topics with
-            ``delivery="exactly_once"``. A later subscriber of the same name, in any process, continues with what was
-            not acknowledged, which the log keeps; the earlier reader gets an error.
-        ack: ``"auto"`` acknowledges an event or epoch when the next is asked for, or the ``with`` block ends without an
-            exception. ``"manual"`` waits for `Subscription.acknowledge`.
-        start: where a new subscription begins: ``"live"``, with the next messages; ``"earliest"``, with all that the
-            log has; or at a tick, in microseconds since 1970.
+        start: for a topic with a log, as are the arguments below: where a new subscription begins, ``"live"``, with the
+            next messages; ``"earliest"``, with all that the log has; or at a tick, in microseconds since 1970.
         order: ``"total"`` gives all subscribers the batches of all partitions in the order of their ticks; by default
             only the order within a partition is the same.
+        durable: a `Durable`, by whose name a later subscriber continues with what was not acknowledged. Without one the
+            log keeps nothing for this subscription once it is closed.
 
     Raises:
         UnknownTopic, NoCluster: no job published it, or this process could not join a cluster, in time.
@@ -101,19 +98,29 @@ def subscribe(  # noqa: PLR0913 - what a subscriber can ask for, by name
     ...     [epoch.records for epoch in topic.epochs()]
     [[2, 3]]
     """
-    options = DeliveryOptions(None if where is None else Where(where), slow, block_limit)
-    asked = SubscriptionOptions(name, ack, start, order)
+    options = DeliveryOptions(None if where is None else Where(where), slow, block_limit_s)
+    asked = _asked(topic, durable, start, order)
     expected = None if schema is None else topic_schema(schema)
 
     def connected() -> Subscription:
         here = _here(topic)
-        info = here or find_topic(topic, timeout if blocking else 0.0)
+        info = here or find_topic(topic, timeout_s if blocking else 0.0)
         check_options(info, options, asked)
         unchecked = _to_check(info, expected)
         source = _source(info, options, asked, is_here=here is not None)
-        return Subscription(info, source, atomic=atomic, may_drop=slow == "drop_epochs", expected=unchecked, ack=ack)
+        return Subscription(
+            info, source, atomic=atomic, may_drop=slow == "drop_epochs", expected=unchecked, ack=asked.ack
+        )
 
     return _CATALOG.call(connected) if topic == CATALOG_TOPIC else connected()
+
+
+def _asked(topic: str, durable: object, start: Start, order: Order) -> SubscriptionOptions:
+    if durable is None:
+        return SubscriptionOptions(start=start, order=order)
+    if not isinstance(durable, Durable):
+        raise DeliveryError(f"topic {topic!r}: durable is tw.Durable(name), not {short(durable)}", topic=topic)
+    return SubscriptionOptions(durable.name, durable.ack, start, order)
 
 
 def _here(topic: str) -> TopicInfo | None:
@@ -153,16 +160,16 @@ def _source(info: TopicInfo, options: DeliveryOptions, asked: SubscriptionOption
     return source
 
 
-def end_subscription(topic: str, name: str, *, timeout: float = 10.0) -> None:
+def end_subscription(topic: str, name: str, *, timeout_s: float = 10.0) -> None:
     """End a durable subscription for good: the topic's log keeps nothing more for it.
 
     Its reader gets an error, and a later subscriber of the name begins anew. A subscription that is neither ended nor
-    read holds the log for the publisher's ``retention=``.
+    read holds the log for ``Log(retention_s=)`` of its publisher.
 
     Args:
         topic: its name; a job must be publishing it.
-        name: the name given to `subscribe`.
-        timeout: how long to wait for the topic to exist, in seconds.
+        name: the name given to `Durable`.
+        timeout_s: how long to wait for the topic to exist, in seconds.
 
     Raises:
         UnknownTopic: no job published it in time.
@@ -171,7 +178,7 @@ def end_subscription(topic: str, name: str, *, timeout: float = 10.0) -> None:
     """
     from tidewheel.pubsub.subscribers.pubend_calls import PubendCalls
 
-    info = LOCAL_CATALOG.lookup(topic) or find_topic(topic, timeout)
+    info = LOCAL_CATALOG.lookup(topic) or find_topic(topic, timeout_s)
     calls = PubendCalls(info, name, "", SubscriptionOptions(name))
     names = calls.end() if info.delivery == "exactly_once" else set()
     if name not in names:
@@ -182,12 +189,12 @@ def end_subscription(topic: str, name: str, *, timeout: float = 10.0) -> None:
         )
 
 
-def find_topic(topic: str, timeout: float | None) -> TopicInfo:
+def find_topic(topic: str, timeout_s: float | None) -> TopicInfo:
     """Return a topic of the cluster, which this process joins if needed.
 
     Args:
         topic: its name.
-        timeout: how long to wait for the cluster and the topic to exist, in seconds; None waits forever.
+        timeout_s: how long to wait for the cluster and the topic to exist, in seconds; None waits forever.
 
     Raises:
         UnknownTopic: no job published it in time.
@@ -198,7 +205,7 @@ def find_topic(topic: str, timeout: float | None) -> TopicInfo:
 
     from tidewheel.pubsub.catalog.catalog_actor import CatalogSilent, ask_catalog
 
-    deadline_s = _deadline_s(topic, timeout)
+    deadline_s = _deadline_s(topic, timeout_s)
     warned_of: list[str] = []
     while True:
         remaining_s = max(0.0, deadline_s - time.monotonic())
@@ -214,7 +221,7 @@ def find_topic(topic: str, timeout: float | None) -> TopicInfo:
                 here = [] if topic.startswith(RESERVED) else LOCAL_CATALOG.names()
                 if here:  # a typo is likelier than a cluster that is missing
                     raise _unknown(
-                        topic, timeout, here, f"in this process: {_listed(here)}", f", and {error}"
+                        topic, timeout_s, here, f"in this process: {_listed(here)}", f", and {error}"
                     ) from None
                 raise
             time.sleep(_AGAIN_S)
@@ -225,7 +232,7 @@ def find_topic(topic: str, timeout: float | None) -> TopicInfo:
             there = ask_catalog("topics", within_s=_STARTS_WITHIN_S)
             known = [*LOCAL_CATALOG.names(), *(found.name for found in there)]
             where = f"here and on the Ray cluster at {cluster()}"
-            raise _unknown(topic, timeout, known, f"{where}: {_listed(known)}", _others())
+            raise _unknown(topic, timeout_s, known, f"{where}: {_listed(known)}", _others())
         others = other_clusters()
         if others != warned_of and (warned_of := others):
             _LOG.warning(
@@ -233,17 +240,17 @@ def find_topic(topic: str, timeout: float | None) -> TopicInfo:
             )
 
 
-def _deadline_s(topic: str, timeout: float | None) -> float:
+def _deadline_s(topic: str, timeout_s: float | None) -> float:
     """Return the time at which a topic is not waited for any longer, which never comes if the timeout is None."""
-    if not isinstance(timeout, Real | None):
+    if not isinstance(timeout_s, Real | None):
         raise DeliveryError(
-            f"topic {topic!r}: timeout is a number of seconds, or None to wait for ever, not {timeout!r}"
+            f"topic {topic!r}: timeout_s is a number of seconds, or None to wait for ever, not {timeout_s!r}"
         )
-    return math.inf if timeout is None else time.monotonic() + timeout
+    return math.inf if timeout_s is None else time.monotonic() + timeout_s
 
 
-def _unknown(topic: str, timeout: float | None, known: Sequence[str], listed: str, more: str) -> UnknownTopic:
-    waited_s = timeout or 0.0
+def _unknown(topic: str, timeout_s: float | None, known: Sequence[str], listed: str, more: str) -> UnknownTopic:
+    waited_s = timeout_s or 0.0
     meant = "".join(f"; did you mean {name!r}?" for name in get_close_matches(topic, known, n=1))
     text = f"no job published topic {topic!r} within {waited_s:g} s; topics that exist {listed}{meant}{more}"
     return UnknownTopic(text, topic=topic, waited_s=waited_s, topics=tuple(known))

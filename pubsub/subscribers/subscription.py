@@ -98,7 +98,7 @@ class Subscription:
         """Leave the topic; idempotent.
 
         A running iteration ends without an `End`; unless the topic has ended, a new one or a table is then a
-        `DeliveryError`, and `take` returns nothing.
+        `DeliveryError`, and `poll` returns nothing.
 
         With exactly-once delivery this waits a few seconds at most until acknowledgements are noted; the next reader of
         a durable subscription receives the rest again.
@@ -149,14 +149,14 @@ class Subscription:
         self._give([event])
         return event
 
-    def take(self, timeout: float = 0.0) -> list[Event]:
-        """Return the present events, or those that come first within ``timeout`` seconds.
+    def poll(self, timeout_s: float = 0.0) -> list[Event]:
+        """Return the present events, or those that come first within ``timeout_s`` seconds.
 
-        After all earlier events it raises as iteration does, and PublisherLost if the job was stopped. `is_over` tells
-        whether no more will come.
+        After all earlier events it raises as iteration does, and PublisherLost if the job was stopped. `has_ended`
+        tells whether no more will come.
         """
         self._settle()
-        deadline_s = time.monotonic() + timeout
+        deadline_s = time.monotonic() + timeout_s
         while self._expects_event():
             left_s = max(0.0, deadline_s - time.monotonic())
             self._reader.read(min(left_s, WAIT_S))
@@ -168,10 +168,10 @@ class Subscription:
         return events
 
     @property
-    def is_over(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether the topic has ended or this was closed, and every event was taken."""
-        has_ended = self._reader.is_closed or self._subscriber.is_ended
-        return has_ended and not self._reader.events and self._reader.error is None
+        is_at_its_end = self._reader.is_closed or self._subscriber.is_ended
+        return is_at_its_end and not self._reader.events and self._reader.error is None
 
     # ------------------------------------------------------------------ acknowledging
 
@@ -184,7 +184,7 @@ class Subscription:
         if self._done is None:
             raise DeliveryError(
                 f"topic {self.topic!r} is best effort, so there is nothing to acknowledge: publish it with "
-                "delivery='exactly_once'",
+                "log=tw.Log(place)",
                 topic=self.topic,
             )
         self._done.acknowledge(done)
@@ -201,14 +201,14 @@ class Subscription:
 
     # ------------------------------------------------------------------ whole epochs
 
-    def epochs(self, timeout: float | None = None) -> Epochs:
+    def epochs(self, timeout_s: float | None = None) -> Epochs:
         """Iterate, also with ``async for``, over whole epochs, each once it is complete.
 
         They come in an order that agrees with time. Do not mix this with iteration over events. A new iterator
         continues where an abandoned one ended.
 
         Args:
-            timeout: how long to wait for each epoch, in seconds; None waits as long as the topic lives. A job of this
+            timeout_s: how long to wait for each epoch, in seconds; None waits as long as the topic lives. A job of this
                 process completes the step that it is in.
 
         Raises:
@@ -221,12 +221,12 @@ class Subscription:
         >>> with tw.run(flow, engine="local") as job, tw.subscribe("numbers by epoch") as topic:
         ...     with job.input("numbers") as numbers:
         ...         numbers.send([1, 2])
-        ...     for epoch in topic.epochs(timeout=10):
+        ...     for epoch in topic.epochs(timeout_s=10):
         ...         print(epoch.time, epoch.records)
         0 [1, 2]
         """
         self._check_open()
-        return Epochs(self, timeout)
+        return Epochs(self, timeout_s)
 
     def _give_epoch(self) -> Epoch:
         epoch = self._complete.popleft()
@@ -244,7 +244,7 @@ class Subscription:
             if self._done is not None:
                 self._done.pass_over(event)
 
-    def to_arrow(self, until: Time | None = None, timeout: float | None = None) -> Any:
+    def to_arrow(self, until: Time | None = None, timeout_s: float | None = None) -> Any:
         """Return all whole, unread epochs so far as one ``pyarrow.Table``.
 
         Epochs are Arrow or dicts, with null for missing values. Without epochs the table is empty. Do not mix this with
@@ -255,7 +255,7 @@ class Subscription:
 
         Args:
             until: an epoch to wait for; None waits only for a topic's initial state.
-            timeout: in seconds; None waits as long as the topic lives.
+            timeout_s: in seconds; None waits as long as the topic lives.
 
         Raises:
             TimeoutError: it has not come in time; nothing is lost, and this may be called again.
@@ -274,7 +274,7 @@ class Subscription:
         self._check_open()
         self._settle()
         if until is not None or self.has_history:
-            self._read_while(lambda: self._expects(until), timeout)
+            self._read_while(lambda: self._expects(until), timeout_s)
         if until is None:
             self._read_so_far()
         found, state = self._complete, self._state
@@ -283,11 +283,11 @@ class Subscription:
         self._complete.clear()
         return table
 
-    def to_pandas(self, until: Time | None = None, timeout: float | None = None) -> Any:
+    def to_pandas(self, until: Time | None = None, timeout_s: float | None = None) -> Any:
         """Return `to_arrow` as a ``pandas.DataFrame``; raises as that does."""
-        return self.to_arrow(until, timeout).to_pandas()
+        return self.to_arrow(until, timeout_s).to_pandas()
 
-    def plot(self, what: What, *, most: int = 600) -> Any:
+    def plot(self, what: What, *, max_epochs: int = 600) -> Any:
         """Return a live chart of one number for each epoch, for a notebook's cell.
 
         The chart's thread reads this subscription, and closes it with the cell's output.
@@ -295,13 +295,13 @@ class Subscription:
         Args:
             what: the key of a column, or an index in a tuple, for its mean; or a function of an epoch's records that
                 returns a number, or None for no point.
-            most: the number of latest epochs that the chart shows.
+            max_epochs: the number of latest epochs that the chart shows.
 
         Raises:
             DeliveryError: this is no notebook, or the extra ``notebook`` is not installed. A value that is no number
                 ends the chart with advice.
         """
-        return live_view("plot")(self, what, most)
+        return live_view("plot")(self, what, max_epochs)
 
     def _read_so_far(self) -> None:
         ends_s = time.monotonic() + 1.0
@@ -321,17 +321,17 @@ class Subscription:
 
     # ------------------------------------------------------------------ reading
 
-    def _read_while(self, expects: Callable[[], bool], timeout: float | None) -> None:
-        for left_s in self._waits(expects, timeout):
+    def _read_while(self, expects: Callable[[], bool], timeout_s: float | None) -> None:
+        for left_s in self._waits(expects, timeout_s):
             self._reader.read(min(WAIT_S, left_s))
 
-    def _waits(self, expects: Callable[[], bool], timeout: float | None) -> Iterator[float]:
-        deadline_s = inf if timeout is None else time.monotonic() + timeout
+    def _waits(self, expects: Callable[[], bool], timeout_s: float | None) -> Iterator[float]:
+        deadline_s = inf if timeout_s is None else time.monotonic() + timeout_s
         left_s = inf
         while expects():
             if not left_s:
                 raise TimeoutError(
-                    f"topic {self.topic!r}: no epoch was complete within {timeout:g} s; what can still come is at or "
+                    f"topic {self.topic!r}: no epoch was complete within {timeout_s:g} s; what can still come is at or "
                     f"after {', '.join(map(repr, self.frontier)) or 'no time'}"
                 )
             left_s = max(0.0, deadline_s - time.monotonic())

@@ -20,6 +20,29 @@ Start: TypeAlias = Literal["live", "earliest"] | int
 
 
 @dataclass(frozen=True, slots=True)
+class Durable:
+    """A subscription that goes on where it was, for a topic with a log.
+
+    Args:
+        name: who subscribes by the same name later, in whatever process, goes on with what was not acknowledged. The
+            log keeps it meanwhile. The reader that had the name until then gets an error.
+        ack: ``"auto"`` acknowledges what was received when the subscription is asked for more, or its ``with`` block
+            ends without an exception. ``"manual"`` waits for `Subscription.acknowledge`.
+
+    Raises:
+        DeliveryError: an argument is wrong.
+    """
+
+    name: str
+    ack: Acknowledging = "auto"
+
+    def __post_init__(self) -> None:
+        SubscriptionOptions(self.name, self.ack)
+        if self.name is None:
+            raise DeliveryError("the name of a durable subscription is text, not None")
+
+
+@dataclass(frozen=True, slots=True)
 class SubscriptionOptions:
     """How one subscriber wants a topic with exactly-once delivery.
 
@@ -63,8 +86,8 @@ def check_options(info: TopicInfo, options: DeliveryOptions, asked: Subscription
     """Raise DeliveryError for options that the topic's delivery does not have."""
     if info.delivery == "best_effort" and asked != SubscriptionOptions():
         raise DeliveryError(
-            f"topic {info.name!r} of job {info.job!r} is best effort, and name=, ack=, start= and order= are for "
-            "topics with exactly-once delivery: publish it with delivery='exactly_once'",
+            f"topic {info.name!r} of job {info.job!r} is best effort, and durable=, start= and order= are for "
+            "topics with exactly-once delivery: publish it with log=tw.Log(place)",
             topic=info.name,
         )
     if info.has_history and (options.slow == "drop_epochs" or isinstance(asked.start, int)):
@@ -121,7 +144,7 @@ class DoneBatches:
         if self.is_automatic:
             raise DeliveryError(
                 f"this subscription to topic {self._topic!r} acknowledges an epoch when it is asked for the next: "
-                "subscribe with ack='manual' to do it yourself",
+                "subscribe with tw.Durable(name, ack='manual') to do it yourself",
                 topic=self._topic,
             )
         if not isinstance(done, Epoch | Batch | SubstreamsEnded):

@@ -20,23 +20,23 @@ class TelemetryReader:
     iterates; any may call `close`.
 
     Args:
-        timeout: how long to wait for the job, in seconds; None waits as long as it takes.
+        timeout_s: how long to wait for the job, in seconds; None waits as long as it takes.
 
     Raises:
         UnknownTopic, NoCluster, DeliveryError: as for `tidewheel.subscribe`; during iteration, the job cannot be
             followed any more.
     """
 
-    def __init__(self, job: str, *, timeout: float | None = 10.0) -> None:
+    def __init__(self, job: str, *, timeout_s: float | None = 10.0) -> None:
         self.job = job
         self._is_closed = False
         self._follower = Follower()
         self._ignored = 0
         self._has_ended = False
-        self._connect(timeout)
+        self._connect(timeout_s)
 
-    def _connect(self, timeout: float | None) -> None:
-        self._subscription = subscribe(f"{TELEMETRY}{self.job}", timeout=timeout)
+    def _connect(self, timeout_s: float | None) -> None:
+        self._subscription = subscribe(f"{TELEMETRY}{self.job}", timeout_s=timeout_s)
         self._epochs: Iterator[Epoch] = self._subscription.epochs()
         if self._is_closed:  # meanwhile, by another thread
             self._subscription.close()

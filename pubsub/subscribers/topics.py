@@ -209,9 +209,9 @@ class TopicWatch:
         timeout: how many seconds to wait for a change before iteration ends; None for ever.
     """
 
-    def __init__(self, readers: list[CatalogReader], sightings: Sightings, timeout: float | None) -> None:
+    def __init__(self, readers: list[CatalogReader], sightings: Sightings, timeout_s: float | None) -> None:
         self._sightings = sightings
-        self._timeout = timeout
+        self._timeout = timeout_s
         self._told: deque[TopicEvent] = deque()
         # A watch that is dropped without being closed leaves no thread behind.
         self._release = weakref.finalize(self, _close, readers, sightings)
@@ -247,14 +247,14 @@ class TopicWatch:
         self.close()
 
 
-def watch_topics(timeout: float | None = None) -> TopicWatch:
+def watch_topics(timeout_s: float | None = None) -> TopicWatch:
     """Return an iterator over a `TopicEvent` for each present topic, then for each change, with its reason.
 
     The topics are those of `topics`, and no change is missed. A killed job's topic is retracted within seconds. After a
     restart of the catalog, topics that the new one does not learn within ten seconds are retracted.
 
     Args:
-        timeout: how many seconds to wait for a change before iteration ends; None for ever, 0 for the present topics.
+        timeout_s: how many seconds to wait for a change before iteration ends; None for ever, 0 for the present topics.
 
     Raises:
         DeliveryError: there is no Ray cluster and no local topic, or the catalog does not answer.
@@ -262,7 +262,7 @@ def watch_topics(timeout: float | None = None) -> TopicWatch:
     >>> import tidewheel as tw
     >>> flow = tw.Dataflow("live")
     >>> _ = flow.input("words", str).publish("words, watched", schema=str)
-    >>> with tw.run(flow, engine="local") as job, tw.watch_topics(timeout=0) as watch:
+    >>> with tw.run(flow, engine="local") as job, tw.watch_topics(timeout_s=0) as watch:
     ...     [(event.event, event.schema) for event in watch if event.topic == "words, watched"]
     ...     job.stop()
     [('published', 'str')]
@@ -277,10 +277,10 @@ def watch_topics(timeout: float | None = None) -> TopicWatch:
         cluster.start()
     except BaseException as error:
         if isinstance(error, NoCluster) and LOCAL_CATALOG.names():
-            return TopicWatch([local], sightings, timeout)
+            return TopicWatch([local], sightings, timeout_s)
         local.close()
         raise
-    return TopicWatch([local, cluster], sightings, timeout)
+    return TopicWatch([local, cluster], sightings, timeout_s)
 
 
 def _subscribe_here() -> Subscription:

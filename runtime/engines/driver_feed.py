@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from tidewheel.progress import Antichain, TimeDomain
-from tidewheel.runtime.errors import JobError, Rewound
+from tidewheel.runtime.errors import JobError, JobRolledBack
 from tidewheel.runtime.inputs.feed import Admission, Feed
 from tidewheel.runtime.inputs.feed_link import FeedAddress, FeedLink, link_ends
 from tidewheel.runtime.inputs.remote_feed import ticket
@@ -39,11 +39,11 @@ class DriverFeed(Feed):
         """Return the frontier at a probe, as worker 0 last reported it."""
         return self.link.frontier(probe, domain)
 
-    def wait(self, condition: Callable[[], bool], timeout: float | None) -> Admission:
+    def wait(self, condition: Callable[[], bool], timeout_s: float | None) -> Admission:
         """Wait until ``condition()`` holds, or the workers have no work left."""
         if not self._job._life.has_started:
             return Admission.ROOM  # as much as there is memory: nothing runs while a job is paused
-        return self.link.wait(condition, timeout)
+        return self.link.wait(condition, timeout_s)
 
     def ticket(self, name: str, handle: int, position: InputPosition) -> tuple[Any, ...]:
         """Return the pickled form of a handle."""
@@ -61,10 +61,10 @@ class DriverFeed(Feed):
                 life.changed.wait_for(lambda: life.has_ended or (job._link is not self.link and not life.goes_back))
 
     def check_alive(self) -> None:
-        """Raise JobError if the job has failed or was stopped, Rewound if it continues with another feed."""
+        """Raise JobError if the job has failed or was stopped, JobRolledBack if it continues with another feed."""
         self._job._life.check_alive()
         if self.link.is_closed:
-            raise Rewound(
+            raise JobRolledBack(
                 f"job {self._job.name!r} goes back to a snapshot, as a process has died: send again what comes "
                 "after the handle's position"
             )

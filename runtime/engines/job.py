@@ -160,12 +160,12 @@ class Job(ABC):
         """Return what all workers have captured."""
 
     @abstractmethod
-    def _take_snapshot(self, snapshots: JobSnapshots, timeout: float) -> int:
+    def _take_snapshot(self, snapshots: JobSnapshots, timeout_s: float) -> int:
         """Take a snapshot, and return its number; raise SnapshotError or TimeoutError if that cannot be done."""
 
     @abstractmethod
     def _wait_for(
-        self, condition: Callable[[], bool], what: str, timeout: float | None, probe: str | None = None
+        self, condition: Callable[[], bool], what: str, timeout_s: float | None, probe: str | None = None
     ) -> None:
         """Run or wait until ``condition()``; raise TimeoutError, or JobError where it cannot come true any more.
 
@@ -288,22 +288,22 @@ class Job(ABC):
     def is_complete(self) -> bool:
         """Whether every frontier is empty: no more work can come."""
 
-    def wait(self, timeout: float | None = None, *, progress: bool | None = None) -> None:
+    def wait(self, timeout_s: float | None = None, *, progress: bool | None = None) -> None:
         """Wait until every frontier is empty: sources have ended, inputs are closed, all work is done.
 
         This includes added dataflows.
 
         Args:
-            timeout: in seconds; None waits without limit.
+            timeout_s: in seconds; None waits without limit.
             progress: whether to show on standard error, each second, the epoch, records, their rate, and what the job
                 waits for. By default that starts after five seconds, in a terminal or notebook.
 
         Raises:
             JobError: an operator raised (the error names it, its worker and the time), a worker died, or the job was
                 stopped.
-            TimeoutError: it did not end within ``timeout`` seconds.
+            TimeoutError: it did not end within ``timeout_s`` seconds.
         """
-        job_block.wait(self, timeout, progress)
+        job_block.wait(self, timeout_s, progress)
 
     def captured(self, name: str) -> CapturedBatches:
         """Return the batches of ``stream.capture(name)`` so far, worker by worker, in order of arrival.
@@ -328,10 +328,10 @@ class Job(ABC):
         known(self.plan, "capture", name, self.plan.captures)
         return self._captures.read(name)
 
-    def lookup(self, name: str, key: Any, *, time: int | None = None, timeout: float | None = 10.0) -> LookedUp:
+    def lookup(self, name: str, key: Any, *, time: int | None = None, timeout_s: float | None = 10.0) -> LookedUp:
         """Return the values of a key, or of several, in a collection at one complete epoch.
 
-        The dataflow has called ``collection.lookups(name)``. The workers that own the keys answer between two steps,
+        The dataflow has called ``collection.lookup(name)``. The workers that own the keys answer between two steps,
         also in an idle dataflow. On Ray any thread may ask. A later call never returns an earlier epoch, unless
         ``time`` says so or the job has returned to a snapshot.
 
@@ -340,26 +340,26 @@ class Job(ABC):
             key: a key, or a list of keys.
             time: the epoch; the call waits until it is complete. By default the newest complete epoch; the call waits
                 for a first one. Workers keep no older epoch, except for waiting calls.
-            timeout: in seconds; None waits as long as the job lives.
+            timeout_s: in seconds; None waits as long as the job lives.
 
         Raises:
             JobError: there are no look-ups of that name, a key cannot be hashed, the epoch is not kept, or the job is
                 paused, has failed or was stopped. The local engine raises it also if it has no work left and the epoch
                 is incomplete.
-            Rewound: the job has returned to a snapshot, and the program has to send something again.
-            TimeoutError: there is no answer within ``timeout`` seconds.
+            JobRolledBack: the job has returned to a snapshot, and the program has to send something again.
+            TimeoutError: there is no answer within ``timeout_s`` seconds.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("prices")
         >>> changes = [(0, [("tea", 3), ("milk", 1)]), (1, [("tea", 4)])]
-        >>> prices = flow.source("prices", tw.IterableSource([changes])).as_collection(upserts=True).lookups("prices")
+        >>> prices = flow.source("prices", tw.IterableSource([changes])).as_collection(upserts=True).lookup("prices")
         >>> with tw.run(flow, engine="local") as job:
         ...     job.wait()
         ...     job.lookup("prices", "tea").values, job.lookup("prices", ["tea", "milk", "oil"])
         ([4], LookedUp(time=None, counts={'tea': {4: 1}, 'milk': {1: 1}, 'oil': {}}))
         """
         known(self.plan, "look-up", name, self.plan.lookups)
-        return self._lookups.look_up(name, key, time, timeout)
+        return self._lookups.look_up(name, key, time, timeout_s)
 
     def input(self, name: str) -> InputHandle:
         """Return the first handle of an input; raise JobError if there is none of that name."""
@@ -377,20 +377,20 @@ class Job(ABC):
         self._feed.wait_until_usable()
         return list(self._feed.inputs[known(self.plan, "input", name, self._handles.by_input)].open.values())
 
-    def snapshot(self, timeout: float = 300.0) -> int:
+    def snapshot(self, timeout_s: float = 300.0) -> int:
         """Take a snapshot now, and return its number once it is complete and durable.
 
         Raises:
             JobError: the job has no ``snapshots=``, has failed or was stopped.
             SnapshotError: the snapshot cannot be taken or written; the message says why.
-            TimeoutError: it is not complete within ``timeout`` seconds.
+            TimeoutError: it is not complete within ``timeout_s`` seconds.
         """
         self._life.check_alive()
         if self._snapshots is None:
             raise JobError(f"job {self.name!r} keeps no snapshots: run it with snapshots=tw.Snapshots(folder)")
         if not self._life.has_started:
             raise JobError(f"job {self.name!r} is paused, and its workers take no snapshot then: call start() first")
-        return self._take_snapshot(self._snapshots, timeout)
+        return self._take_snapshot(self._snapshots, timeout_s)
 
     def __enter__(self) -> Self:
         return self
@@ -504,11 +504,11 @@ class Job(ABC):
     def _notes(self) -> tuple[str, ...]:
         return () if self._life.has_started else (PAUSED,)
 
-    def _timed_out(self, what: str, timeout: float | None, probe: str | None = None) -> TimeoutError:
+    def _timed_out(self, what: str, timeout_s: float | None, probe: str | None = None) -> TimeoutError:
         named = [probe] if probe is not None else [*self.plan.probes, *self.plan.topics, *self.plan.captures]
         hint = f"; job.explain({named[0]!r}) says what holds it back" if named else ""
         told = "; ".join(
-            (f"waited {timeout} s for {what}", *self._attachments.problems(), self._feed.inputs.describe())
+            (f"waited {timeout_s} s for {what}", *self._attachments.problems(), self._feed.inputs.describe())
         )
         return TimeoutError(f"{told}{hint}")
 

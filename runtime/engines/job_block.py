@@ -25,24 +25,24 @@ _BLOCK_WARNS_AFTER_S = 10.0
 """The seconds that the end of a block waits before it warns that it may wait for ever."""
 
 
-def wait(job: "Job", timeout: float | None, progress: bool | None) -> None:
+def wait(job: "Job", timeout_s: float | None, progress: bool | None) -> None:
     """Wait until a job and its added dataflows are complete; see `Job.wait`."""
-    deadline = None if timeout is None else time.monotonic() + timeout
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
     warning = threading.Timer(_WARNS_AFTER_S, warn_of_open_inputs, [job])
     if job._feed.inputs.left_open:
         warning.start()
     try:
-        _wait_for_end(job, timeout, progress)
+        _wait_for_end(job, timeout_s, progress)
     finally:
         warning.cancel()
     for added in job._added:
         added.wait(None if deadline is None else max(0.0, deadline - time.monotonic()), progress=progress)
 
 
-def _wait_for_end(job: "Job", timeout: float | None, progress: bool | None) -> None:
+def _wait_for_end(job: "Job", timeout_s: float | None, progress: bool | None) -> None:
     job._captures.note_wait()
     with job._shown.shown(progress):
-        job._wait_for(lambda: job.is_complete, f"job {job.name!r} to end", timeout)
+        job._wait_for(lambda: job.is_complete, f"job {job.name!r} to end", timeout_s)
 
 
 def warn_of_open_inputs(job: "Job") -> None:
@@ -79,7 +79,7 @@ def _family(job: "Job") -> "Iterator[Job]":
 
 
 def _check_can_complete(job: "Job") -> None:
-    """Raise JobError if only this program can bring about the end of a job, and Rewound as `Job.wait` does."""
+    """Raise JobError if only this program can bring about the end of a job, and JobRolledBack as `Job.wait` does."""
     job._feed.wait_until_usable()
     job._handles.tell_of(job._handles.missed(job._feed))
     endless = " and ".join(map(repr, job.plan.endless))

@@ -53,11 +53,11 @@ class LocalFeed(Feed):
             for core in self._job._cores:
                 core.questions.tell(self.questions.hear)
 
-    def wait(self, condition: Callable[[], bool], timeout: float | None) -> Admission:
+    def wait(self, condition: Callable[[], bool], timeout_s: float | None) -> Admission:
         """Run the job until ``condition()`` holds."""
         job, rounds = self._job, self._job._rounds
         rests_since = time.monotonic()
-        deadline = None if timeout is None else time.monotonic() + timeout
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while job._life.has_started and not rounds.is_under_way:
             if condition():
                 return Admission.ROOM

@@ -265,13 +265,13 @@ class LocalJob(Job):
                     snapshots.commit()
                     self._feed.tell_saved(snapshots.committed)
 
-    def _take_snapshot(self, snapshots: JobSnapshots, timeout: float) -> int:
+    def _take_snapshot(self, snapshots: JobSnapshots, timeout_s: float) -> int:
         with self._lock:
             while snapshots.is_under_way and self._run_round():
                 pass
             number = snapshots.begin()
             self._feed.begin_snapshot(number)
-        self._wait_for(lambda: snapshots.outcome_of(number), f"snapshot {number} of job {self.name!r}", timeout)
+        self._wait_for(lambda: snapshots.outcome_of(number), f"snapshot {number} of job {self.name!r}", timeout_s)
         return number
 
     @property
@@ -310,13 +310,13 @@ class LocalJob(Job):
         return all(core.is_complete for core in self._cores)
 
     def _wait_for(
-        self, condition: Callable[[], bool], what: str, timeout: float | None, probe: str | None = None
+        self, condition: Callable[[], bool], what: str, timeout_s: float | None, probe: str | None = None
     ) -> None:
         self._life.check_alive()
-        deadline = None if timeout is None else time.monotonic() + timeout
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while not condition():
             if deadline is not None and time.monotonic() > deadline:
-                raise self._timed_out(what, timeout, probe)
+                raise self._timed_out(what, timeout_s, probe)
             until = self._shown.look(deadline)
             if not self._run_round() and not self._rounds.sleep(until) and not condition():
                 inputs = self._feed.inputs.describe()

@@ -9,7 +9,7 @@ from pickle import PicklingError
 from typing import TYPE_CHECKING, Any
 
 from tidewheel.runtime.description.shards import owners_of
-from tidewheel.runtime.errors import JobError, Rewound
+from tidewheel.runtime.errors import JobError, JobRolledBack
 from tidewheel.runtime.inputs.feed import Feed
 from tidewheel.runtime.messages.questions import ENDED, Answer, Question
 from tidewheel.transport.frames import unpicklable
@@ -49,7 +49,7 @@ class LookUps:
         self._lock = threading.Lock()
         self._read: dict[str, tuple[Feed, int]] = {}
 
-    def look_up(self, name: str, key: Any, time: object, timeout: float | None) -> LookedUp:
+    def look_up(self, name: str, key: Any, time: object, timeout_s: float | None) -> LookedUp:
         """Return the values of a key, or of a list of them; for errors see `Job.lookup`."""
         job = self._job
         if time is not None and not (isinstance(time, int) and time >= 0):
@@ -65,7 +65,7 @@ class LookUps:
                 by_worker.setdefault(worker, []).append(one)
         except TypeError as error:
             raise JobError(f"look-up {name!r}: no record can have such a key: {error}") from error
-        return LookUp(job, self, name, by_worker or {0: []}, time, timeout).run()
+        return LookUp(job, self, name, by_worker or {0: []}, time, timeout_s).run()
 
     def read_until(self, name: str, feed: Feed) -> int:
         """Return the latest epoch of a collection that was read through a feed; 0 for none."""
@@ -88,7 +88,7 @@ class LookUp:
     Args:
         keys: the keys that each worker owns.
         time: the epoch; None for the newest complete one.
-        timeout: in seconds.
+        timeout_s: in seconds.
     """
 
     def __init__(
@@ -98,15 +98,15 @@ class LookUp:
         name: str,
         keys: Mapping[int, Sequence[Any]],
         time: int | None,
-        timeout: float | None,
+        timeout_s: float | None,
     ) -> None:
         self._job = job
         self._all = all_of_job
         self._name = name
         self._keys = keys
         self._time = time
-        self._timeout = timeout
-        self._until = None if timeout is None else clock.monotonic() + timeout
+        self._timeout = timeout_s
+        self._until = None if timeout_s is None else clock.monotonic() + timeout_s
         self._feed: Feed = job._feed
         self._gone: Feed | None = None
 
@@ -162,7 +162,7 @@ class LookUp:
     def _send(self, worker: int, question: Question) -> None:
         try:
             self._feed.questions.ask(worker, question)
-        except Rewound as error:
+        except JobRolledBack as error:
             raise _HasGoneBackError from error
         except (TypeError, AttributeError, PicklingError) as error:
             reason = unpicklable(question, error)

@@ -35,32 +35,34 @@ class ProbeHandle:
         """Tell whether every time before ``time`` is complete."""
         return not self.frontier.less_than(self._checked(time))
 
-    def is_complete(self, time: Time) -> bool:
+    def has_completed(self, time: Time) -> bool:
         """Tell whether ``time`` is complete."""
         return not self.frontier.less_equal(self._checked(time))
 
-    def wait_until(self, time: Time, timeout: float | None = None) -> None:
+    def wait_until(self, time: Time, timeout_s: float | None = None) -> None:
         """Wait until every time before ``time`` is complete: passed by all inputs, with all records processed.
 
         Args:
             time: a time of the probed stream.
-            timeout: in seconds; None waits as long as the job lives.
+            timeout_s: in seconds; None waits as long as the job lives.
 
         Raises:
-            TimeoutError: the time was not reached in ``timeout`` seconds.
+            TimeoutError: the time was not reached in ``timeout_s`` seconds.
             JobError: the job failed, was stopped, or (on the local engine) has no work left; or ``time`` is no time of
                 the stream.
         """
         self._checked(time)
-        self.job._wait_for(lambda: self.has_reached(time), f"probe {self.name!r} to reach {time!r}", timeout, self.name)
+        self.job._wait_for(
+            lambda: self.has_reached(time), f"probe {self.name!r} to reach {time!r}", timeout_s, self.name
+        )
 
-    def advances(self, timeout: float | None = None) -> Iterator[Antichain]:
+    def advances(self, timeout_s: float | None = None) -> Iterator[Antichain]:
         """Yield the frontier now and after each move, until it is empty: the stream has ended.
 
         It may pass several times at once.
 
         Args:
-            timeout: in seconds, for each move; None waits as long as the job lives.
+            timeout_s: in seconds, for each move; None waits as long as the job lives.
 
         Raises:
             TimeoutError, JobError: as `wait_until` does.
@@ -78,7 +80,7 @@ class ProbeHandle:
         frontier = self.frontier
         yield frontier
         while len(frontier):
-            self.job._wait_for(partial(self._has_left, frontier), f"probe {self.name!r} to move", timeout, self.name)
+            self.job._wait_for(partial(self._has_left, frontier), f"probe {self.name!r} to move", timeout_s, self.name)
             frontier = self.frontier
             yield frontier
 

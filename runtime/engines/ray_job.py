@@ -188,9 +188,9 @@ class RayJob(Job):
         if self._snapshots is not None and self._link is not None:
             self._taker = SnapshotTaker(self, self._feed, self._snapshots)
 
-    def _take_snapshot(self, snapshots: JobSnapshots, timeout: float) -> int:
+    def _take_snapshot(self, snapshots: JobSnapshots, timeout_s: float) -> int:
         assert self._taker is not None, "it was deployed"
-        return self._taker.take(timeout)
+        return self._taker.take(timeout_s)
 
     def _listen(self, by: float) -> SocketPeers:
         keys = SocketKeys.make()
@@ -233,7 +233,7 @@ class RayJob(Job):
         return is_idle and self._attachments.have_ended
 
     def _wait_for(
-        self, condition: Callable[[], bool], what: str, timeout: float | None, probe: str | None = None
+        self, condition: Callable[[], bool], what: str, timeout_s: float | None, probe: str | None = None
     ) -> None:
         missed: list[InputHandle] = []
 
@@ -245,17 +245,19 @@ class RayJob(Job):
 
         self._life.check_alive()
         with self._life.changed:
-            reached = self._life.changed.wait_for(is_over, _SILENT_S if timeout is None else min(timeout, _SILENT_S))
-        if not reached and timeout != 0 and (timeout is None or timeout > _SILENT_S):
+            reached = self._life.changed.wait_for(
+                is_over, _SILENT_S if timeout_s is None else min(timeout_s, _SILENT_S)
+            )
+        if not reached and timeout_s != 0 and (timeout_s is None or timeout_s > _SILENT_S):
             if probe is not None and self._feed.inputs.left_open:
                 said = "job %r waits for %s, and inputs are open: advance or close() %s"
                 _LOGGER.warning(said, self.name, what, self._feed.inputs.to_close, extra=about(self.name))
             with self._life.changed:
-                reached = self._life.changed.wait_for(is_over, None if timeout is None else timeout - _SILENT_S)
+                reached = self._life.changed.wait_for(is_over, None if timeout_s is None else timeout_s - _SILENT_S)
         self._life.check_alive()
         self._handles.tell_of(missed)
         if not reached:
-            raise self._timed_out(what, timeout, probe)
+            raise self._timed_out(what, timeout_s, probe)
 
     def _fetch_captured(self, name: str) -> CapturedBatches:
         return CapturedOnWorkers(self.name, name, self._workers.actors)

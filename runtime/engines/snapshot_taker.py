@@ -6,7 +6,7 @@ import threading
 from tidewheel.host.log_lines import about
 from tidewheel.runtime.engines.driver_feed import DriverFeed
 from tidewheel.runtime.engines.job import Job
-from tidewheel.runtime.errors import JobError, Rewound, SnapshotError
+from tidewheel.runtime.errors import JobError, JobRolledBack, SnapshotError
 from tidewheel.runtime.messages.written_part import WrittenPart
 from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
 
@@ -32,15 +32,15 @@ class SnapshotTaker:
         self._thread = threading.Thread(target=self._run, name=f"tidewheel-snapshots-{job.name}", daemon=True)
         self._thread.start()
 
-    def take(self, timeout: float) -> int:
+    def take(self, timeout_s: float) -> int:
         """Take a snapshot; return its number once it is committed; see `Job.snapshot`."""
         with self._changed:
             self._is_asked = True
             number = self._snapshots.number + 1  # the next one begins in `_next`, which no thread enters now
             self._changed.notify_all()
-            is_done = self._changed.wait_for(lambda: self._is_closed or self._snapshots.outcome_of(number), timeout)
+            is_done = self._changed.wait_for(lambda: self._is_closed or self._snapshots.outcome_of(number), timeout_s)
         if not is_done:
-            raise TimeoutError(f"snapshot {number} was not complete within {timeout:g} s")
+            raise TimeoutError(f"snapshot {number} was not complete within {timeout_s:g} s")
         if not self._snapshots.outcome_of(number):
             self._job._life.check_alive()
             raise SnapshotError(
@@ -67,7 +67,10 @@ class SnapshotTaker:
         while not self._is_closed:
             try:
                 self._look()
-            except (JobError, Rewound):  # the job has ended or goes back; it closes this, and waiting threads are told
+            except (
+                JobError,
+                JobRolledBack,
+            ):  # the job has ended or goes back; it closes this, and waiting threads are told
                 return
             except SnapshotError as error:
                 self._job._fail(error)

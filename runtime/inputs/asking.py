@@ -60,7 +60,7 @@ class Asking:
 
         Raises:
             JobError: the job has failed or was stopped.
-            Rewound: the job returns to a snapshot.
+            JobRolledBack: the job returns to a snapshot.
             TypeError, AttributeError, PicklingError: a key cannot be pickled.
         """
         with self._carrier.lock:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from tidewheel.runtime.errors import Rewound
+from tidewheel.runtime.errors import JobRolledBack
 from tidewheel.runtime.inputs.fed_inputs import FedInput
 from tidewheel.runtime.inputs.feed import Feed
 from tidewheel.runtime.inputs.input_handle import InputHandle
@@ -74,12 +74,12 @@ class DriverHandles:
         return [handle for fed in feed.inputs.values() for handle in list(fed.open.values()) if handle._is_missed]
 
     def tell_of(self, missed: Sequence[InputHandle]) -> None:
-        """Raise Rewound if this thread waits for records that some handles must send again."""
+        """Raise JobRolledBack if this thread waits for records that some handles must send again."""
         if missed:
             for handle in missed:
                 handle._untold.tell_this()
             names = ", ".join(sorted({repr(handle.name) for handle in missed}))
-            raise Rewound(
+            raise JobRolledBack(
                 f"job {self._job!r} has gone back to a snapshot, as a worker or feeder has died. So the driver has an "
                 f"open handle of input {names} again, at its position in the snapshot. Send again what comes after "
                 "that, and close it if it was closed, or hand it over again"

@@ -147,8 +147,8 @@ class Feed(ABC):
         """Return the frontier at a probe with times of ``domain``, as far as is known."""
 
     @abstractmethod
-    def wait(self, condition: Callable[[], bool], timeout: float | None) -> Admission:
-        """Wait until ``condition()`` holds, at most ``timeout`` seconds; None waits as long as the job lives."""
+    def wait(self, condition: Callable[[], bool], timeout_s: float | None) -> Admission:
+        """Wait until ``condition()`` holds, at most ``timeout_s`` seconds; None waits as long as the job lives."""
 
     @abstractmethod
     def ticket(self, name: str, handle: int, position: InputPosition) -> tuple[Any, ...]:
@@ -168,16 +168,16 @@ class Feed(ABC):
     def wait_until_usable(self) -> None:  # noqa: B027 - only the driver on Ray has to
         """Wait while the job returns to a snapshot; without the lock."""
 
-    def save(self, timeout: float) -> None:
+    def save(self, timeout_s: float) -> None:
         """Wait until a snapshot has everything sent before this call; a job without snapshots does nothing.
 
         Raises:
             JobError: the job has failed or was stopped, or this is not its driver.
             SnapshotError: the snapshot was not taken.
-            TimeoutError: it is not complete within ``timeout`` seconds.
+            TimeoutError: it is not complete within ``timeout_s`` seconds.
         """
         if self._take_snapshot is not None:
-            self._take_snapshot(timeout)
+            self._take_snapshot(timeout_s)
 
     @property
     def keeps_snapshots(self) -> bool:

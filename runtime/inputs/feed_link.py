@@ -196,9 +196,9 @@ class FeedLink:
         """Return the frontier at a probe, as worker 0 last reported it."""
         return Antichain.from_minimal(domain, self.statuses[0].probes.get(probe, [domain.minimum()]))
 
-    def wait(self, condition: Callable[[], bool], timeout: float | None) -> Admission:
+    def wait(self, condition: Callable[[], bool], timeout_s: float | None) -> Admission:
         """Wait until ``condition()`` holds, or the workers have no work left."""
-        deadline = None if timeout is None else clock.monotonic() + timeout
+        deadline = None if timeout_s is None else clock.monotonic() + timeout_s
         before: list[int | None] = [None]
         while True:
             if self._wait_for_news(condition, _QUIET_S if deadline is None else deadline - clock.monotonic()):

@@ -12,7 +12,7 @@ import msgspec
 
 from tidewheel.batches.batches import Batch, check_batch, length, size_in_bytes
 from tidewheel.progress import Time
-from tidewheel.runtime.errors import Rewound, TokenError, WouldBlock
+from tidewheel.runtime.errors import JobRolledBack, TokenError, WouldBlock
 from tidewheel.runtime.inputs.fed_inputs import FedInput
 from tidewheel.runtime.inputs.feed import Admission, Feed
 from tidewheel.runtime.inputs.untold_threads import UntoldThreads
@@ -30,9 +30,10 @@ _AFTER_SNAPSHOT = ". The job goes on from a snapshot: send what comes after the 
 
 
 def told_of_returns(use: Callable[Concatenate[H, P], R]) -> Callable[Concatenate[H, P], R]:
-    """Let a method wait while the job returns to a snapshot; one that is interrupted raises Rewound once.
+    """Let a method wait while the job returns to a snapshot; one that is interrupted raises JobRolledBack once.
 
-    The feed raises Rewound before the handle is at its position in the snapshot; the program receives it afterwards.
+    The feed raises JobRolledBack before the handle is at its position in the snapshot; the program receives it
+    afterwards.
     """
 
     @wraps(use)
@@ -40,7 +41,7 @@ def told_of_returns(use: Callable[Concatenate[H, P], R]) -> Callable[Concatenate
         handle._feed.wait_until_usable()
         try:
             return use(handle, *args, **options)
-        except Rewound:
+        except JobRolledBack:
             handle._feed.wait_until_usable()
             with handle._feed.lock:
                 handle._raise_rewound()
@@ -146,12 +147,12 @@ class InputHandle:
         return self._fed.statistics
 
     @told_of_returns
-    def send(self, batch: Batch, *, timeout: float | None = None, worker: int | None = None) -> None:
+    def send(self, batch: Batch, *, timeout_s: float | None = None, worker: int | None = None) -> None:
         """Send a batch of records at the current time; wait while too much is in flight.
 
         Args:
             batch: a list, Arrow table, record batch or NumPy array.
-            timeout: how many seconds to wait, 0 for none; None waits as long as the job lives.
+            timeout_s: how many seconds to wait, 0 for none; None waits as long as the job lives.
             worker: the number of the worker that receives the batch; by default the next in turn. A program that
                 continues from a snapshot passes it, so that each batch goes where it went before.
 
@@ -159,8 +160,8 @@ class InputHandle:
             WouldBlock: too much stayed in flight; nothing was sent.
             TokenError: the handle is closed or in another process, or there is no such worker.
             TypeError: ``batch`` is of another type; or, in the driver, a record is.
-            Rewound: the job has returned to a snapshot: send again what follows `position`. Each method raises it, once
-                in each thread.
+            JobRolledBack: the job has returned to a snapshot: send again what follows `position`. Each method raises
+                it, once in each thread.
             JobError: the job has failed or was stopped.
         """
         self._check_open("send to")
@@ -174,7 +175,7 @@ class InputHandle:
         size = size_in_bytes(batch, self._fed.sizes) + OVERHEAD_BYTES
         self._wait(
             lambda: self._feed.has_room(self._next_worker if worker is None else worker, size),
-            timeout,
+            timeout_s,
             "too much is in flight",
         )
         with self._feed.lock:
@@ -191,10 +192,10 @@ class InputHandle:
             self._fed.bytes += size - OVERHEAD_BYTES
 
     @told_of_returns
-    def advance_to(self, time: Time, *, timeout: float | None = None) -> None:
+    def advance_to(self, time: Time, *, timeout_s: float | None = None) -> None:
         """Promise to send nothing before ``time``, so that earlier times can complete.
 
-        It waits while the handle is too many times ahead of the job's probes; ``timeout`` is as for `send`.
+        It waits while the handle is too many times ahead of the job's probes; ``timeout_s`` is as for `send`.
 
         Raises:
             WouldBlock: it stayed too far ahead, and did not advance.
@@ -203,7 +204,7 @@ class InputHandle:
         """
         if len(self._left) >= self._epochs_ahead and time != self._time:
             ahead = f"it is {len(self._left)} times ahead of the probes"
-            if self._wait(self._has_caught_up, timeout, ahead) is Admission.LET_IN:
+            if self._wait(self._has_caught_up, timeout_s, ahead) is Admission.LET_IN:
                 self._epochs_ahead *= 2  # the dataflow needs to see more times than that before it can complete one
         with self._feed.lock:
             self._check_open("advance")
@@ -268,7 +269,7 @@ class InputHandle:
         """Promise to send nothing more; idempotent.
 
         Raises:
-            Rewound: the job has returned to a snapshot, so something must be sent again first.
+            JobRolledBack: the job has returned to a snapshot, so something must be sent again first.
         """
         with self._feed.lock:
             if self._ended is not None:
@@ -277,18 +278,18 @@ class InputHandle:
             self._end(f"was closed at time {self._time!r}: close it after the last batch")
         self._feed.flush()
 
-    def wait_until_saved(self, timeout: float = 300.0) -> None:
+    def wait_until_saved(self, timeout_s: float = 300.0) -> None:
         """Wait until a snapshot has everything sent before this call, so that its origin may forget it.
 
         This takes a snapshot; in a job without snapshots it does nothing.
 
         Raises:
-            Rewound: the job has returned to a snapshot: send again what follows `position`.
+            JobRolledBack: the job has returned to a snapshot: send again what follows `position`.
             SnapshotError: the snapshot was not taken; call again for the next one.
-            TimeoutError: it is not complete within ``timeout`` seconds.
+            TimeoutError: it is not complete within ``timeout_s`` seconds.
             JobError: the job has failed or was stopped, or this is not its driver.
         """
-        for step in (self._feed.wait_until_usable, lambda: self._feed.save(timeout)):
+        for step in (self._feed.wait_until_usable, lambda: self._feed.save(timeout_s)):
             step()
             with self._feed.lock:
                 self._raise_rewound()
@@ -338,15 +339,15 @@ class InputHandle:
                 self._left.popleft()
             return len(self._left) < self._epochs_ahead
 
-    def _wait(self, condition: Callable[[], bool], timeout: float | None, why: str) -> Admission:
+    def _wait(self, condition: Callable[[], bool], timeout_s: float | None, why: str) -> Admission:
         if condition():
             return Admission.ROOM
         started = clock.monotonic()
-        admission = self._feed.wait(condition, timeout)
+        admission = self._feed.wait(condition, timeout_s)
         self._fed.waited_s += clock.monotonic() - started
         if admission is Admission.TIMED_OUT:
             raise WouldBlock(
-                f"input {self.name!r} at time {self._time!r} would have to wait: {why}, and was for {timeout:g} s. "
+                f"input {self.name!r} at time {self._time!r} would have to wait: {why}, and was for {timeout_s:g} s. "
                 "Nothing was sent: try again later, or with a longer timeout"
             )
         return admission
@@ -354,7 +355,7 @@ class InputHandle:
     def _go_back(self, feed: Feed, number: int, position: InputPosition | None) -> None:
         """Continue from a snapshot, with another feed; a handle that the snapshot does not have is closed.
 
-        If it has sent something since, or was closed, the next call of each thread raises Rewound, and so does
+        If it has sent something since, or was closed, the next call of each thread raises JobRolledBack, and so does
         `Job.wait`.
         """
         before, self._feed = self.position, feed
@@ -377,7 +378,7 @@ class InputHandle:
     def _raise_rewound(self) -> None:
         if self._untold.has_this:
             self._untold.tell_this()
-            raise Rewound(
+            raise JobRolledBack(
                 f"input {self.name!r}: the job has gone back to a snapshot, as a worker or feeder has died. This "
                 f"handle is at time {self._time!r} again, after {self._batches} batches: send what comes after its "
                 "position"

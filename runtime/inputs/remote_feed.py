@@ -14,7 +14,7 @@ from tidewheel.host.ray_cluster import NAMESPACE
 from tidewheel.host.until import until
 from tidewheel.host.worker_names import worker_name
 from tidewheel.progress import Antichain, TimeDomain
-from tidewheel.runtime.errors import JobError, Rewound, TokenError
+from tidewheel.runtime.errors import JobError, JobRolledBack, TokenError
 from tidewheel.runtime.inputs.asking import ask_workers
 from tidewheel.runtime.inputs.fed_inputs import FedInput
 from tidewheel.runtime.inputs.feed import WORKER_THREAD, Admission, Feed
@@ -108,9 +108,9 @@ class RemoteFeed(Feed):
         """Return the frontier at a probe, as worker 0 last reported it."""
         return self._link.frontier(probe, domain)
 
-    def wait(self, condition: Callable[[], bool], timeout: float | None) -> Admission:
+    def wait(self, condition: Callable[[], bool], timeout_s: float | None) -> Admission:
         """Wait until ``condition()`` holds, or the workers have no work left."""
-        return self._link.wait(condition, timeout)
+        return self._link.wait(condition, timeout_s)
 
     def ticket(self, name: str, handle: int, position: InputPosition) -> tuple[Any, ...]:
         """Return the pickled form of a handle."""
@@ -232,7 +232,7 @@ class RemoteFeed(Feed):
         self._claimed.add(handle)
 
     def check_alive(self) -> None:
-        """Raise JobError if the job has ended, or this process has left it; Rewound if it has gone back."""
+        """Raise JobError if the job has ended, or this process has left it; JobRolledBack if it has gone back."""
         if self._end is not None:
             raise self._decided_end(self._end)
         if self.has_left:
@@ -244,7 +244,7 @@ class RemoteFeed(Feed):
             if not self.has_left:
                 super().begin_snapshot(number)
 
-    def save(self, timeout: float) -> None:
+    def save(self, timeout_s: float) -> None:
         """Refuse, if the job keeps snapshots."""
         self.check_saves()
 
@@ -261,7 +261,7 @@ class RemoteFeed(Feed):
             if not self._is_decided:
                 is_final = not self._address.goes_back or getattr(end, "operator", None) is not None
                 if not is_final and has_gone_back(self._address):
-                    self._end = Rewound(
+                    self._end = JobRolledBack(
                         f"job {self._address.job!r} has gone back to a snapshot, as a worker or feeder has died. Its "
                         "driver has the handles of this process again, where the snapshot has them: job.input(name), "
                         "job.handles(name). Hand them over again, and send what comes after their positions"

@@ -33,7 +33,7 @@ class Notificator:
     ...
     ...     return schedule
     >>> flow = tw.Dataflow("sorted")
-    >>> _ = flow.input("numbers").unary("sort", build).capture("sorted")
+    >>> _ = flow.input("numbers").unary(build, name="sort").capture("sorted")
     >>> with tw.run(flow, engine="local") as job:
     ...     with job.input("numbers") as numbers:
     ...         numbers.send([3, 1])

@@ -25,7 +25,7 @@ class TokenSet:
     ...     held.discard()
     ...     return lambda output: None
     >>> flow = Dataflow("sets")
-    >>> _ = flow.operator("source", [], 1, build)
+    >>> _ = flow.operator([], 1, build, name="source")
     >>> with run(flow, engine="local") as job:
     ...     job.wait()
     TokenSet([3])

@@ -33,7 +33,7 @@ class Activator:
     ...
     ...     return schedule
     >>> flow = Dataflow("countdown")
-    >>> [numbers] = flow.operator("countdown", [], 1, build)
+    >>> [numbers] = flow.operator([], 1, build, name="countdown")
     >>> _ = numbers.capture("numbers")
     >>> with run(flow, engine="local") as job:
     ...     job.wait()
@@ -152,7 +152,7 @@ class OperatorContext:
         ...
         ...     return schedule
         >>> flow = Dataflow("counting")
-        >>> _ = flow.input("words").unary("count", build).capture("counts")
+        >>> _ = flow.input("words").unary(build, name="count").capture("counts")
         >>> with run(flow, engine="local") as job:
         ...     with job.input("words") as words:
         ...         words.send(["a", "b", "a"])
@@ -194,7 +194,7 @@ class OperatorContext:
         ...
         ...     return schedule
         >>> flow = Dataflow("counting")
-        >>> _ = flow.input("words").unary("count", build, exchange=lambda word: word).capture("counts")
+        >>> _ = flow.input("words").unary(build, exchange=lambda word: word, name="count").capture("counts")
         >>> with run(flow, engine="local") as job:
         ...     with job.input("words") as words:
         ...         words.send(["a", "b", "a"])
@@ -239,7 +239,7 @@ class OperatorContext:
         ...
         ...     return schedule
         >>> flow = tw.Dataflow("threaded")
-        >>> _ = flow.source("numbers", tw.IterableSource([[(0, [1, 2])]])).unary("sum", build).capture("sums")
+        >>> _ = flow.source("numbers", tw.IterableSource([[(0, [1, 2])]])).unary(build, name="sum").capture("sums")
         >>> with tw.run(flow, engine="local") as job:
         ...     job.wait()
         ...     job.captured("sums")
@@ -271,7 +271,7 @@ class OperatorContext:
         ...
         ...     return schedule
         >>> flow = tw.Dataflow("sessions")
-        >>> lines = flow.input("lines").unary("read", build).substreams("sessions", key=lambda line: line[0])
+        >>> lines = flow.input("lines").unary(build, name="read").substreams("sessions", key=lambda line: line[0])
         >>> _ = lines.collect_substream(lambda session, lines: [text for _, text in lines]).capture("sessions")
         >>> with tw.run(flow, engine="local") as job:
         ...     with job.input("lines") as handle:

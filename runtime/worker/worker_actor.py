@@ -186,8 +186,8 @@ class WorkerActor:
         """Let a dataflow run."""
         self._loop(job).start()
 
-    def drop(self, job: str, timeout: float) -> str | None:
-        """End a dataflow; if it does not end within ``timeout`` seconds, return in words what it is doing.
+    def drop(self, job: str, timeout_s: float) -> str | None:
+        """End a dataflow; if it does not end within ``timeout_s`` seconds, return in words what it is doing.
 
         It then ends after that.
         """
@@ -196,7 +196,7 @@ class WorkerActor:
         if sockets is not None:
             sockets.give_up()
         lock = self._deploying(job)
-        if not lock.acquire(timeout=timeout):
+        if not lock.acquire(timeout=timeout_s):
             return "building its operators"
         loop = self._loops.pop(job, None)
         self._sockets.pop(job, None)
@@ -204,7 +204,7 @@ class WorkerActor:
         self._locks.pop(job, None)
         lock.release()
         if loop is not None:
-            if loop.close(timeout):
+            if loop.close(timeout_s):
                 return None
             operator = loop.running().operator
             return "about to end" if operator is None else f"in operator {operator!r}"
@@ -212,9 +212,9 @@ class WorkerActor:
             sockets.close()
         return None
 
-    def leave(self, job: str, timeout: float) -> str | None:
+    def leave(self, job: str, timeout_s: float) -> str | None:
         """End a dataflow as `drop` does; it may be deployed again."""
-        busy = self.drop(job, timeout)
+        busy = self.drop(job, timeout_s)
         self._dropped.remove(job)
         return busy
 
@@ -225,13 +225,13 @@ class WorkerActor:
         envelope = ENVELOPES.decode(frames[0], frames[1:])
         self._deployment(job, envelope.incarnation).deliver(envelope)
 
-    def fetch(self, job: str, member: int, timeout: float) -> Sequence[Any]:
-        """Return the frames of an envelope for a feeder; wait for one at most ``timeout`` seconds."""
-        return self._loop(job).mail.fetch(member, timeout)
+    def fetch(self, job: str, member: int, timeout_s: float) -> Sequence[Any]:
+        """Return the frames of an envelope for a feeder; wait for one at most ``timeout_s`` seconds."""
+        return self._loop(job).mail.fetch(member, timeout_s)
 
-    def live(self, timeout: float) -> tuple[str, ...]:
-        """Return after ``timeout`` seconds, as a sign of life; at once the jobs whose telemetry is wanted."""
-        if not timeout or not self._is_wanted.wait(timeout):
+    def live(self, timeout_s: float) -> tuple[str, ...]:
+        """Return after ``timeout_s`` seconds, as a sign of life; at once the jobs whose telemetry is wanted."""
+        if not timeout_s or not self._is_wanted.wait(timeout_s):
             return ()
         self._is_wanted.clear()
         wanted, self._wanted = self._wanted, set()
@@ -245,9 +245,9 @@ class WorkerActor:
         self._is_wanted.set()
         return True
 
-    def report(self, job: str, timeout: float) -> WorkerReport | BusyWorker:
-        """Return the worker's report within ``timeout`` seconds."""
-        return replace(self._loop(job).report(timeout), lines=self._lines.of(job))
+    def report(self, job: str, timeout_s: float) -> WorkerReport | BusyWorker:
+        """Return the worker's report within ``timeout_s`` seconds."""
+        return replace(self._loop(job).report(timeout_s), lines=self._lines.of(job))
 
     def states(self) -> dict[str, tuple[str, str]]:
         """Return the state and the probes' progress of each dataflow, in words, by job."""

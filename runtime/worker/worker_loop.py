@@ -122,15 +122,15 @@ class WorkerLoop:
         """Return what was captured so far."""
         return list(self._core.captured(name))
 
-    def report(self, timeout: float) -> WorkerReport | BusyWorker:
-        """Return the worker's report between two steps, or what it is busy with after ``timeout`` seconds."""
+    def report(self, timeout_s: float) -> WorkerReport | BusyWorker:
+        """Return the worker's report between two steps, or what it is busy with after ``timeout_s`` seconds."""
         asked: Future[WorkerReport] = Future()
         self._asked.append(asked)
         self._receiver.wake()
         if not self._thread.is_alive():
             return self._full_report()
         try:
-            return asked.result(timeout)
+            return asked.result(timeout_s)
         except TimeoutError:
             return self._core.running()
 
@@ -167,14 +167,14 @@ class WorkerLoop:
         self._stopping = True
         self._receiver.wake()
 
-    def close(self, timeout: float) -> bool:
-        """Stop and disconnect; return False if the present step did not end within ``timeout`` s.
+    def close(self, timeout_s: float) -> bool:
+        """Stop and disconnect; return False if the present step did not end within ``timeout_s`` s.
 
         It then disconnects when that ends.
         """
         self._leaving = True
         self.stop()
-        self._thread.join(timeout)
+        self._thread.join(timeout_s)
         if self._thread.is_alive():
             return False
         self._core.closing.close()

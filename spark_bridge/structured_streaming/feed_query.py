@@ -42,7 +42,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tidewheel.progress.errors import TidewheelError
-from tidewheel.runtime.errors import JobError, Rewound, SnapshotError
+from tidewheel.runtime.errors import JobError, JobRolledBack, SnapshotError
 from tidewheel.runtime.inputs.fed_job import FedJob
 from tidewheel.runtime.inputs.input_handle import InputHandle
 from tidewheel.spark_bridge.errors import readable
@@ -63,8 +63,8 @@ _AGAIN_S = 0.1
 class Progress(Protocol):
     """A place of a job that epochs pass: a `ProbeHandle`, or a topic."""
 
-    def wait_until(self, time: int, timeout: float, /) -> None:
-        """Wait until every time before ``time`` has passed; raise TimeoutError after ``timeout`` seconds."""
+    def wait_until(self, time: int, timeout_s: float, /) -> None:
+        """Wait until every time before ``time`` has passed; raise TimeoutError after ``timeout_s`` seconds."""
 
 
 class _Stopped(Exception):  # noqa: N818 - named for what it says
@@ -106,34 +106,35 @@ class StreamingFeed:
         threading.Thread(target=self._follow, name=f"tidewheel-feed-{input.name}", daemon=True).start()
         self._job.when_over(self._end_with_job)
 
-    def wait(self, timeout: float | None = None) -> None:
+    def wait(self, timeout_s: float | None = None) -> None:
         """Wait until the query has ended and the input is closed, with everything sent.
 
         Raises:
             BridgeError: the job has returned to a snapshot without micro-batches that Spark has committed.
             JobError: the query or the job has failed, or the job was stopped before.
-            TimeoutError: it did not end within ``timeout`` seconds.
+            TimeoutError: it did not end within ``timeout_s`` seconds.
         """
-        if not self._has_ended.wait(timeout):
+        if not self._has_ended.wait(timeout_s):
             raise TimeoutError(
-                f"waited {timeout} s for the query that feeds input {self._input.name!r} to end; it is at micro-batch "
-                f"{self._batch_id}. One with trigger={{'availableNow': True}} ends when it has read all there is"
+                f"waited {timeout_s} s for the query that feeds input {self._input.name!r} to end; it is at "
+                f"micro-batch {self._batch_id}. One with trigger={{'availableNow': True}} ends when it has read all "
+                "there is"
             )
         if self._error is not None:
             raise self._error
         if self._input_is_over.is_set() and not self._input.is_closed:
             raise JobError(f"the job was stopped before the query that feeds its input {self._input.name!r} had ended")
 
-    def stop(self, timeout: float = 10.0) -> None:
+    def stop(self, timeout_s: float = 10.0) -> None:
         """Stop the query after the present micro-batch, and close the input; idempotent.
 
-        After ``timeout`` seconds it is interrupted, unless it is being sent; uncommitted ones come again with the same
-        checkpoint.
+        After ``timeout_s`` seconds it is interrupted, unless it is being sent; uncommitted ones come again with the
+        same checkpoint.
 
         Raises:
             BridgeError, JobError: the query or the job has failed, as for `wait`.
         """
-        self._is_idle.wait(timeout)
+        self._is_idle.wait(timeout_s)
         # A query that has failed before it is stopped fails the job.
         self._is_stopping = self._is_stopping or (self._failure is None and not self._query_has_failed())
         self._stop_query()
@@ -181,7 +182,7 @@ class StreamingFeed:
                     self._was_sent = True
                 while not self._may_commit(batch_id):
                     self._check_going_on()
-            except Rewound as rewound:
+            except JobRolledBack as rewound:
                 _logger.info("micro-batch %d is sent again: %s", batch_id, rewound)
             else:
                 self._uncommitted = batch_id + 1
@@ -257,7 +258,7 @@ class StreamingFeed:
         try:
             self._input.close()
             self._input.wait_until_saved()
-        except (Rewound, SnapshotError, TimeoutError) as error:
+        except (JobRolledBack, SnapshotError, TimeoutError) as error:
             _logger.info("input %r is to be closed in a snapshot: %s", self._input.name, error)
             return False
         except JobError:

@@ -15,6 +15,7 @@ from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.messages.events import Batch, Epoch
 from tidewheel.pubsub.subscribers.subscribing import find_topic, subscribe
 from tidewheel.pubsub.subscribers.subscription import Subscription
+from tidewheel.pubsub.subscribers.subscription_options import Durable
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.storage.store_url import local_path
 
@@ -62,7 +63,7 @@ class EpochWriter:
         return self._groups.schema
 
     @property
-    def is_over(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether writing has finished: the topic has ended, or this was closed or has failed."""
         return not self._thread.is_alive()
 
@@ -70,21 +71,21 @@ class EpochWriter:
         """Return this writer's counts so far."""
         return self._groups.statistics
 
-    def wait(self, timeout: float | None = None) -> None:
+    def wait(self, timeout_s: float | None = None) -> None:
         """Wait until the topic has ended, and all of it is in the folder.
 
         Args:
-            timeout: in seconds; None waits as long as the topic lives.
+            timeout_s: in seconds; None waits as long as the topic lives.
 
         Raises:
             BridgeError: an epoch does not fit the earlier ones, the folder cannot be written to, or this was closed.
             DeliveryError: the topic has failed; earlier epochs are written.
             TimeoutError: the topic has not ended in time.
         """
-        self._thread.join(timeout)
+        self._thread.join(timeout_s)
         if self._thread.is_alive():
             raise TimeoutError(
-                f"topic {self.topic!r} has not ended within {timeout:g} s, and is written to {self.path}"
+                f"topic {self.topic!r} has not ended within {timeout_s:g} s, and is written to {self.path}"
             )
         if self._error is not None:
             raise self._error
@@ -143,7 +144,7 @@ class EpochWriter:
     def _next(self) -> Epoch | None:
         due_in_s = self._groups.due_in_s(time.monotonic())
         wait_s = _LOOK_EVERY_S if due_in_s is None else min(due_in_s, _LOOK_EVERY_S)
-        return next(self._subscription.epochs(timeout=wait_s), None)
+        return next(self._subscription.epochs(timeout_s=wait_s), None)
 
     def _acknowledge(self, batches: Sequence[Batch]) -> None:
         if batches:
@@ -160,7 +161,7 @@ def write_epochs(  # noqa: PLR0913 - what can be said of a folder, by name
     time: str | None = None,
     file_bytes: int = FILE_BYTES,
     max_delay_s: float = MAX_DELAY_S,
-    timeout: float | None = 10.0,
+    timeout_s: float | None = 10.0,
 ) -> EpochWriter:
     """Write each completed epoch of a topic with exactly-once delivery to a folder, which Spark reads live.
 
@@ -187,7 +188,7 @@ def write_epochs(  # noqa: PLR0913 - what can be said of a folder, by name
         time: the name of a column (64-bit integer) to add with the epoch of each row.
         file_bytes: the size in memory at which a file is written at once; a larger epoch is one file.
         max_delay_s: how long a complete epoch waits for others, in seconds; with 0 each has its own file.
-        timeout: how long to wait for the topic to exist, in seconds; None waits forever.
+        timeout_s: how long to wait for the topic to exist, in seconds; None waits forever.
 
     Raises:
         BridgeError: the topic is best effort, another writer uses the folder or its checkpoint, the checkpoint belongs
@@ -201,15 +202,14 @@ def write_epochs(  # noqa: PLR0913 - what can be said of a folder, by name
 
     _check(format, file_bytes, max_delay_s)
     place, saved = _folders(path, checkpoint)
-    _check_topic(topic, timeout)
+    _check_topic(topic, timeout_s)
     with ExitStack() as undo:
         folder = EpochFolder(WriterIdentity.new(topic, place, format, time), saved)
         undo.callback(folder.close)
         subscription = subscribe(
             topic,
-            timeout=timeout,
-            name=folder.identity.subscription,
-            ack="manual",
+            timeout_s=timeout_s,
+            durable=Durable(folder.identity.subscription, ack="manual"),
             # If the subscription was ended or given up, a later writer must learn which messages are gone.
             start="earliest" if folder.is_new else _FIRST_TICK,
         )
@@ -220,12 +220,12 @@ def write_epochs(  # noqa: PLR0913 - what can be said of a folder, by name
     return writer
 
 
-def _check_topic(topic: str, timeout: float | None) -> None:
-    info = LOCAL_CATALOG.lookup(topic) or find_topic(topic, timeout)
+def _check_topic(topic: str, timeout_s: float | None) -> None:
+    info = LOCAL_CATALOG.lookup(topic) or find_topic(topic, timeout_s)
     if info.delivery != "exactly_once":
         raise BridgeError(
             f"topic {topic!r} of job {info.job!r} is best effort, so it does not keep epochs while no writer runs: "
-            "publish it with delivery='exactly_once', log=..."
+            "publish it with log=tw.Log(place)"
         )
 
 

@@ -31,16 +31,18 @@ if TYPE_CHECKING:
     from tidewheel.progress.errors import GraphError as GraphError
     from tidewheel.progress.errors import TidewheelError as TidewheelError
     from tidewheel.pubsub.errors import DeliveryError as DeliveryError
+    from tidewheel.pubsub.publishers.topic_log import Log as Log
     from tidewheel.pubsub.relays.relay_handle import relay as relay
     from tidewheel.pubsub.subscribers.subscribing import end_subscription as end_subscription
     from tidewheel.pubsub.subscribers.subscribing import subscribe as subscribe
+    from tidewheel.pubsub.subscribers.subscription_options import Durable as Durable
     from tidewheel.pubsub.subscribers.topics import topics as topics
     from tidewheel.pubsub.subscribers.topics import watch_topics as watch_topics
     from tidewheel.runtime.description.runtime_config import RuntimeConfig as RuntimeConfig
     from tidewheel.runtime.description.secret import Secret as Secret
     from tidewheel.runtime.engines.run import run as run
     from tidewheel.runtime.errors import JobError as JobError
-    from tidewheel.runtime.errors import Rewound as Rewound
+    from tidewheel.runtime.errors import JobRolledBack as JobRolledBack
     from tidewheel.runtime.snapshots.snapshots import Snapshots as Snapshots
     from tidewheel.runtime.tokens.timestamp_token import TimestampToken as TimestampToken
     from tidewheel.runtime.tokens.token_set import TokenSet as TokenSet
@@ -64,13 +66,15 @@ _WHERE: Final = {
     "tidewheel.operators.windows.windows": ("SessionWindows", "SlidingWindows", "TumblingWindows"),
     "tidewheel.progress.errors": ("GraphError", "TidewheelError"),
     "tidewheel.pubsub.errors": ("DeliveryError",),
+    "tidewheel.pubsub.publishers.topic_log": ("Log",),
     "tidewheel.pubsub.relays.relay_handle": ("relay",),
     "tidewheel.pubsub.subscribers.subscribing": ("end_subscription", "subscribe"),
+    "tidewheel.pubsub.subscribers.subscription_options": ("Durable",),
     "tidewheel.pubsub.subscribers.topics": ("topics", "watch_topics"),
     "tidewheel.runtime.description.runtime_config": ("RuntimeConfig",),
     "tidewheel.runtime.description.secret": ("Secret",),
     "tidewheel.runtime.engines.run": ("run",),
-    "tidewheel.runtime.errors": ("JobError", "Rewound"),
+    "tidewheel.runtime.errors": ("JobError", "JobRolledBack"),
     "tidewheel.runtime.snapshots.snapshots": ("Snapshots",),
     "tidewheel.runtime.tokens.timestamp_token": ("TimestampToken",),
     "tidewheel.runtime.tokens.token_set": ("TokenSet",),

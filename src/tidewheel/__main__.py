@@ -177,7 +177,7 @@ def _print_table(rows: Sequence[Sequence[str]]) -> None:
 
 def _tail(options: argparse.Namespace) -> None:
     where = RecordFilter(tuple(options.where)) if options.where else None
-    with tw.subscribe(options.topic, timeout=options.timeout, where=where) as topic:
+    with tw.subscribe(options.topic, timeout_s=options.timeout, where=where) as topic:
         for time, record in _records(topic, whole=options.epochs):
             if options.json:
                 print(msgspec.json.encode({"time": time, "record": record}, enc_hook=str).decode(), flush=True)

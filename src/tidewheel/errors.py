@@ -1,6 +1,6 @@
 """The errors that few programs catch; each is a `tidewheel.TidewheelError`.
 
-`GraphError`, `JobError`, `DeliveryError` and `Rewound`, which more programs catch, are in `tidewheel`.
+`GraphError`, `JobError`, `DeliveryError` and `JobRolledBack`, which more programs catch, are in `tidewheel`.
 """
 
 from typing import TYPE_CHECKING, Final

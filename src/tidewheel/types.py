@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from tidewheel.public_names import public_names
 
 if TYPE_CHECKING:
-    from tidewheel.operators.base.failed import Failed as Failed
+    from tidewheel.operators.base.failed_record import FailedRecord as FailedRecord
     from tidewheel.operators.joins.interval_join_operators import IntervalJoined as IntervalJoined
     from tidewheel.operators.records.record_operators import Tried as Tried
     from tidewheel.operators.records.routing_operators import Branches as Branches
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from tidewheel.runtime.tokens.timestamp_token import LentToken as LentToken
 
 _WHERE: Final = {
-    "tidewheel.operators.base.failed": ("Failed",),
+    "tidewheel.operators.base.failed_record": ("FailedRecord",),
     "tidewheel.operators.joins.interval_join_operators": ("IntervalJoined",),
     "tidewheel.operators.records.record_operators": ("Tried",),
     "tidewheel.operators.records.routing_operators": ("Branches", "NamedBranches"),

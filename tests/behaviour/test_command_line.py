@@ -76,7 +76,7 @@ def test_topics_can_be_watched(
     job: tw.types.Job, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A line for each that comes, with what it has, or goes, with why; until Ctrl-C, for which the end stands here."""
-    monkeypatch.setattr(tw, "watch_topics", lambda: watch_topics(timeout=0))
+    monkeypatch.setattr(tw, "watch_topics", lambda: watch_topics(timeout_s=0))
     assert main(["topics", "--watch"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert f"published\t{TOPIC}\t{job.name}\t1\tany" in lines

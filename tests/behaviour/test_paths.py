@@ -33,7 +33,7 @@ LOCAL: dict[str, Callable[[Any], Any]] = {
 ANY: dict[str, Callable[[Any], Any]] = {
     **LOCAL,
     "Snapshots": tw.Snapshots,
-    "publish": lambda place: numbers().publish("paths", delivery="exactly_once", log=place),
+    "publish": lambda place: numbers().publish("paths", log=tw.Log(place)),
 }
 """These, and the calls with a path or a URL."""
 

@@ -115,7 +115,7 @@ def dataflow(problem: Callable[[], Exception] | None = None) -> tw.Dataflow:
     flow = tw.Dataflow("shop")
     orders = flow.source("orders", Numbers())
     more = flow.input("more")
-    held = orders.concat(more).map(partial(with_password, FIELD)).accumulate(int, list, keep, name="last")
+    held = orders.concat(more).map(partial(with_password, FIELD)).accumulate(int, start=list, add=keep, name="last")
     held.publish("totals")
     held.capture("kept")
     held.sink(Totals(problem), visible="epoch").probe("stored")
@@ -153,8 +153,8 @@ def test_a_running_job_shows_names(tmp_path: Path, logged: io.StringIO, capsys: 
     with tw.run(dataflow(), workers=2, engine="local", snapshots=snapshots) as job, gateway() as page:
         job.input("more").send([5])
         job.input("more").advance_to(1)
-        job.probe("stored").wait_until(1, timeout=20)
-        job.snapshot(timeout=20)
+        job.probe("stored").wait_until(1, timeout_s=20)
+        job.snapshot(timeout_s=20)
         texts += [repr(job), str(job.statistics()), repr(job.statistics()), str(job.explain("stored"))]
         texts += [repr(job.input("more")), repr(job.probe("stored"))]
         assert eventually(lambda: b"tidewheel_operator" in ask(page, "/metrics").body)
@@ -166,7 +166,7 @@ def test_a_running_job_shows_names(tmp_path: Path, logged: io.StringIO, capsys: 
         texts += list(job_lines(TelemetryReader(job.name)))  # as ``tidewheel top --once``
         assert main(["topics"]) == 0
         job.input("more").close()
-        job.wait(timeout=20)
+        job.wait(timeout_s=20)
     for command in (["snapshots", str(tmp_path / "snapshots")], ["snapshots", str(tmp_path / "snapshots"), "1"]):
         assert main(command) == 0
     printed = capsys.readouterr()
@@ -187,7 +187,7 @@ def test_a_failure_shows_names(logged: io.StringIO) -> None:
             texts.append(json.dumps(next(seen).document))
             job.input("more").close()
             with pytest.raises(tw.JobError) as caught:
-                job.wait(timeout=20)
+                job.wait(timeout_s=20)
             texts += [json.dumps(view.document) for view in seen]
         texts.append(ask(page, "/metrics").body.decode())
     assert any("no login" in text for text in texts)
@@ -232,7 +232,7 @@ def run(build: Callable[[tw.Dataflow], object]) -> None:
     flow = tw.Dataflow("urls")
     build(flow)
     with tw.run(flow, engine="local") as job:
-        job.wait(timeout=20)
+        job.wait(timeout_s=20)
 
 
 URL = f"s3://me:{IN_URL}@bucket/path"
@@ -240,7 +240,7 @@ URLS: dict[str, Callable[[], object]] = {
     "snapshots": lambda: tw.Snapshots(URL),
     "snapshots of http": lambda: tw.Snapshots(f"https://me:{IN_URL}@host/path"),
     "query": lambda: tw.Snapshots(f"s3://bucket/path?password={IN_URL}"),
-    "log of a topic": lambda: run(lambda flow: flow.input("n").publish("t", delivery="exactly_once", log=URL)),
+    "log of a topic": lambda: run(lambda flow: flow.input("n").publish("t", log=tw.Log(URL))),
     "files of lines": lambda: run(lambda flow: flow.source("n", tw.LineSource([URL])).capture("c")),
     "Parquet": lambda: run(lambda flow: flow.source("n", tw.ParquetSource([URL])).capture("c")),
     "recording": lambda: run(lambda flow: flow.source("n", tw.ReplaySource(URL)).capture("c")),
@@ -253,7 +253,7 @@ URLS: dict[str, Callable[[], object]] = {
     "host of a gateway": lambda: GatewayConfig(host=DATABASE),
     "origin": lambda: GatewayConfig(origins=frozenset([f"{DATABASE}?"])),
     "token": lambda: GatewayConfig(token=f"{IN_URL} "),
-    "unknown topic": lambda: tw.subscribe(DATABASE, timeout=0.01),
+    "unknown topic": lambda: tw.subscribe(DATABASE, timeout_s=0.01),
 }
 
 

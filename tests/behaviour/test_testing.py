@@ -46,7 +46,7 @@ def build_forgetful(context: tw.OperatorContext) -> Any:
 
 def test_state_in_a_variable_is_found() -> None:
     """The error says what differs, when the run crashed, and the seed by which it can be repeated."""
-    forgetful = described(lambda numbers: numbers.unary("total", build_forgetful))
+    forgetful = described(lambda numbers: numbers.unary(build_forgetful, name="total"))
     with raises(AssertionError):
         check_crashes(forgetful, NUMBERS, workers=(1,), seed=7)
 

@@ -32,7 +32,7 @@ def nested(flow: tw.Dataflow, stream: Any, *, keeps: bool) -> None:
         return steps.filter(lambda pair: pair[0] > 0), steps
 
     steps = stream.iterate(outer)
-    (steps.unary("keep", _keep) if keeps else steps).probe("done").publish("steps")
+    (steps.unary(_keep, name="keep") if keeps else steps).probe("done").publish("steps")
 
 
 def nested_flow(name: str, *, keeps: bool) -> tw.Dataflow:

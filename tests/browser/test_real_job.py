@@ -35,7 +35,7 @@ class _Fed:
                 pairs.send([(3, 9)] * 20)
                 epoch += 1
                 pairs.advance_to(epoch)
-                steps.take()
+                steps.poll()
 
     def stop(self) -> None:
         self._has_ended.set()

@@ -36,7 +36,7 @@ SHOWN = {
     tw.types.InputHandle: (
         "advance_to clone close delayed end_substream is_closed position send statistics time wait_until_saved"
     ),
-    tw.types.ProbeHandle: "advances frontier has_reached is_complete wait_until",
+    tw.types.ProbeHandle: "advances frontier has_completed has_reached wait_until",
 }
 
 

@@ -16,7 +16,7 @@ def captured(
     flow = tw.Dataflow("example")
     describe(flow).capture("found")
     with tw.run(flow, workers=workers, engine=engine) as job:
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
         return by_epoch(job, "found")
 
 

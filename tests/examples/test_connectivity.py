@@ -24,7 +24,7 @@ def run_example(graph: DependencyGraph, workers: int, engine: Any) -> None:
     flow = tw.Dataflow("components")
     connectivity.changes(flow.source("edges", tw.IterableSource(graph.batches(4))), start).capture("changes")
     with tw.run(flow, workers=workers, engine=engine) as job:
-        job.wait(timeout=120)
+        job.wait(timeout_s=120)
         captured = job.captured("changes")
     answers: Answers = {}
     for epoch in range(EPOCHS):

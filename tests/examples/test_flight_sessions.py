@@ -32,7 +32,7 @@ def run_example(
     windowed.results.capture("results")
     windowed.late.capture("late")
     with tw.run(flow, workers=workers, engine="local") as job:
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
         results, late = (records([one.batch for one in job.captured(name)]) for name in ("results", "late"))
     return results, late
 

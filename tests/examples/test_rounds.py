@@ -39,7 +39,7 @@ def test_epochs_go_one_after_the_other(workers: int) -> None:
                 numbers.advance_to(epoch)
                 numbers.send([*range(6, 14)])
         job.start()
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
         did = [one.batch for one in job.captured("did")]
     for worker in range(workers):
         calls = sorted((call, where[0], number) for (call, number, _), where in did if where[1] == worker)
@@ -57,6 +57,6 @@ def test_rounds_are_whole_and_as_far_on_as_asked() -> None:
         with job.input("numbers") as numbers:
             numbers.send([1, 2])
             numbers.send([2, 3])
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
         did = [(number, came) for one in job.captured("did") for _, number, came in one.batch]
     assert did == [(0, [1, 2, 2, 3]), (1, [1, 1]), (2, [0, 2]), (3, [0, 0, 1]), (5, [0])]

@@ -30,5 +30,5 @@ def test_the_source_splits_each_epoch() -> None:
     flow = tw.Dataflow("two")
     flow.source("numbers", epochs([[1, 2, 3], [4]])).capture("numbers")
     with tw.run(flow, workers=2, engine="local") as job:
-        job.wait(timeout=60)
+        job.wait(timeout_s=60)
         assert sorted((one.time, one.batch) for one in job.captured("numbers")) == [(0, [1]), (0, [2, 3]), (1, [4])]

@@ -41,7 +41,7 @@ def run(
             for handle in handles:
                 handle.advance_to(change.epoch)
             if not at_once:
-                job.probe("done").wait_until(change.epoch, timeout=DEADLINE_S)
+                job.probe("done").wait_until(change.epoch, timeout_s=DEADLINE_S)
             handles[change.input].send(change.updates, worker=change.worker % workers)
         for handle in handles:
             handle.close()

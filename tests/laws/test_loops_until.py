@@ -53,7 +53,7 @@ def sums(keys: int) -> Part:
 
     return Part(
         f"sums by {keys}",
-        lambda s: s.reduce(lambda n: n % keys, add).map(lambda pair: pair[1] % MODULUS),
+        lambda s: s.aggregate(lambda n: n % keys, add=add).map(lambda pair: pair[1] % MODULUS),
         plain,
     )
 
@@ -135,7 +135,7 @@ def test_a_loop_ends_where_one_of_plain_python_does(
     """Any body, measure and test, several epochs at once: each ends in a round of its own, with its records."""
     results = run(
         lambda stream: stream.iterate(
-            body_of(parts), until=test.until, measure=test.measure, combine=test.combine, rounds=rounds
+            body_of(parts), until=test.until, measure=test.measure, combine=test.combine, max_rounds=rounds
         ),
         Case(feed, workers=workers),
     )
@@ -159,17 +159,17 @@ def test_nested_loops_are_tested_each_by_itself(
     def within(numbers: tw.Stream[int]) -> tw.Stream[int]:
         test = inner_test
         return body_of(outer)(numbers).iterate(
-            body_of(inner), "inner", until=test.until, measure=test.measure, combine=test.combine, rounds=4
+            body_of(inner), name="inner", until=test.until, measure=test.measure, combine=test.combine, max_rounds=4
         )
 
     results = run(
         lambda stream: stream.iterate(
             within,
-            "outer",
+            name="outer",
             until=outer_test.until,
             measure=outer_test.measure,
             combine=outer_test.combine,
-            rounds=3,
+            max_rounds=3,
         ),
         Case(feed, workers=workers),
     )

@@ -15,9 +15,9 @@ import pytest
 
 from tests.kit.former_topics.publisher import FormerPublisher
 from tests.kit.pubsub.numbered import fetched
-from tests.simulation_pubsub.conditions import WHERES, Condition, wanted
-from tests.simulation_pubsub.partition import DOMAINS, LESS_EQUAL, Partition
-from tests.simulation_pubsub.scenario import PLENTY, Order
+from tests.simulation.topics.conditions import WHERES, Condition, wanted
+from tests.simulation.topics.partition import DOMAINS, LESS_EQUAL, Partition
+from tests.simulation.topics.topic_options import PLENTY, Order
 from tidewheel.progress import Time
 from tidewheel.pubsub.errors import DeliveryError, PublisherLost
 from tidewheel.pubsub.messages.delivery_options import DeliveryOptions, Slow

@@ -204,7 +204,7 @@ def step(stream: Any, rng: random.Random) -> Any:
         return MAKE[key](record.n)
 
     def sets(records: Any) -> Any:
-        merged = records.accumulate(keyed, set, lambda seen, record: seen | {record})
+        merged = records.accumulate(keyed, start=set, add=lambda seen, record: seen | {record})
         return merged.flat_map(lambda pair: sorted(pair[1], key=lambda record: (str(type(record)), record.n)))
 
     def join(records: Any) -> Any:
@@ -257,7 +257,7 @@ def results(job: tw.types.Job, seed: int) -> dict[str, list[str]]:
         for time, batch in enumerate(epochs(seed)):
             records.advance_to(time)
             records.send(batch)
-    job.wait(timeout=60)
+    job.wait(timeout_s=60)
     found = {
         name: [shown(one) for entry in job.captured(name) for one in entry.batch] for name in ("records", "counts")
     }

@@ -48,8 +48,8 @@ def feed(handle: tw.types.InputHandle, first: int) -> None:
 
 def received(topic: str, where: Any = None) -> list[bool]:
     """Tell of each record of a topic whether it is of a class of this process."""
-    with tw.subscribe(topic, timeout=WAITS_S, where=where) as subscription:
-        records = [record for epoch in subscription.epochs(timeout=WAITS_S) for record in epoch.records]
+    with tw.subscribe(topic, timeout_s=WAITS_S, where=where) as subscription:
+        records = [record for epoch in subscription.epochs(timeout_s=WAITS_S) for record in epoch.records]
     return sorted(is_deposit(record) or record is Kind(record.value) for record in records)
 
 
@@ -61,7 +61,7 @@ def tasks(topic: str) -> None:
     records: tw.Stream[Any] = flow.input("records", Deposit | Kind)
     records.publish(topic, wait_for=2).capture("records")
     by_kind = records.map(lambda record: (record if record is Kind.IN else Kind.OUT, record))
-    by_kind.as_collection(upserts=True).lookups("by kind")
+    by_kind.as_collection(upserts=True).lookup("by kind")
     records.filter(lambda record: type(record) is Kind).count().capture("counts")
     with tw.run(flow, workers=2) as job:
         handle = job.input("records")
@@ -69,10 +69,10 @@ def tasks(topic: str) -> None:
         ray.get(feeders)
         handle.send([Deposit(5), Kind.OUT])
         handle.advance_to(1)
-        found = job.lookup("by kind", [Kind.IN, Kind.OUT], timeout=WAITS_S)
+        found = job.lookup("by kind", [Kind.IN, Kind.OUT], timeout_s=WAITS_S)
         looked_up = [is_deposit(value) or value is Kind(value.value) for value in found.values]
         handle.close()
-        job.wait(timeout=WAITS_S)
+        job.wait(timeout_s=WAITS_S)
         captured = [record for entry in job.captured("records") for record in entry.batch]
         counts = sorted(str(pair) for entry in job.captured("counts") for pair in entry.batch)
         own = [is_deposit(record) or record is Kind(record.value) for record in captured]
@@ -86,7 +86,7 @@ def publish(topic: str) -> None:
     with tw.run(flow, workers=2) as job:
         with job.input("records") as records:
             records.send([Deposit(5), Deposit(6), Kind.IN])
-        job.wait(timeout=WAITS_S)
+        job.wait(timeout_s=WAITS_S)
 
 
 def define(source: str) -> None:
@@ -109,7 +109,7 @@ def fees(job: tw.types.Job) -> list[int]:
     """Send a record of the class that the program has now, and return the fees."""
     with job.input("records") as records:
         records.send([sys.modules["__main__"].__dict__["Paid"](50)])
-    job.wait(timeout=WAITS_S)
+    job.wait(timeout_s=WAITS_S)
     return [fee for entry in job.captured("fees") for fee in entry.batch]
 
 
@@ -157,7 +157,9 @@ def changed(version: str, folder: str) -> None:
     define(VERSIONS[version])
     account = sys.modules["__main__"].__dict__["Account"]
     flow = tw.Dataflow("accounts")
-    stream = flow.input("records").stateful_map(lambda record: record.name, lambda: None, added, name="accounts")
+    stream = flow.input("records").stateful_map(
+        lambda record: record.name, start=lambda: None, step=added, name="accounts"
+    )
     stream.capture("accounts").probe("done")
     try:
         with tw.run(flow, workers=2, snapshots=tw.Snapshots(folder, every_s=1000)) as job:
@@ -166,7 +168,7 @@ def changed(version: str, folder: str) -> None:
             records.send([account(name="ann", cents=5)])
             records.advance_to(records.position.batches)
             job.probe("done").wait_until(records.position.batches, WAITS_S)
-            job.snapshot(timeout=WAITS_S)
+            job.snapshot(timeout_s=WAITS_S)
             found = [record for entry in job.captured("accounts") for record in entry.batch]
             job.stop()
         said(own=[is_own and isinstance(new, account) for is_own, new in found], found=[str(new) for _, new in found])

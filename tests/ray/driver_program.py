@@ -58,7 +58,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it is ignored
     flow = halving(topic)
     if what == "build":
-        flow.input("more").unary("never", build_never)
+        flow.input("more").unary(build_never, name="never")
     if what == "end":
         send_epoch(tw.run(flow, workers=WORKERS), 0)
         say("running")

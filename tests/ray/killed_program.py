@@ -42,7 +42,7 @@ def publish(folder: str, feeder: str, found: dict[str, tw.Stream[Any]]) -> None:
     for topic, names in TOPICS.items():
         stream, *others = (found[name].map(partial(named, name)) for name in names)
         published = stream.concat(*others).rebalance() if others else stream.rebalance()
-        published.publish(f"{topic} by {feeder}", delivery="exactly_once", log=Path(folder, topic), wait_for=1)
+        published.publish(f"{topic} by {feeder}", log=tw.Log(Path(folder, topic)), wait_for=1)
 
 
 def feed(job: tw.types.Job, feeder: Any, enough: Path) -> None:
@@ -60,7 +60,7 @@ def feed(job: tw.types.Job, feeder: Any, enough: Path) -> None:
             send_all(job.input("numbers"), at)
             ray.get(calls, timeout=DEADLINE_S)
             job.wait(DEADLINE_S)
-        except tw.Rewound:
+        except tw.JobRolledBack:
             print("rewound", flush=True)  # noqa: T201 - the test reads that
         else:
             return

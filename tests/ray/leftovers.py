@@ -138,8 +138,8 @@ def warm_up(cluster: str) -> None:
     with tw.run(halving("warm"), workers=WORKERS) as job, tw.subscribe("warm") as subscription:
         send_epoch(job, 0)
         job.input("numbers").close()
-        assert [epoch.time for epoch in subscription.epochs(timeout=_COMES_UP_WITHIN_S)] == [0]
-        job.wait(timeout=_COMES_UP_WITHIN_S)
+        assert [epoch.time for epoch in subscription.epochs(timeout_s=_COMES_UP_WITHIN_S)] == [0]
+        job.wait(timeout_s=_COMES_UP_WITHIN_S)
         members = Members()
         members.note()
     assert eventually(lambda: not members.alive()), f"{cluster}: {members.alive()}"

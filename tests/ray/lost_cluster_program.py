@@ -81,7 +81,7 @@ def read(times: int = 1) -> None:
     """Read epochs without end; begin again, until that has happened so often."""
     for left in range(times, 0, -1):
         try:
-            for seen, _ in enumerate(tw.subscribe(TOPIC, timeout=_DEADLINE_S).epochs()):
+            for seen, _ in enumerate(tw.subscribe(TOPIC, timeout_s=_DEADLINE_S).epochs()):
                 if seen == _EPOCHS:
                     say("running")
                     if times > left:
@@ -120,12 +120,12 @@ def leave() -> None:
         flow = tw.Dataflow(name)
         numbers = flow.input("numbers")
         numbers.publish(f"{name} live")
-        numbers.publish(f"{name} kept", delivery="exactly_once", log=log)
+        numbers.publish(f"{name} kept", log=tw.Log(log))
         return flow
 
     with tempfile.TemporaryDirectory() as log:
         first = tw.run(described("first", log), workers=1)
-        readers = [tw.subscribe("first live"), tw.subscribe("first kept", name="reader")]
+        readers = [tw.subscribe("first live"), tw.subscribe("first kept", durable=tw.Durable("reader"))]
         ray.shutdown()
         with suppress(tw.JobError):
             first.wait(_DEADLINE_S)
@@ -136,7 +136,7 @@ def leave() -> None:
             first.stop()
             with second.input("numbers") as numbers:
                 numbers.send([1])
-            assert next(subscription.epochs(timeout=_DEADLINE_S)).records == [1]
+            assert next(subscription.epochs(timeout_s=_DEADLINE_S)).records == [1]
     say("running")
 
 

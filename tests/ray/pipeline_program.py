@@ -82,7 +82,7 @@ def is_payment(payment: Payment) -> bool:
 
 def up(payments: tw.Stream[Payment]) -> tuple[tw.Stream[Payment], tw.Stream[Payment]]:
     """Have each account pass a part of its total on to its parent, once for each round in which it is paid."""
-    totals = payments.accumulate(account_of, int, added, name="totals")
+    totals = payments.accumulate(account_of, start=int, add=added, name="totals")
     return totals.map(passed_on).filter(is_payment), totals
 
 
@@ -90,7 +90,7 @@ def described(folder: Path, stores: int, visible: Literal["epoch", "snapshot"]) 
     flow = tw.Dataflow("payments")
     totals = flow.source("payments", Journals(folder)).rebalance().iterate(up)
     rows = totals.rebalance().map(lambda total: {"account": total[0], "cents": total[1]})
-    rows.publish(TOPIC, delivery="exactly_once", log=folder / "log", wait_for=stores, visible=visible)
+    rows.publish(TOPIC, log=tw.Log(folder / "log"), wait_for=stores, visible=visible)
     return flow
 
 
@@ -135,7 +135,9 @@ def store_all(folder: Path) -> None:
     with connected(folder) as database:
         while True:
             try:
-                with tw.subscribe(TOPIC, timeout=None, name="database", ack="manual", start="earliest") as topic:
+                with tw.subscribe(
+                    TOPIC, timeout_s=None, durable=tw.Durable("database", ack="manual"), start="earliest"
+                ) as topic:
                     for epoch in topic.epochs():
                         store(database, epoch)
                         topic.acknowledge(epoch)

@@ -15,7 +15,7 @@ STEPS, MORE_STEPS = (3, 5, 11), (2, 7)
 ROUNDS = 4
 PAGES = 8
 MOST_RETURNS = 20
-"""A handle that does not go back with its job raises `Rewound` whenever it is used."""
+"""A handle that does not go back with its job raises `JobRolledBack` whenever it is used."""
 
 
 def describe(*inputs: str, also: Callable[[dict[str, tw.Stream[Any]]], None] | None = None) -> tw.Dataflow:
@@ -38,19 +38,19 @@ def describe(*inputs: str, also: Callable[[dict[str, tw.Stream[Any]]], None] | N
 
 def computed(numbers: tw.Stream[int]) -> dict[str, tw.Stream[Any]]:
     """Return the results of each epoch, which do not depend on the order of its numbers."""
-    sums = numbers.aggregate(lambda n: n % 7, int, lambda total, n: total + n, name="summed")
+    sums = numbers.aggregate(lambda n: n % 7, start=int, add=lambda total, n: total + n, name="summed")
     walked = numbers.map(steps).exchange(abs).iterate(lambda left: (left.map(less).filter(is_left).exchange(abs), left))
     sessions = numbers.window(tw.SessionWindows(gap=3), key=lambda n: n % 5, at=happened, finish=in_order, lateness=2)
-    links = numbers.broadcast().unary("web", build_web)
+    links = numbers.broadcast().unary(build_web, name="web")
     pages = links.flat_map(list).distinct().map(lambda page: (page, 1_000_000))
     return {
-        "sums": sums.stateful_map(first, int, added, name="sums"),
+        "sums": sums.stateful_map(first, start=int, step=added, name="sums"),
         "counts": numbers.count(name="counted"),
         "visits": walked.count(name="visits"),
         "sessions": sessions.results,
         "late": sessions.late,
         "firsts": numbers.deduplicate(lambda n: n % 101),
-        "ranks": pages.iterate(passed_on, "ranking", rounds=ROUNDS, beside=[links]),
+        "ranks": pages.iterate(passed_on, name="ranking", max_rounds=ROUNDS, beside=[links]),
     }
 
 
@@ -106,7 +106,9 @@ def build_web(context: tw.OperatorContext) -> Schedule:
 
 def passed_on(ranks: tw.Stream[Any], links: tw.Stream[Any]) -> tw.Stream[Any]:
     """Have each page pass most of its rank on, in equal parts over its links; integers have one sum in any order."""
-    return ranks.cogroup(links, first).flat_map(parts).aggregate(first, int, lambda total, part: total + part[1])
+    return (
+        ranks.cogroup(links, first).flat_map(parts).aggregate(first, start=int, add=lambda total, part: total + part[1])
+    )
 
 
 def first(pair: tuple[int, int]) -> int:
@@ -142,7 +144,7 @@ def feed(job: tw.types.Job, at: Callable[[int], None] = do_nothing) -> int:
         try:
             send_all(job.input("numbers"), at)
             job.wait(DEADLINE_S)
-        except tw.Rewound:
+        except tw.JobRolledBack:
             rewound += 1
             assert rewound < MOST_RETURNS
         else:

@@ -45,7 +45,7 @@ def words_of(time: int) -> list[Word]:
 def counting() -> tw.Dataflow:
     flow = tw.Dataflow("counting")
     words = flow.input("words")
-    words.unary("count", running_total, exchange=lambda word: word.text).probe("done").capture("counts")
+    words.unary(running_total, exchange=lambda word: word.text, name="count").probe("done").capture("counts")
     return flow
 
 
@@ -64,12 +64,12 @@ def main(folder: str, every_s: float) -> None:
             words.advance_to(time)
             words.send(words_of(time))
             if every_s >= 1000 and time % 10 == 9:
-                say("snapshot", job.snapshot(timeout=30))
+                say("snapshot", job.snapshot(timeout_s=30))
                 if time < EPOCHS - 1:
                     sys.stdin.readline()
             threading.Event().wait(0.03)  # so that snapshots are taken in between
         words.close()
-        job.wait(timeout=30)
+        job.wait(timeout_s=30)
         say("counted", sorted((entry.time, *pair) for entry in job.captured("counts") for pair in entry.batch))
 
 

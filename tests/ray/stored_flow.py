@@ -15,7 +15,9 @@ PAUSE_S = 0.03
 def results(numbers: tw.Stream[int]) -> tw.Stream[int]:
     """Have a state across epochs and a loop; which worker has a record, and when, depends on timing."""
     numbers = numbers.rebalance()
-    sums = numbers.accumulate(lambda n: n % 7, int, lambda total, n: total + n).map(lambda pair: pair[0] + 10 * pair[1])
+    sums = numbers.accumulate(lambda n: n % 7, start=int, add=lambda total, n: total + n).map(
+        lambda pair: pair[0] + 10 * pair[1]
+    )
     walked = numbers.exchange(abs).iterate(lambda left: (left.map(lambda n: n // 2).filter(bool).exchange(abs), left))
     return sums.concat(walked.map(lambda n: -n))
 
@@ -50,7 +52,7 @@ class Feed:
                     threading.Event().wait(PAUSE_S)
                 numbers.close()
                 job.wait(DEADLINE_S)
-            except tw.Rewound:
+            except tw.JobRolledBack:
                 continue
             return
 

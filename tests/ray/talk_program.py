@@ -25,7 +25,7 @@ def main() -> None:
     with tw.run(flow, workers=2) as job:
         job.input("numbers").send([1, 2, 3, 4])
         job.input("numbers").close()
-        job.wait(timeout=60)
+        job.wait(timeout_s=60)
         sys.stdin.readline()
 
 

@@ -77,7 +77,7 @@ def test_each_is_a_job_of_its_own_in_the_same_processes(link: LinkName) -> None:
             feed(added, 8, 12)
             assert [epoch.records for epoch in subscription.epochs()] == [["hello"]]
         job.input("numbers").close()
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
         assert results(added) == [(1, 3), (3, 2)]
         assert len(results(job)) == 200
         assert job.statistics().inputs["numbers"].records == 200
@@ -92,16 +92,16 @@ def test_an_added_dataflow_that_fails_leaves_the_others_alone() -> None:
         other = job.add(halving("other"))
         bad.input("numbers").send([8])
         with pytest.raises(tw.JobError, match="no 8") as failure:
-            bad.wait(timeout=DEADLINE_S)
+            bad.wait(timeout_s=DEADLINE_S)
         assert failure.value.operator == "iterate/map"
         feed(job, 8)
         feed(other, 4)
         job.drop("bad")
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
         assert (results(job), results(other)) == ([(1, 3)], [(1, 2)])
         again = job.add(halving("bad"))
         feed(again, 2)
-        again.wait(timeout=DEADLINE_S)
+        again.wait(timeout_s=DEADLINE_S)
         assert results(again) == [(1, 1)]
         job.stop()
 
@@ -115,7 +115,7 @@ def test_a_killed_worker_fails_them_all_with_one_cause() -> None:
         os.kill(job.pids[1], signal.SIGKILL)
         for one in (added, job):
             with pytest.raises(tw.JobError, match=rf"worker 1 of job .*process {job.pids[1]} .*died") as failure:
-                one.wait(timeout=ENDS_WITHIN_S)
+                one.wait(timeout_s=ENDS_WITHIN_S)
             assert failure.value.worker == 1
         with pytest.raises(tw.JobError, match="died"):
             job.add(halving("third"))
@@ -130,9 +130,9 @@ def test_the_job_that_fails_ends_what_was_added() -> None:
         members.note()
         job.input("numbers").send([8])  # it may have failed before its input could be closed
         with pytest.raises(tw.JobError, match=r"has ended with job .*to which it was added: .*no 8"):
-            added.wait(timeout=ENDS_WITHIN_S)
+            added.wait(timeout_s=ENDS_WITHIN_S)
         with pytest.raises(tw.JobError, match="no 8"):
-            job.wait(timeout=ENDS_WITHIN_S)
+            job.wait(timeout_s=ENDS_WITHIN_S)
         job.stop()
 
 
@@ -147,7 +147,7 @@ def test_a_dropped_dataflow_leaves_nothing_on_the_workers() -> None:
         def come_and_go() -> None:
             added = job.add(halving("second"))
             feed(added, 8)
-            added.wait(timeout=DEADLINE_S)
+            added.wait(timeout_s=DEADLINE_S)
             job.drop("second")
 
         come_and_go()
@@ -173,7 +173,7 @@ def test_dropping_does_not_wait_for_an_operator_that_does_not_return(caplog: pyt
         return schedule
 
     stuck = tw.Dataflow("stuck")
-    stuck.input("numbers").unary("stand", build)
+    stuck.input("numbers").unary(build, name="stand")
     with nothing_left(), started(halving("first")) as job:
         added = job.add(stuck)
         added.input("numbers").send([1])
@@ -182,7 +182,7 @@ def test_dropping_does_not_wait_for_an_operator_that_does_not_return(caplog: pyt
         job.drop("stuck")
         assert "was dropped, but worker 0 is still in operator 'stand'" in caplog.text
         feed(job, 8)
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
         assert results(job) == [(1, 3)]
 
 
@@ -196,7 +196,7 @@ def test_what_cannot_be_deployed_is_not_there_afterwards() -> None:
         raise ValueError("not today")
 
     refusing = tw.Dataflow("second")
-    refusing.input("numbers").unary("refuse", refuse)
+    refusing.input("numbers").unary(refuse, name="refuse")
     with nothing_left(), started(halving("first")) as job:
         with pytest.raises(tw.GraphError, match="'map' cannot be pickled"):
             job.add(locked)
@@ -206,7 +206,7 @@ def test_what_cannot_be_deployed_is_not_there_afterwards() -> None:
         added = job.add(halving("second"))
         feed(added, 2)
         feed(job, 4)
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
         assert (results(job), results(added)) == ([(1, 2)], [(1, 1)])
 
 
@@ -223,7 +223,7 @@ def test_an_operator_that_returns_after_its_dataflow_was_dropped(tmp_path: Path)
         return schedule
 
     stuck = tw.Dataflow("stuck")
-    stuck.input("numbers").unary("stand", build)
+    stuck.input("numbers").unary(build, name="stand")
     with nothing_left(), started(halving("first")) as job:
         worker = psutil.Process(job.pids[0])
         job.add(halving("warm"))
@@ -237,7 +237,7 @@ def test_an_operator_that_returns_after_its_dataflow_was_dropped(tmp_path: Path)
         flag.touch()
         assert eventually(lambda: worker.num_fds() <= before[1])
         feed(job, 8)
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
 
 
 class Revived:
@@ -268,7 +268,7 @@ def test_what_one_worker_cannot_deploy_is_dropped_by_the_others(tmp_path: Path) 
             job.add(flow)
         feed(job, 8)
         feed(job.add(halving("second")), 4)
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
         assert (results(job), results(job.dataflows["second"])) == ([(1, 3)], [(1, 2)])
 
 
@@ -283,10 +283,10 @@ def test_a_reader_of_what_has_failed_does_not_hold_up_the_others() -> None:
             added.input("news").send(["unread"])
             added.input("numbers").send([8])
             with pytest.raises(tw.JobError, match="no 8"):
-                added.wait(timeout=DEADLINE_S)
+                added.wait(timeout_s=DEADLINE_S)
             since = time.monotonic()
             feed(job, 4)
-            job.probe("done").wait_until((2**62), timeout=DEADLINE_S)
+            job.probe("done").wait_until((2**62), timeout_s=DEADLINE_S)
             assert time.monotonic() - since < 2
         job.drop("bad")
         job.stop()
@@ -306,7 +306,7 @@ def test_stopping_does_not_wait_for_operators_that_do_not_return() -> None:
         job = started(halving("first"))
         for number in range(3):
             stuck = tw.Dataflow(f"stuck {number}")
-            stuck.input("numbers").unary("stand", build)
+            stuck.input("numbers").unary(build, name="stand")
             job.add(stuck).input("numbers").send([1])
         since = time.monotonic()
         job.stop()
@@ -323,5 +323,5 @@ def test_a_job_with_added_dataflows_does_not_go_back(tmp_path: Path, caplog: pyt
         os.kill(job.pids[1], signal.SIGKILL)
         for one in (added, job):
             with pytest.raises(tw.JobError, match="died"):
-                one.wait(timeout=ENDS_WITHIN_S)
+                one.wait(timeout_s=ENDS_WITHIN_S)
         assert "does not go back to a snapshot, as it has added dataflows, which keep none: 'second'" in caplog.text

@@ -21,7 +21,7 @@ MIB = 1 << 20
 
 def rounds(arrays: tw.Stream[Any]) -> tuple[tw.Stream[Any], tw.Stream[Any]]:
     """Send each array round the loop as often as its first number says, by way of the other worker each time."""
-    slow = arrays.exchange(lambda row: int(row[0])).unary("slow", build_slow)
+    slow = arrays.exchange(lambda row: int(row[0])).unary(build_slow, name="slow")
     going_on = slow.map_batches(lambda batch: batch[batch[:, 0] > 0] - np.array([1]))
     return going_on, slow.map_batches(lambda batch: batch[batch[:, 0] <= 0][:, :1])
 
@@ -47,15 +47,15 @@ def test_a_gigabyte_through_a_loop(link: LinkName) -> None:
         assert sent.bytes == 1 << 30
         assert sent.seconds_waited > 0
         job.input("arrays").close()
-        job.wait(timeout=120)
+        job.wait(timeout_s=120)
         assert sum(int(n) for entry in job.captured("counts") for n in entry.batch) == 512
         assert all(growth < 400 * MIB for growth in most), f"grew by {[growth // MIB for growth in most]} MiB"
 
 
 def test_an_input_need_not_wait() -> None:
-    """While an operator is at work on what came before, `timeout=0` says that there is no room; later there is."""
+    """While an operator is at work on what came before, `timeout_s=0` says that there is no room; later there is."""
     flow = tw.Dataflow("impatient")
-    flow.input("arrays").unary("slow", build_slow).probe("done").capture("arrays")
+    flow.input("arrays").unary(build_slow, name="slow").probe("done").capture("arrays")
     with tw.run(flow, workers=1, config=tw.RuntimeConfig(bytes_in_flight=8 * MIB)) as job:
         array = np.zeros((1, 4 * MIB // 8))
         refused = 0
@@ -63,7 +63,7 @@ def test_an_input_need_not_wait() -> None:
         def sent() -> bool:
             nonlocal refused
             try:
-                job.input("arrays").send(array, timeout=0)
+                job.input("arrays").send(array, timeout_s=0)
             except tw.errors.WouldBlock:
                 refused += 1
                 return False
@@ -72,7 +72,7 @@ def test_an_input_need_not_wait() -> None:
         for _ in range(20):
             assert eventually(sent)
         job.input("arrays").close()
-        job.wait(timeout=60)
+        job.wait(timeout_s=60)
         assert sum(len(entry.batch) for entry in job.captured("arrays")) == 20
         assert refused > 0
 
@@ -130,6 +130,6 @@ def test_records_hold_back_the_driver_by_what_they_hold(kind: str, exchanged: bo
             most = list(map(max, most, grown))
         assert job.statistics().inputs["records"].seconds_waited > 0
         job.input("records").close()
-        job.wait(timeout=120)
+        job.wait(timeout_s=120)
         assert sum(n for entry in job.captured("counts") for n in entry.batch) == 300 * len(RECORDS[kind](0))
     assert all(growth < 130 * MIB for growth in most), f"grew by {[growth // MIB for growth in most]} MiB"

@@ -20,8 +20,8 @@ RECORDS = 50
 
 def read(name: str) -> list[tuple[int, int]]:
     """Return the time of each epoch of the topic, and how many different records it has."""
-    with tw.subscribe("bills", timeout=DEADLINE_S, name=name, start="earliest") as bills:
-        return [(epoch.time, len(set(epoch.records))) for epoch in bills.epochs(timeout=DEADLINE_S)]
+    with tw.subscribe("bills", timeout_s=DEADLINE_S, durable=tw.Durable(name), start="earliest") as bills:
+        return [(epoch.time, len(set(epoch.records))) for epoch in bills.epochs(timeout_s=DEADLINE_S)]
 
 
 def bill(folder: str) -> None:
@@ -30,7 +30,7 @@ def bill(folder: str) -> None:
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     flow = tw.Dataflow("bills")
-    flow.input("numbers").rebalance().publish("bills", delivery="exactly_once", log=folder).probe("published")
+    flow.input("numbers").rebalance().publish("bills", log=tw.Log(folder)).probe("published")
     config = tw.RuntimeConfig(resources={"CPU": 1})
     with tw.run(flow, workers=2, config=config) as job, ThreadPoolExecutor() as threads:
         here = ray.get_runtime_context().get_node_id()
@@ -40,17 +40,17 @@ def bill(folder: str) -> None:
             ray.remote(read).options(num_cpus=0, scheduling_strategy=on).remote("there").future(),
             threads.submit(read, "here"),
         ]
-        job.topic("bills").wait_for_subscribers(2, timeout=DEADLINE_S)
+        job.topic("bills").wait_for_subscribers(2, timeout_s=DEADLINE_S)
         numbers = job.input("numbers")
         for epoch in range(EPOCHS):
             numbers.send(list(range(epoch * RECORDS, (epoch + 1) * RECORDS)))
             numbers.advance_to(epoch + 1)
             if epoch == EPOCHS // 2:
-                job.probe("published").wait_until(epoch, timeout=DEADLINE_S)
+                job.probe("published").wait_until(epoch, timeout_s=DEADLINE_S)
                 kill_publisher(there)
         numbers.close()
         topics = [future.result(DEADLINE_S) for future in seen]
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
     say(topics)
 
 

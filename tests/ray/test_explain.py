@@ -31,7 +31,7 @@ def build_hoarder(context: tw.OperatorContext) -> Any:
 def test_a_leak_is_named() -> None:
     """With operator, time, workers and the way to the probe, as workers in other processes report it."""
     flow = tw.Dataflow("leaky")
-    flow.input("numbers").exchange(lambda n: n).unary("hoard", build_hoarder).map(str).probe("done")
+    flow.input("numbers").exchange(lambda n: n).unary(build_hoarder, name="hoard").map(str).probe("done")
     job = tw.run(flow, workers=2, config=tw.RuntimeConfig(progress="accumulated"))
     with job:
         numbers = job.input("numbers")
@@ -44,7 +44,7 @@ def test_a_leak_is_named() -> None:
         assert "reaches it at 0, by hoard > map (time unchanged)" in text
         assert "the token leaked" in text
         with pytest.raises(TimeoutError, match=r"job.explain\('done'\) says what holds it back"):
-            job.probe("done").wait_until(1, timeout=0.1)
+            job.probe("done").wait_until(1, timeout_s=0.1)
         job.stop()
 
 
@@ -60,7 +60,7 @@ def test_an_input_that_nobody_advanced_is_named() -> None:
         assert eventually(lambda: [one.operator for one in job.explain("done").holders] == ["input right"])
         assert "job.input('right')" in str(job.explain("done"))
         job.input("right").close()
-        job.wait(timeout=60)
+        job.wait(timeout_s=60)
         assert str(job.explain("done")) == "'done' is complete: nothing can arrive there any more"
 
 
@@ -100,7 +100,7 @@ def test_an_operator_that_does_not_return_is_named(tmp_path: Path) -> None:
             statistics = job.statistics()
             assert ([worker.worker for worker in statistics.workers], statistics.silent) == ([1 - blocked], (blocked,))
             gate.touch()
-            job.wait(timeout=60)
+            job.wait(timeout_s=60)
             assert str(job.explain("done")) == "'done' is complete: nothing can arrive there any more"
             assert sorted(n for entry in job.captured("results") for n in entry.batch) == [0, 1]
 
@@ -116,7 +116,7 @@ def test_statistics_add_up(progress: SpreadName) -> None:
             job.input("numbers").advance_to(epoch)
             job.input("numbers").send(list(range(30)))
         job.input("numbers").close()
-        job.wait(timeout=60)
+        job.wait(timeout_s=60)
         statistics = job.statistics()
         map_, filter_ = statistics.operators["map"], statistics.operators["filter"]
         assert (map_.records_in, map_.records_out) == (120, 120)

@@ -56,7 +56,7 @@ def test_another_process_fails_the_job() -> None:
         job.input("numbers").close()
         feeders[0].fail.remote("it rains")
         with pytest.raises(tw.JobError, match="incomplete: input 'numbers' cannot be fed any more: it rains"):
-            job.wait(timeout=ENDS_WITHIN_S)
+            job.wait(timeout_s=ENDS_WITHIN_S)
         job.stop()
         for feeder in feeders:
             assert eventually(partial(has_been_told, feeder))

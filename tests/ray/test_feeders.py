@@ -75,7 +75,7 @@ class Feeder:
         at_once = 0
         try:
             while at_once < 100_000:
-                handle.send([b"x" * 1000], timeout=0)
+                handle.send([b"x" * 1000], timeout_s=0)
                 at_once += 1
         except tw.errors.WouldBlock:
             pass
@@ -133,7 +133,7 @@ def test_actors_and_tasks_feed_an_input(link: LinkName, feeders: list[Any]) -> N
         own.send([7])
         own.close()
         ray.get(calls, timeout=DEADLINE_S)
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
         expected = Counter((epoch, first + epoch) for first in (1000, 2000, 5000) for epoch in range(50))
         assert results(job) == expected + Counter([(0, 7)])
         assert eventually(lambda: job.statistics().inputs["numbers"].records == 151)
@@ -147,7 +147,7 @@ def test_a_feeder_that_is_done_holds_nothing(feeders: list[Any]) -> None:
     def feed_a_job() -> psutil.Process:
         with tw.run(numbers_flow()) as job:
             pid = ray.get(feeders[0].feed.remote(job.input("numbers"), 0, 3), timeout=DEADLINE_S)
-            job.wait(timeout=DEADLINE_S)
+            job.wait(timeout_s=DEADLINE_S)
             return psutil.Process(pid)
 
     def held(process: psutil.Process) -> Counter[str]:
@@ -165,7 +165,7 @@ def test_a_feeder_holds_as_many_tokens_as_it_likes(feeders: list[Any]) -> None:
     """Records come in any order of times."""
     with tw.run(numbers_flow(), workers=2) as job:
         ray.get(feeders[0].unordered.remote([job.input("numbers")]), timeout=DEADLINE_S)
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
         assert results(job) == Counter([(7, 70), (2, 20), (9, 90), (0, 0), (5, 50)])
 
 
@@ -182,11 +182,11 @@ def test_a_handle_holds_its_time_wherever_it_is(feeders: list[Any]) -> None:
             ray.get(feeders[0].use.remote("send", [1]), timeout=DEADLINE_S)
         assert list(done.frontier) == [0]
         ray.get(feeders[1].use.remote("advance_to", 3), timeout=DEADLINE_S)
-        done.wait_until(3, timeout=DEADLINE_S)
+        done.wait_until(3, timeout_s=DEADLINE_S)
         ray.get(feeders[1].use.remote("close"), timeout=DEADLINE_S)
-        done.wait_until(5, timeout=DEADLINE_S)
+        done.wait_until(5, timeout_s=DEADLINE_S)
         job.input("numbers").close()
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
         assert results(job) == Counter([(0, 1), (0, 1)])
 
 
@@ -200,7 +200,7 @@ def test_a_handle_is_used_by_one_process(feeders: list[Any]) -> None:
         ):
             ray.get(feeders[1].keep.remote(shared), timeout=DEADLINE_S)
         ray.get(feeders[0].use.remote("close"), timeout=DEADLINE_S)
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
 
 
 @pytest.mark.parametrize("is_actor", [True, pytest.param(False, marks=pytest.mark.long)])
@@ -224,7 +224,7 @@ def test_a_feeder_that_dies_fails_the_job(feeders: list[Any], *, is_actor: bool)
         assert eventually(lambda: job.statistics().inputs["numbers"].records == 1)
         os.kill(pid, signal.SIGKILL)
         with pytest.raises(tw.JobError, match=rf"process {pid} on node .* fed 'numbers' and has gone without closing"):
-            job.wait(timeout=ENDS_WITHIN_S)
+            job.wait(timeout_s=ENDS_WITHIN_S)
         job.stop()
     if is_actor:
         feeders[0] = new_feeder()
@@ -249,10 +249,10 @@ def test_a_feeder_learns_that_the_job_has_ended(feeders: list[Any]) -> None:
 def test_a_feeder_waits_for_a_slow_dataflow(feeders: list[Any]) -> None:
     """As the driver does, within the same limit; its waiting is in the job's statistics."""
     flow = tw.Dataflow("slow")
-    flow.input("texts").unary("slow", build_slow).map(len).capture("results")
+    flow.input("texts").unary(build_slow, name="slow").map(len).capture("results")
     with tw.run(flow, workers=2, config=tw.RuntimeConfig(bytes_in_flight=100_000)) as job:
         went, has_waited = ray.get(feeders[0].wait_for_room.remote([job.input("texts")]), timeout=DEADLINE_S)
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
         assert results(job) == Counter({(0, 1000): went + 1000})
         assert eventually(lambda: job.statistics().inputs["texts"].records == went + 1000)
         if has_waited:
@@ -274,7 +274,7 @@ def test_many_threads_wait_and_send_at_once() -> None:
         threads = [threading.Thread(target=advance, args=[handle], daemon=True) for handle in handles]
         for thread in threads:
             thread.start()
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
         for thread in threads:
             thread.join(DEADLINE_S)
         assert not any(thread.is_alive() for thread in threads)
@@ -288,7 +288,7 @@ def test_a_handle_is_used_by_one_object(feeders: list[Any]) -> None:
         with pytest.raises(tw.errors.TokenError, match="was unpickled twice in this process"):
             ray.get(feeders[0].keep_other.remote(shared), timeout=DEADLINE_S)
         ray.get(feeders[0].use.remote("close"), timeout=DEADLINE_S)
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
         assert results(job) == Counter([(0, 1)])
 
 
@@ -305,7 +305,7 @@ def test_a_handle_is_no_record_of_its_own_dataflow(link: LinkName) -> None:
         other.send([3])
         other.close()
         numbers.close()
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
         assert results(job) == Counter([(0, 1), (0, 2), (0, 3)])
 
 
@@ -336,7 +336,7 @@ def test_a_handle_that_is_given_up_fails_the_job(feed: Any, reason: str) -> None
     call = ray.remote(feed).options(num_cpus=0, max_retries=0).remote(job.input("numbers"))
     assert ray.wait([call], timeout=DEADLINE_S)[0]  # Ray may have to start a process for it
     with pytest.raises(tw.JobError, match=rf"process \d+ on node .* has given up a handle .*incomplete: .*{reason}"):
-        job.wait(timeout=ENDS_WITHIN_S)
+        job.wait(timeout_s=ENDS_WITHIN_S)
     job.stop()
 
 
@@ -345,7 +345,7 @@ def test_a_feeder_need_not_wait_for_a_job_that_is_paused(feeders: list[Any]) -> 
     with tw.run(numbers_flow(), workers=1, paused=True) as job:
         ray.get(feeders[0].feed.remote(job.input("numbers"), 0, 3), timeout=DEADLINE_S)
         job.start()
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
         assert results(job) == Counter([(0, 0), (1, 1), (2, 2)])
 
 
@@ -369,13 +369,13 @@ def test_an_operator_may_feed_another_dataflow_or_its_own() -> None:
     with tw.run(numbers_flow(), workers=1) as job:
         lower = job.add(down)
         up = tw.Dataflow("up")
-        up.input("numbers").unary("pass", passing(lower.input("numbers"))).probe("done")
+        up.input("numbers").unary(passing(lower.input("numbers")), name="pass").probe("done")
         upper = job.add(up)
         for number in range(10):
             upper.input("numbers").send([number])
         upper.input("numbers").close()
         own = tw.Dataflow("own")
-        own.input("numbers").unary("close", passing(job.input("numbers"))).probe("done")
+        own.input("numbers").unary(passing(job.input("numbers")), name="close").probe("done")
         job.add(own).input("numbers").close()
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
         assert results(lower) == Counter([(0, number) for number in range(10)])

@@ -71,7 +71,7 @@ def describe() -> tw.Dataflow:
     flow = tw.Dataflow("fed")
     left, right = map(flow.input, SHARDS)
     both = left.concat(right)
-    both.stateful_map(lambda n: n % 7, int, added, name="sums").map(lambda one: one[0]).capture("sums")
+    both.stateful_map(lambda n: n % 7, start=int, step=added, name="sums").map(lambda one: one[0]).capture("sums")
     walked = both.exchange(lambda n: n).iterate(lambda left: (left.map(less).filter(is_left).exchange(abs), left))
     walked.count(name="visits").capture("visits").probe("done")
     return flow
@@ -130,7 +130,7 @@ def feed_to_the_end(job: tw.types.Job, feeders: dict[str, Any]) -> int:
             if not all(job.input(name).is_closed for name in feeders):
                 feed(job, feeders)
             job.wait(DEADLINE_S)
-        except tw.Rewound:
+        except tw.JobRolledBack:
             rewound += 1
         else:
             return rewound
@@ -183,7 +183,7 @@ def test_a_worker_dies_while_others_feed(tmp_path: Path, link: LinkName) -> None
         ray.get(calls)
         os.kill(job.pids[0], signal.SIGKILL)
         for feeder in feeders.values():
-            with pytest.raises(tw.Rewound, match=r"driver has the handles of this process again"):
+            with pytest.raises(tw.JobRolledBack, match=r"driver has the handles of this process again"):
                 ray.get(feeder.use_until_rewound.remote(), timeout=DEADLINE_S)
         assert feed_to_the_end(job, feeders) == 0
         assert results(job) == undisturbed()
@@ -200,7 +200,7 @@ def test_a_feeder_dies(tmp_path: Path, link: LinkName) -> None:
         job.snapshot()
         ray.get([left.go_on.remote(60), right.go_on.remote(60)])
         os.kill(ray.get(right.process.remote()), signal.SIGKILL)
-        with pytest.raises(tw.Rewound, match=r"the driver has an open handle of input .*'right' again"):
+        with pytest.raises(tw.JobRolledBack, match=r"the driver has an open handle of input .*'right' again"):
             job.wait(DEADLINE_S)
         assert [len(job.handles(name)) for name in SHARDS] == [1, 1]
         assert 40 <= job.input("right").position.batches <= 60
@@ -223,7 +223,7 @@ def test_ray_starts_a_feeder_again(tmp_path: Path, link: LinkName) -> None:
         call = right.feed_and_stay.remote([job.input("right")], 40)
         job.probe("done").wait_until(30, DEADLINE_S)
         os.kill(pid, signal.SIGKILL)
-        with pytest.raises(tw.Rewound, match=r"driver has the handles of this process again"):
+        with pytest.raises(tw.JobRolledBack, match=r"driver has the handles of this process again"):
             ray.get(call, timeout=DEADLINE_S)
         feed_to_the_end(job, {"left": left, "right": right})
         assert results(job) == undisturbed()

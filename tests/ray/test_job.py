@@ -48,7 +48,7 @@ def collatz() -> tw.Dataflow:
         )
         return stepped.filter(lambda walk: walk[1] != 1), stepped.filter(lambda walk: walk[1] == 1)
 
-    steps = flow.input("numbers").map(lambda n: (n, n, 0)).iterate(body, "walk")
+    steps = flow.input("numbers").map(lambda n: (n, n, 0)).iterate(body, name="walk")
     steps.map(lambda walk: (walk[0], walk[2])).capture("steps").publish("collatz").probe("done")
     return flow
 
@@ -90,7 +90,7 @@ def test_a_loop_gives_the_same_on_any_number_of_workers(workers: int, progress: 
             numbers.send([2 + epoch * 3])
             numbers.send([3 + epoch * 3, 4 + epoch * 3])
         numbers.close()
-        job.wait(timeout=60)
+        job.wait(timeout_s=60)
         found = sorted((entry.time, record) for entry in job.captured("steps") for record in entry.batch)
     assert found == [((n - 2) // 3, (n, collatz_steps(n))) for n in range(2, 17)]
     assert eventually(lambda: nothing_left(job))
@@ -103,10 +103,10 @@ def test_a_probe_follows_the_epochs() -> None:
         for epoch in range(1, 4):
             numbers.send([epoch + 5])
             numbers.advance_to(epoch)
-            done.wait_until(epoch, timeout=30)
+            done.wait_until(epoch, timeout_s=30)
             assert list(done.frontier) == [epoch]
         with pytest.raises(TimeoutError, match=r"probe 'done' to reach 4.*'numbers' at time 3"):
-            done.wait_until(4, timeout=0.1)
+            done.wait_until(4, timeout_s=0.1)
         job.stop()
 
 
@@ -118,7 +118,7 @@ def test_an_operators_exception_fails_the_job() -> None:
     job.input("numbers").advance_to(3)
     job.input("numbers").send([4, 0, 5])
     with pytest.raises(tw.JobError, match=r"operator 'map' failed on worker \d at time 3: ZeroDivision") as failure:
-        job.probe("done").wait_until(4, timeout=60)
+        job.probe("done").wait_until(4, timeout_s=60)
     assert (failure.value.operator, failure.value.time) == ("map", 3)
     assert failure.value.worker in {0, 1}
     assert "1 // n" in failure.value.traceback_text
@@ -150,7 +150,7 @@ def test_a_build_that_raises_fails_the_deployment() -> None:
         raise LookupError(f"no model on worker {context.worker}")
 
     flow = tw.Dataflow("building")
-    flow.input("numbers").unary("predict", build)  # type: ignore[arg-type]
+    flow.input("numbers").unary(build, name="predict")  # type: ignore[arg-type]
     with pytest.raises(tw.JobError, match=r"operator 'predict' could not be built on worker \d: LookupError: no model"):
         tw.run(flow, workers=2)
 
@@ -177,7 +177,7 @@ def test_a_killed_worker_process_fails_the_job(victim: int) -> None:
     begin = time.monotonic()
     os.kill(job.pids[victim], signal.SIGKILL)
     with pytest.raises(tw.JobError, match=rf"worker {victim}") as failure:
-        job.wait(timeout=30)
+        job.wait(timeout_s=30)
     assert time.monotonic() - begin < GONE_WITHIN_S
     assert failure.value.worker == victim
     assert eventually(lambda: nothing_left(job))
@@ -193,7 +193,7 @@ def test_stopping_a_job_that_still_runs_leaves_nothing() -> None:
         job.input("numbers").send([1, 2, 3])
         job.input("numbers").advance_to(1)
         with pytest.raises(TimeoutError):
-            job.probe("done").wait_until(1, timeout=0.3)
+            job.probe("done").wait_until(1, timeout_s=0.3)
         job.stop()
     assert eventually(lambda: nothing_left(job))
     with pytest.raises(tw.JobError, match="was stopped"):
@@ -209,7 +209,7 @@ def test_a_late_subscriber_sees_whole_epochs(seed: int) -> None:
     seen: dict[int, list[int]] = {}
 
     def read() -> None:
-        with tw.subscribe("late", timeout=30) as subscription:
+        with tw.subscribe("late", timeout_s=30) as subscription:
             for epoch in subscription.epochs():
                 seen[epoch.time] = sorted(epoch.records)
 
@@ -225,11 +225,11 @@ def test_a_late_subscriber_sees_whole_epochs(seed: int) -> None:
                 sent[epoch] += (batch := [epoch * 1000 + part * 10 + n for n in range(10)])
                 numbers.send(batch)
             numbers.advance_to(epoch + 1)
-        job.topic("late").wait_for_subscribers(1, timeout=30)
+        job.topic("late").wait_for_subscribers(1, timeout_s=30)
         sent[epochs] = list(range(10))
         numbers.send(sent[epochs])
         numbers.close()
-        job.wait(timeout=60)
+        job.wait(timeout_s=60)
     reader.join(timeout=30)
     assert not reader.is_alive(), f"seed {seed}: the iterator did not end with the job"
     assert list(seen) == list(range(epochs + 1 - len(seen), epochs + 1)), f"seed {seed}: a hole in {list(seen)}"
@@ -258,7 +258,7 @@ def test_a_record_that_cannot_be_sent_fails_the_job() -> None:
     job = started(flow, 2)
     job.input("numbers").send(list(range(20)))
     with pytest.raises(tw.JobError, match=r"input 0 of 'exchange' at time 0 cannot be pickled.*I stay here") as failure:
-        job.probe("done").wait_until(1, timeout=30)
+        job.probe("done").wait_until(1, timeout_s=30)
     assert failure.value.operator == "exchange"
     job.stop()
 
@@ -271,7 +271,7 @@ def test_a_record_that_cannot_be_received_fails_the_job(workers: int) -> None:
     job = started(flow, workers)
     job.input("numbers").send([Unreadable()])
     with pytest.raises(tw.JobError, match="could not take what was sent to it"):
-        job.probe("done").wait_until(1, timeout=30)
+        job.probe("done").wait_until(1, timeout_s=30)
     job.stop()
 
 
@@ -285,10 +285,10 @@ def test_what_was_published_can_be_read_after_the_block(completes: bool) -> None
         subscription = tw.subscribe("afterwards")
         job.input("numbers").send([1, 2, 3])
         job.input("numbers").advance_to(1)
-        job.probe("done").wait_until(1, timeout=30)
+        job.probe("done").wait_until(1, timeout_s=30)
         if completes:
             job.input("numbers").close()
-            job.wait(timeout=30)
+            job.wait(timeout_s=30)
         begin = time.monotonic()
     assert time.monotonic() - begin < 5
     if completes:
@@ -307,7 +307,7 @@ def test_a_batch_that_cannot_be_sent_leaves_the_job_as_it_was() -> None:
             job.input("numbers").send([threading.Lock()])
         job.input("numbers").send([1])
         job.input("numbers").close()
-        job.wait(timeout=30)
+        job.wait(timeout_s=30)
         assert [entry.batch for entry in job.captured("numbers")] == [[1]]
 
 

@@ -93,7 +93,7 @@ class Reader:
         """Read on until the topic ends; an epoch comes again only if it was acknowledged to a publisher that died."""
         is_new = False
         with tw.subscribe(
-            self._topic, timeout=DEADLINE_S, name="reader", start="earliest", ack="manual"
+            self._topic, timeout_s=DEADLINE_S, durable=tw.Durable("reader", ack="manual"), start="earliest"
         ) as subscription:
             for epoch in subscription.epochs(DEADLINE_S):
                 records = Counter(epoch.records)

@@ -112,7 +112,7 @@ class RunningJob(threading.Thread):
             self._read_to_the_end()
 
     def _read_to_the_end(self) -> None:
-        for _ in tw.subscribe(self._topic, timeout=1).epochs():
+        for _ in tw.subscribe(self._topic, timeout_s=1).epochs():
             pass
         if self.stopping.is_set():
             raise tw.errors.PublisherLost("the job was stopped")

@@ -28,7 +28,7 @@ def topic() -> str:
 def complete(job: tw.types.Job) -> None:
     send_epoch(job, 0)
     job.input("numbers").close()
-    job.wait(timeout=DEADLINE_S)
+    job.wait(timeout_s=DEADLINE_S)
 
 
 def test_traces_are_seen(topic: str) -> None:
@@ -83,7 +83,7 @@ def test_a_job_that_is_stopped(topic: str) -> None:
     """Nothing is left of a job that was stopped while epochs were under way, not even what an operator started."""
     with nothing_left() as members:
         flow = halving(topic)
-        flow.input("more").unary("parent", build_parent)
+        flow.input("more").unary(build_parent, name="parent")
         job = tw.run(flow, workers=WORKERS)
         for epoch in range(50):
             send_epoch(job, epoch)
@@ -102,7 +102,7 @@ def test_an_operator_that_raises(topic: str) -> None:
         members.note(2 * WORKERS)
         job.input("divisors").send([0])
         with pytest.raises(tw.JobError, match="ZeroDivisionError"):
-            job.probe("divided").wait_until(1, timeout=DEADLINE_S)
+            job.probe("divided").wait_until(1, timeout_s=DEADLINE_S)
     assert len(members) == 2 * WORKERS
 
 
@@ -117,7 +117,7 @@ def test_a_build_that_raises_in_one_worker(topic: str, worker: int) -> None:
 
     with nothing_left() as members:
         flow = halving(topic)
-        flow.input("more").unary("predict", build)
+        flow.input("more").unary(build, name="predict")
         with pytest.raises(tw.JobError, match=rf"'predict' could not be built on worker {worker}: LookupError"):
             tw.run(flow, workers=WORKERS)
         members.note()
@@ -199,7 +199,7 @@ def test_a_job_in_a_thread_of_the_driver(topic: str) -> None:
         job = tw.run(halving(topic), workers=WORKERS)
         feeder = threading.Thread(target=feed, args=[job])
         feeder.start()
-        job.probe("done").wait_until(5, timeout=DEADLINE_S)
+        job.probe("done").wait_until(5, timeout_s=DEADLINE_S)
         members.note(2 * WORKERS)
         job.stop()
         feeder.join(DEADLINE_S)

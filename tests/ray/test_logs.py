@@ -46,9 +46,9 @@ def test_publishers_relays_and_the_catalog_log_as_the_driver(logger: logging.Log
     if catalog is not None:  # that of other tests logs as these
         ray.kill(catalog)
     flow = tw.Dataflow("logged")
-    flow.input("numbers").publish("logged numbers", delivery="exactly_once", log=tmp_path)
+    flow.input("numbers").publish("logged numbers", log=tw.Log(tmp_path))
     config = tw.RuntimeConfig(log_level="INFO", log_format="json")
-    with tw.run(flow, workers=1, config=config) as job, tw.relay("logged numbers", timeout=DEADLINE_S) as relays:
+    with tw.run(flow, workers=1, config=config) as job, tw.relay("logged numbers", timeout_s=DEADLINE_S) as relays:
         publishers: list[Any] = vars(job.topic("logged numbers"))["_publishers"]
         actors = [*publishers, *relays.actors, find_catalog()]
         lines = ray.get([actor.__ray_call__.remote(line_of) for actor in actors], timeout=DEADLINE_S)

@@ -20,8 +20,8 @@ def run_job() -> None:
     with tw.run(flow) as job, tw.subscribe("many jobs") as subscription:
         with job.input("numbers") as numbers:
             numbers.send([1, 2])
-        assert [sorted(epoch.records) for epoch in subscription.epochs(timeout=30)] == [[2, 3]]
-        job.wait(timeout=30)
+        assert [sorted(epoch.records) for epoch in subscription.epochs(timeout_s=30)] == [[2, 3]]
+        job.wait(timeout_s=30)
 
 
 def classes() -> int:

@@ -114,7 +114,7 @@ def walk(workers: int, settings: Settings) -> None:
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     def read() -> list[tuple[int, list[tuple[int, int]]]]:
-        with tw.subscribe("collatz", timeout=30) as subscription:
+        with tw.subscribe("collatz", timeout_s=30) as subscription:
             return [(epoch.time, sorted(epoch.records)) for epoch in subscription.epochs()]
 
     with deployed(collatz(), workers, settings) as job, ThreadPoolExecutor() as threads:
@@ -123,13 +123,13 @@ def walk(workers: int, settings: Settings) -> None:
         there = NodeAffinitySchedulingStrategy(elsewhere.pop(), soft=False)
         seen_there = ray.remote(read).options(num_cpus=0, scheduling_strategy=there).remote()
         seen_here = threads.submit(read)
-        job.topic("collatz").wait_for_subscribers(2, timeout=30)
+        job.topic("collatz").wait_for_subscribers(2, timeout_s=30)
         job.start()
         other = job.input("numbers").clone()
         fed_there = ray.remote(feed_walks).options(num_cpus=0, scheduling_strategy=there).remote(other, range(3, 14, 2))
         feed_walks(job.input("numbers"), range(2, 14, 2))
         ray.get(fed_there, timeout=60)
-        job.wait(timeout=60)
+        job.wait(timeout_s=60)
         steps = sorted((entry.time, *record) for entry in job.captured("steps") for record in entry.batch)
         topics = [seen_here.result(30), ray.get(seen_there, timeout=30)]
     gone, address = eventually(lambda: not left_behind(job.name)), ray.get_runtime_context().gcs_address
@@ -169,7 +169,7 @@ def lose(workers: int, settings: Settings) -> None:
     errors = []
     for _ in range(2):
         with pytest.raises(tw.JobError) as failure:
-            job.wait(timeout=60)
+            job.wait(timeout_s=60)
         errors.append((time.monotonic(), failure.value.worker, str(failure.value)))
     say({"errors": errors, "gone": eventually(lambda: not left_behind(job.name))})
     job.stop()

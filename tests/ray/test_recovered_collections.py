@@ -97,7 +97,7 @@ def feed(job: tw.types.Job, changes: Sequence[list[tuple[Edge, int]]], at: Calla
             if len(changes) == EPOCHS:
                 edges.close()
                 job.wait(DEADLINE_S)
-        except tw.Rewound:
+        except tw.JobRolledBack:
             rewound += 1
         else:
             return rewound
@@ -147,7 +147,7 @@ def test_each_epoch_of_a_loop_comes_once(tmp_path: Path, seed: int) -> None:
     history, lives = History(random), LIVES[seed % len(LIVES)]
     topic = f"recovered-labels-{seed}"
     flow, labels = described(topic)
-    labels.publish(topic, delivery="exactly_once", log=tmp_path / "log")
+    labels.publish(topic, log=tw.Log(tmp_path / "log"))
     reader = Reader(topic, "reader")
     ends = [*(EPOCHS * (number + 1) // len(lives) for number in range(len(lives) - 1)), EPOCHS]
     found: dict[Any, Counter[Any]] = {}

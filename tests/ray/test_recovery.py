@@ -87,12 +87,12 @@ def test_a_job_that_goes_back_before_its_first_snapshot_keeps_its_own_output(tmp
                     handle.advance_to(time)
                     handle.send([time])
                     if time == 3 and not killer.killed:
-                        job.probe("written").wait_until(3, timeout=DEADLINE_S)
+                        job.probe("written").wait_until(3, timeout_s=DEADLINE_S)
                         killer.strike()
                 handle.close()
                 job.wait(DEADLINE_S)
                 break
-            except tw.Rewound:
+            except tw.JobRolledBack:
                 assert handle.position.batches == 0
                 returns += 1
     assert returns
@@ -195,7 +195,7 @@ def answered(job: tw.types.Job, at: Callable[[int], None] = do_nothing) -> dict[
             at(EPOCHS)
             walks.close()
             job.wait(DEADLINE_S)
-        except tw.Rewound:
+        except tw.JobRolledBack:
             continue
         return by_time(job.captured("steps"))
 
@@ -250,10 +250,10 @@ def test_each_thread_that_feeds_is_told(tmp_path: Path) -> None:
             other.submit(numbers.advance_to, epoch).result(DEADLINE_S)
             numbers.send(batch_of(epoch))
         os.kill(job.pids[1], signal.SIGKILL)
-        with pytest.raises(tw.Rewound, match="an open handle of input 'numbers' again, at its position"):
+        with pytest.raises(tw.JobRolledBack, match="an open handle of input 'numbers' again, at its position"):
             job.probe("done").wait_until(3, DEADLINE_S)
         assert numbers.position == tw.types.InputPosition(0, 1, 3, batches_at_time=1)
-        with pytest.raises(tw.Rewound, match="is at time 0 again, after 1 batches"):
+        with pytest.raises(tw.JobRolledBack, match="is at time 0 again, after 1 batches"):
             other.submit(numbers.close).result(DEADLINE_S)
         assert feed(job) == 0
         assert by_time(job.captured("sums")) == undisturbed()["sums"]

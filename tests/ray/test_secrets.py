@@ -32,7 +32,7 @@ def test_the_error_of_a_worker_has_no_value() -> None:
     flow = tw.Dataflow("careless")
     flow.source("n", tw.RecordSource([1, 2])).sink(Careless())
     with pytest.raises(tw.JobError) as caught, tw.run(flow, workers=2) as job:
-        job.wait(timeout=60)
+        job.wait(timeout_s=60)
     printed = "".join(traceback.format_exception(caught.value))
     assert "no login with Secret('PATH') at postgres://***@host" in printed
     assert os.environ["PATH"] not in printed

@@ -87,20 +87,20 @@ def busy(folder: str) -> Any:
 def test_a_snapshot_waits_for_a_worker_that_is_busy(tmp_path: Path) -> None:
     """For as long as it may take; afterwards it is complete, and the workers have gone on meanwhile."""
     flow = tw.Dataflow("busy")
-    flow.input("numbers").unary("busy", busy(str(tmp_path))).probe("done").capture("numbers")
+    flow.input("numbers").unary(busy(str(tmp_path)), name="busy").probe("done").capture("numbers")
     with nothing_left(), tw.run(flow, workers=2, snapshots=tw.Snapshots(tmp_path / "s", every_s=SELDOM_S)) as job:
         job.input("numbers").send([1])
         assert eventually((tmp_path / "busy 0").exists, DEADLINE_S)
         with pytest.raises(TimeoutError, match="snapshot 1 was not complete"):
-            job.snapshot(timeout=0.5)
+            job.snapshot(timeout_s=0.5)
         with pytest.raises(TimeoutError, match="snapshot 2 was not complete"):
-            job.snapshot(timeout=0.2)
+            job.snapshot(timeout_s=0.2)
         (tmp_path / "go on").touch()
-        last = job.snapshot(timeout=DEADLINE_S)
+        last = job.snapshot(timeout_s=DEADLINE_S)
         assert last in (2, 3)
         job.input("numbers").close()
         job.wait(DEADLINE_S)
-        assert job.snapshot(timeout=DEADLINE_S) > last
+        assert job.snapshot(timeout_s=DEADLINE_S) > last
 
 
 def test_a_job_that_is_paused_stopped_or_beside_another_one(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def keep_in_a_closure(context: tw.OperatorContext) -> Schedule:
 def test_a_token_in_a_closure_fails_the_job(tmp_path: Path) -> None:
     """The error of the worker is that of the job, and of whoever waits for the snapshot."""
     flow = tw.Dataflow("closure")
-    flow.input("numbers").unary("hold", keep_in_a_closure).probe("done").capture("numbers")
+    flow.input("numbers").unary(keep_in_a_closure, name="hold").probe("done").capture("numbers")
     with nothing_left():
         job = tw.run(flow, snapshots=tw.Snapshots(tmp_path / "s", every_s=SELDOM_S))
         job.input("numbers").send([1])
@@ -146,7 +146,7 @@ def test_a_token_in_a_closure_fails_the_job(tmp_path: Path) -> None:
 def fails(job: tw.types.Job) -> bool:
     """Take a snapshot; the batch may come after the cut of the first ones."""
     try:
-        job.snapshot(timeout=DEADLINE_S)
+        job.snapshot(timeout_s=DEADLINE_S)
     except tw.JobError as error:
         return "operator 'hold' has a token for time 0 on worker 0 in no state" in str(error)
     return False
@@ -187,7 +187,7 @@ def test_a_large_state_may_take_longer_to_be_read(tmp_path: Path, monkeypatch: p
 
     def run(config: tw.RuntimeConfig = config) -> tw.types.Job:
         flow = tw.Dataflow("slow")
-        flow.input("numbers").unary("slow", slow(str(there))).capture("numbers")
+        flow.input("numbers").unary(slow(str(there)), name="slow").capture("numbers")
         return tw.run(flow, config=config, snapshots=tw.Snapshots(tmp_path / "s", every_s=SELDOM_S))
 
     with nothing_left(DEADLINE_S):

@@ -82,7 +82,7 @@ def test_both_bounds_answer_as_a_batch_computation(workers: int, seed: int) -> N
     flow = tw.Dataflow("both")
     lines = flow.input("lines").substreams("lines", lambda line: line[0])
     scattered = lines.exchange(lambda line: line[1])
-    pieces = scattered.unary("pieces", in_pieces, lambda line: line[0], bound="firm")
+    pieces = scattered.unary(in_pieces, lambda line: line[0], bound="firm", name="pieces")
     pieces.collect_substream(lambda key, found: found).capture("firm")
     scattered.collect_substream(lambda key, rows: (key, sorted(n for _, n in rows))).capture("soft")
     with tw.run(flow, workers=workers) as job:

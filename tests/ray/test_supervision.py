@@ -114,7 +114,7 @@ def test_a_worker_that_is_stopped_hangs(topic: str) -> None:
         since = time.monotonic()
         job.input("numbers").close()
         with pytest.raises(tw.JobError, match=rf"worker 1 of job .*process {job.pids[1]} .*hangs") as failure:
-            job.wait(timeout=DEADLINE_S)
+            job.wait(timeout_s=DEADLINE_S)
         assert time.monotonic() - since < ENDS_WITHIN_S
         assert failure.value.worker == 1
         job.stop()
@@ -135,16 +135,16 @@ def test_an_operator_that_takes_long_does_not_hang(tmp_path: Path) -> None:
     """A job whose operators are busy for longer than it takes to find that a process hangs goes on, and completes."""
     file = tmp_path / "now"
     flow = tw.Dataflow("patience")
-    flow.input("numbers").exchange(lambda n: n).unary("patient", lambda context: build_patient(file, context)).probe(
-        "done"
-    )
+    flow.input("numbers").exchange(lambda n: n).unary(
+        lambda context: build_patient(file, context), name="patient"
+    ).probe("done")
     with started(flow, hang_timeout_s=2) as job:
         job.input("numbers").send([0, 1, 2, 3])
         job.input("numbers").close()
         with pytest.raises(TimeoutError):  # while both workers are inside of the operator
-            job.wait(timeout=5.5)
+            job.wait(timeout_s=5.5)
         file.touch()
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
 
 
 @pytest.mark.long
@@ -153,7 +153,7 @@ def test_a_death_is_told_before_lost_connections(topic: str) -> None:
     with nothing_left() as members:
         job = started(halving(topic))
         send_epoch(job, 0)
-        job.probe("done").wait_until(1, timeout=DEADLINE_S)
+        job.probe("done").wait_until(1, timeout_s=DEADLINE_S)
         members.note()
         actors = vars(job)["_workers"].actors
         feed, looks, may_look = vars(job)["_feed"], threading.Event(), threading.Event()
@@ -182,7 +182,7 @@ def test_a_death_is_told_before_lost_connections(topic: str) -> None:
         assert "(process B) died" in str(watch.death_behind(lost))
         may_look.set()
         with pytest.raises(tw.JobError, match=rf"worker 1 of job .*process {job.pids[1]} .*died") as failure:
-            job.wait(timeout=ENDS_WITHIN_S)
+            job.wait(timeout_s=ENDS_WITHIN_S)
         assert failure.value.worker == 1
         assert "connection to" not in str(failure.value)
         job.stop()
@@ -193,11 +193,11 @@ def test_a_dead_publisher_is_noticed_when_nothing_is_published(topic: str) -> No
     with nothing_left() as members:
         job = started(halving(topic))
         send_epoch(job, 0)
-        job.probe("done").wait_until(1, timeout=DEADLINE_S)
+        job.probe("done").wait_until(1, timeout_s=DEADLINE_S)
         members.note()
         hosts("publisher")[0].kill()
         with pytest.raises(tw.JobError, match=rf"topic '{topic}', partition \d: the publisher is dead"):
-            job.probe("done").wait_until(2, timeout=ENDS_WITHIN_S)
+            job.probe("done").wait_until(2, timeout_s=ENDS_WITHIN_S)
         job.stop()
 
 

@@ -25,7 +25,7 @@ DEADLINE_S = 60.0
 def counted(name: str) -> tw.Dataflow:
     flow = tw.Dataflow(name)
     flow.input("numbers").exchange(lambda n: n).stateful_map(
-        lambda n: n % 7, int, lambda total, n: (total + n, n)
+        lambda n: n % 7, start=int, step=lambda total, n: (total + n, n)
     ).probe("done")
     return flow
 
@@ -35,7 +35,7 @@ class Elsewhere:
 
     def follow(self, job: str, views: int) -> list[dict[str, Any]]:
         """Return the documents of the first views of a job; of all, if it has ended before."""
-        with TelemetryReader(job, timeout=DEADLINE_S) as reader:
+        with TelemetryReader(job, timeout_s=DEADLINE_S) as reader:
             return [dict(view.document) for view, _ in zip(reader, range(views), strict=False)]
 
 

@@ -55,9 +55,9 @@ def read(spark: Any, name: str, strike: Any) -> str:
     rows.capture("rows")
     try:
         with tw.run(flow, workers=2) as job:
-            job.probe("read").wait_until(3, timeout=60)
+            job.probe("read").wait_until(3, timeout_s=60)
             strike()
-            job.wait(timeout=200)
+            job.wait(timeout_s=200)
             found = sorted(n for entry in job.captured("rows") for n in entry.batch["id"].to_pylist())
     except tw.JobError as error:
         return str(error)
@@ -73,7 +73,7 @@ def fed(spark: Any) -> Iterator[StreamingFeed]:
     job = tw.run(flow, workers=1)
     with tempfile.TemporaryDirectory() as checkpoint:
         feeding = feed(job.input("rows"), rows, checkpoint=checkpoint, trigger={"processingTime": "1 second"})
-        job.probe("done").wait_until(1, timeout=60)
+        job.probe("done").wait_until(1, timeout_s=60)
         yield feeding
         job.stop()
 

@@ -53,7 +53,7 @@ def main() -> None:
     folder, moment, epoch = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     flow = tw.Dataflow("killed")
     numbers = flow.input("rows").flat_map(lambda row: [row["n"]])
-    numbers.publish(TOPIC, delivery="exactly_once", log=folder / "log")
+    numbers.publish(TOPIC, log=tw.Log(folder / "log"))
     with java_environment(find_java()):
         builder = SparkSession.builder.master("local[1]").config("spark.log.level", "ERROR")
         for name, value in {"spark.ui.enabled": "false", **FAST_START}.items():

@@ -57,9 +57,9 @@ def readers(
         return schedule
 
     flow = tw.Dataflow("near")
-    flow.source("rows", source).unary("read", build).capture("read")
+    flow.source("rows", source).unary(build, name="read").capture("read")
     with tw.run(flow, workers=2, snapshots=snapshots) as job:
-        job.wait(timeout=120)
+        job.wait(timeout_s=120)
         seen = sorted(record for entry in job.captured("read") for record in entry.batch)
     nodes = {worker: node for worker, node, _ in seen}
     return [

@@ -49,10 +49,10 @@ def storing(spark: SparkSession, folder: Path) -> StreamingQuery:
 def write_rows(folder: Path, query: StreamingQuery) -> None:
     """Write the topic until it ends, whichever job publishes it; raise what ends the query."""
     while True:
-        options = {"checkpoint": folder / "written", "schema": SCHEMA, "time": "epoch", "timeout": _FOUND_WITHIN_S}
+        options = {"checkpoint": folder / "written", "schema": SCHEMA, "time": "epoch", "timeout_s": _FOUND_WITHIN_S}
         try:
             with write_epochs(TOPIC, folder / "rows", max_delay_s=_DELAY_S, **options) as writer:
-                while not writer.is_over:
+                while not writer.has_ended:
                     query.awaitTermination(_LOOK_EVERY_S)
                 writer.wait()
         except (tw.errors.UnknownTopic, tw.errors.PublisherLost) as error:

@@ -178,10 +178,10 @@ def test_back_pressure_reaches_spark(spark: "SparkSession", tmp_path: Path, monk
     with tw.run(flow, config=tw.RuntimeConfig(bytes_in_flight=20_000)) as job:
         wait = job._feed.wait
 
-        def wait_and_say(condition: Any, timeout: float | None) -> Any:
+        def wait_and_say(condition: Any, timeout_s: float | None) -> Any:
             if not condition():
                 waits.set()
-            return wait(condition, timeout)
+            return wait(condition, timeout_s)
 
         monkeypatch.setattr(job._feed, "wait", wait_and_say)
         rows = reading(spark, tmp_path / "in")
@@ -300,7 +300,7 @@ def added(total: int, number: int) -> tuple[int, tuple[int, int]]:
 def summing() -> tw.Dataflow:
     flow = tw.Dataflow("sums")
     numbers = flow.input("rows").map_batches(lambda batch: batch["n"].to_pylist())
-    numbers.stateful_map(lambda n: n % 3, int, added, name="sums").capture("sums").probe("done")
+    numbers.stateful_map(lambda n: n % 3, start=int, step=added, name="sums").capture("sums").probe("done")
     return flow
 
 
@@ -348,7 +348,7 @@ def test_a_micro_batch_that_spark_replays_is_published_once(spark: "SparkSession
     rows = reading(spark, tmp_path / "in")
     flow = tw.Dataflow("replayed")
     numbers = flow.input("rows").flat_map(lambda row: [row["n"]])
-    numbers.publish("replayed", delivery="exactly_once", log=tmp_path / "log")
+    numbers.publish("replayed", log=tw.Log(tmp_path / "log"))
     numbers.concat(flow.input("never")).probe("held")
     with running(flow) as job:
         feed(job.input("rows"), rows, checkpoint=tmp_path / "check", commit_after=job.probe("held"))
@@ -356,10 +356,10 @@ def test_a_micro_batch_that_spark_replays_is_published_once(spark: "SparkSession
     assert eventually(lambda: not spark.streams.active, DEADLINE_S)
     assert [file.name for file in (tmp_path / "check" / "offsets").glob("[0-9]")] == ["0"]
     assert not list((tmp_path / "check" / "commits").glob("[0-9]"))
-    with running(flow) as job, tw.subscribe("replayed", name="audit", start="earliest") as subscription:
+    with running(flow) as job, tw.subscribe("replayed", durable=tw.Durable("audit"), start="earliest") as subscription:
         job.input("never").close()
         feeding = feed(job.input("rows"), rows, checkpoint=tmp_path / "check", trigger=ALL)
         feeding.wait(DEADLINE_S)
-        found = [(epoch.time, sorted(epoch.records)) for epoch in subscription.epochs(timeout=DEADLINE_S)]
+        found = [(epoch.time, sorted(epoch.records)) for epoch in subscription.epochs(timeout_s=DEADLINE_S)]
         job.wait(DEADLINE_S)
     assert found == [(0, [0, 1]), (1, [10, 11]), (2, [20, 21])]

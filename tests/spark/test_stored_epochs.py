@@ -40,7 +40,7 @@ def test_spark_reads_each_epoch_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     random, feed, path = Random(SEED), Feed(), tmp_path / "epochs"
     killer, flow = WorkerKiller(random), tw.Dataflow("published")
     rows = results(flow.input("numbers")).map(lambda n: {"n": n})
-    rows.publish(TOPIC, delivery="exactly_once", log=tmp_path / "log")
+    rows.publish(TOPIC, log=tw.Log(tmp_path / "log"))
     writers: list[Writing] = []
 
     def kill() -> None:

@@ -43,7 +43,7 @@ def topic(request: pytest.FixtureRequest) -> str:
 def publishing(topic: str, log: Path) -> Iterator[Any]:
     """A job of two workers that publishes its input, each worker what is sent to it, in one order."""
     flow = tw.Dataflow(f"publishes {topic}")
-    flow.input("rows").publish(topic, delivery="exactly_once", log=log)
+    flow.input("rows").publish(topic, log=tw.Log(log))
     with tw.run(flow, workers=2) as job:
         yield job
         job.stop()
@@ -92,7 +92,7 @@ class Writing:
                 return os.getpid()
 
             def write(self, topic: str, path: Path, checkpoint: Path) -> None:
-                options: dict[str, Any] = {"time": "epoch", "max_delay_s": 0.02, "timeout": DEADLINE_S}
+                options: dict[str, Any] = {"time": "epoch", "max_delay_s": 0.02, "timeout_s": DEADLINE_S}
                 with write_epochs(topic, path, checkpoint=checkpoint, **options) as writer:
                     writer.wait(DEADLINE_S)
 
@@ -155,7 +155,7 @@ def test_a_writer_that_is_killed_again_and_again(topic: str, tmp_path: Path) -> 
                     writing = Writing(topic, tmp_path)
                     handle.close()
                     writing.wait()
-                    job.wait(timeout=DEADLINE_S)
+                    job.wait(timeout_s=DEADLINE_S)
     assert content(path) == expected(range(count)), SAY
 
 
@@ -186,7 +186,7 @@ def test_spark_reads_the_folder_live(topic: str, tmp_path: Path, spark: "SparkSe
                     if epochs.stop == 40:
                         job.input("rows").close()
                         writer.wait(DEADLINE_S)
-            job.wait(timeout=DEADLINE_S)
+            job.wait(timeout_s=DEADLINE_S)
         query.processAllAvailable()
     finally:
         query.stop()
@@ -219,7 +219,7 @@ def test_spark_reads_every_type(topic: str, tmp_path: Path, spark: "SparkSession
         job.input("rows").send(table)
         job.input("rows").close()
         writer.wait(DEADLINE_S)
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
     assert writer.schema is not None
     (read,) = spark.read.schema(spark_schema(writer.schema)).parquet(str(path)).collect()
     found = read.asDict(recursive=True)
@@ -238,7 +238,7 @@ def test_how_a_writer_ends(topic: str, tmp_path: Path) -> None:
             writer.wait(0.1)
         with pytest.raises(BridgeError, match="another write_epochs writes to"):
             write_epochs(topic, tmp_path / "epochs", **options)
-        assert eventually(lambda: writer.is_over or bool(writer._groups._parts))
+        assert eventually(lambda: writer.has_ended or bool(writer._groups._parts))
         writer.close()
         writer.close()
         with pytest.raises(BridgeError, match="was closed before the topic ended"):
@@ -254,5 +254,5 @@ def test_how_a_writer_ends(topic: str, tmp_path: Path) -> None:
             pass
         assert content(tmp_path / "epochs") == expected(range(10))
         tw.end_subscription(topic, writer.subscription)
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
     assert eventually(lambda: own_traces() <= before), own_traces() - before

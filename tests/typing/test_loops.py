@@ -26,8 +26,8 @@ def test_loops() -> None:
         return inner.map(str), inner.map(str)
 
     assert_type(stream.iterate(body), tw.Stream[str])
-    assert_type(stream.iterate(lambda inner: inner.map(half), rounds=2), tw.Stream[int])
-    assert_type(stream.iterate(body, rounds=2), tw.Stream[int | str])
+    assert_type(stream.iterate(lambda inner: inner.map(half), max_rounds=2), tw.Stream[int])
+    assert_type(stream.iterate(body, max_rounds=2), tw.Stream[int | str])
     stream.iterate(wrong)  # type: ignore[arg-type]
     stream.enter_at(loop, len)  # type: ignore[arg-type]
     back: tw.types.Feedback[int] = loop.feedback()
@@ -52,13 +52,13 @@ def test_tests_of_rounds() -> None:
         return abs(record) / 2
 
     assert_type(stream.iterate(lambda inner: inner.map(half), until=small, measure=size), tw.Stream[int])
-    assert_type(stream.iterate(body, until=small, measure=size, combine=max, rounds=3), tw.Stream[int | str])
+    assert_type(stream.iterate(body, until=small, measure=size, combine=max, max_rounds=3), tw.Stream[int | str])
     assert_type(
         stream.iterate(lambda inner: inner.map(half), until=lambda total: total > 9, measure=lambda n: n + 1),
         tw.Stream[int],
     )
     assert_type(stream.iterate(step, until=lambda total: total < 1, measure="n", beside=[names]), tw.Stream[int])
-    assert_type(stream.iterate(step, rounds=3, beside=[names]), tw.Stream[int])
+    assert_type(stream.iterate(step, max_rounds=3, beside=[names]), tw.Stream[int])
     stream.iterate(step, until=small, measure=len, beside=[names])  # type: ignore[arg-type]
     stream.iterate(step, until=len, measure=size, beside=[names])  # type: ignore[misc]
     with pytest.raises(tw.GraphError):

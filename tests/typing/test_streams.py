@@ -13,7 +13,7 @@ import pytest
 
 import tidewheel as tw
 from tidewheel.batches.batches import Batch
-from tidewheel.operators.base.failed import Failed
+from tidewheel.operators.base.failed_record import FailedRecord
 from tidewheel.operators.joins.interval_join_operators import IntervalJoined
 from tidewheel.operators.records.routing_operators import Branches, NamedBranches
 from tidewheel.operators.sinks.write_files import WrittenEpoch
@@ -115,18 +115,15 @@ def test_records() -> None:
     assert_type(stream.map(pair).map(lambda found: found[1]), tw.Stream[int])
     assert_type(stream.flat_map(str.split), tw.Stream[str])
     assert_type(stream.filter(str.isupper), tw.Stream[str])
-    assert_type(stream.filter_map({"one": 1}.get), tw.Stream[int])
     assert_type(stream.try_map(int).results, tw.Stream[int])
-    assert_type(stream.try_map(int).failures, tw.Stream[Failed[str]])
+    assert_type(stream.try_map(int).failures, tw.Stream[FailedRecord[str]])
     assert_type(stream.map_batches(len), tw.Stream[Any])
     assert_type(stream.inspect(length), tw.Stream[str])
-    assert_type(stream.inspect_with_time(lambda word, time, worker: word.upper()), tw.Stream[str])
     assert_type(stream.inspect_batches(lambda batch, time, worker: len(batch)), tw.Stream[str])
     stream.map(half)  # type: ignore[arg-type]
     stream.flat_map(length)  # type: ignore[arg-type]
     stream.filter(half)  # type: ignore[arg-type]
     stream.map(length).filter(str.isupper)  # type: ignore[arg-type]
-    stream.filter_map(half)  # type: ignore[arg-type]
     stream.try_map(half)  # type: ignore[arg-type]
     stream.inspect(half)  # type: ignore[arg-type]
 
@@ -173,7 +170,6 @@ def test_times() -> None:
     """Another time makes no other record."""
     stream = numbers()
     assert_type(stream.delay(lambda number, time: number + time), tw.Stream[int])
-    assert_type(stream.delay_batches(lambda time: time + 1), tw.Stream[int])
     assert_type(stream.branch_when(bool), Branches[int])
     assert_type(stream.on_frontier(lambda frontier, worker: len(frontier)), tw.Stream[int])
     stream.delay(lambda number, time: len(number))  # type: ignore[arg-type]
@@ -190,21 +186,21 @@ def join_up(total: int, word: str) -> int:
 def test_epochs() -> None:
     """Keys are what the function of the key returns; with names of columns they may be anything."""
     stream = words(numbers())
-    assert_type(stream.aggregate(length, int, join_up), tw.Stream[tuple[int, int]])
-    assert_type(stream.aggregate(length, int, join_up, lambda key, total: str(total)), tw.Stream[str])
-    assert_type(stream.aggregate("word", int, join_up), tw.Stream[tuple[Any, int]])
+    assert_type(stream.aggregate(length, start=int, add=join_up), tw.Stream[tuple[int, int]])
+    assert_type(stream.aggregate(length, start=int, add=join_up, finish=lambda key, total: str(total)), tw.Stream[str])
+    assert_type(stream.aggregate("word", start=int, add=join_up), tw.Stream[tuple[Any, int]])
     assert_type(stream.count(), tw.Stream[tuple[str, int]])
     assert_type(stream.count(length), tw.Stream[tuple[int, int]])
     assert_type(stream.count("word"), tw.Stream[tuple[Any, int]])
-    assert_type(stream.reduce(length, max), tw.Stream[tuple[int, str]])
+    assert_type(stream.aggregate(length, add=max), tw.Stream[tuple[int, str]])
     assert_type(stream.distinct(), tw.Stream[str])
     assert_type(stream.sort(length), tw.Stream[str])
     assert_type(stream.top_k(3, order=length), tw.Stream[str])
     assert_type(stream.sample(0.5), tw.Stream[str])
-    stream.aggregate(half, int, join_up)  # type: ignore[arg-type]
-    stream.aggregate(length, str, join_up)  # type: ignore[misc]
+    stream.aggregate(half, start=int, add=join_up)  # type: ignore[arg-type]
+    stream.aggregate(length, start=str, add=join_up)  # type: ignore[misc]
     stream.count(half)  # type: ignore[arg-type]
-    stream.reduce(length, join_up)  # type: ignore[arg-type]
+    stream.aggregate(length, add=join_up)  # type: ignore[arg-type]
     stream.sort(half)  # type: ignore[arg-type]
     stream.top_k(3, key=half)  # type: ignore[arg-type]
 
@@ -216,17 +212,12 @@ def test_state_by_key() -> None:
     def step(total: int, word: str) -> tuple[int, float]:
         return total + 1, 0.5
 
-    def machine(key: int, seen: list[str], word: str) -> tuple[bool, list[float]]:
-        return False, [0.5]
-
-    assert_type(stream.accumulate(length, int, join_up), tw.Stream[tuple[int, int]])
-    assert_type(stream.accumulate(length, int, join_up, lambda key, total: str(total)), tw.Stream[str])
-    assert_type(stream.stateful_map(length, int, step), tw.Stream[float])
-    assert_type(stream.state_machine(length, list[str], machine), tw.Stream[float])
+    assert_type(stream.accumulate(length, start=int, add=join_up), tw.Stream[tuple[int, int]])
+    assert_type(stream.accumulate(length, start=int, add=join_up, finish=lambda key, total: str(total)), tw.Stream[str])
+    assert_type(stream.stateful_map(length, start=int, step=step), tw.Stream[float])
     assert_type(stream.deduplicate(), tw.Stream[str])
-    stream.accumulate(half, int, join_up)  # type: ignore[arg-type]
-    stream.stateful_map(length, str, step)  # type: ignore[misc]
-    stream.state_machine(length, int, machine)  # type: ignore[misc]
+    stream.accumulate(half, start=int, add=join_up)  # type: ignore[arg-type]
+    stream.stateful_map(length, start=str, step=step)  # type: ignore[misc]
     stream.deduplicate(half)  # type: ignore[arg-type]
 
 
@@ -272,10 +263,14 @@ def test_names_leave_types_as_they_are() -> None:
     assert_type(stream.branch(small=bool, name=bool), NamedBranches[str])
     assert_type(stream.count(name="words"), tw.Stream[tuple[str, int]])
     assert_type(stream.count(length, name="by length"), tw.Stream[tuple[int, int]])
-    assert_type(stream.aggregate(length, int, join_up, name="sums"), tw.Stream[tuple[int, int]])
-    assert_type(stream.aggregate(length, int, join_up, lambda key, total: "", name="texts"), tw.Stream[str])
-    assert_type(stream.accumulate(length, int, join_up, name="sums"), tw.Stream[tuple[int, int]])
-    assert_type(stream.accumulate(length, int, join_up, lambda key, total: "", name="texts"), tw.Stream[str])
+    assert_type(stream.aggregate(length, start=int, add=join_up, name="sums"), tw.Stream[tuple[int, int]])
+    assert_type(
+        stream.aggregate(length, start=int, add=join_up, finish=lambda key, total: "", name="texts"), tw.Stream[str]
+    )
+    assert_type(stream.accumulate(length, start=int, add=join_up, name="sums"), tw.Stream[tuple[int, int]])
+    assert_type(
+        stream.accumulate(length, start=int, add=join_up, finish=lambda key, total: "", name="texts"), tw.Stream[str]
+    )
     assert_type(stream.window(minute, key=length, at=length, name="w"), tw.types.Windowed[str, list[str]])
     assert_type(stream.window(minute, key=length, at=length, finish=len, name="w"), tw.types.Windowed[str, int])
     assert_type(
@@ -358,9 +353,9 @@ def test_operators_of_ones_own() -> None:
         return lambda *ports: None
 
     stream = numbers()
-    assert_type(stream.unary("unary", build), tw.Stream[Any])
-    assert_type(stream.binary(words(stream), "binary", build), tw.Stream[Any])
-    said: tw.Stream[str] = stream.unary("said", build)
+    assert_type(stream.unary(build, name="unary"), tw.Stream[Any])
+    assert_type(stream.binary(words(stream), build, name="binary"), tw.Stream[Any])
+    said: tw.Stream[str] = stream.unary(build, name="said")
     assert_type(said.map(length), tw.Stream[int])
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit.exactly_once.relayed import topic_of
-from tests.simulation_delivery.filters import Multiple
+from tests.simulation.delivery.filters import Multiple
 from tests.waiting import WITHIN_S, eventually
 from tidewheel.pubsub.exactly_once.fanout import Fanout, Outgoing
 from tidewheel.pubsub.exactly_once.relay import Relay

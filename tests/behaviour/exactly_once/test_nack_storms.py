@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
-from tests.simulation_delivery.network import FAIR, Network
-from tests.simulation_delivery.world import World
+from tests.simulation.delivery.world import World
+from tests.simulation.network import FAIR, Network
 
 SUBSCRIBERS = 200
 

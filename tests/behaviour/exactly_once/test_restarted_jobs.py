@@ -38,10 +38,10 @@ BUILDS: dict[str, Build] = {
     "exchange": lambda numbers: numbers.exchange(lambda n: n),
     "rebalance": lambda numbers: numbers.rebalance(),
     "count": lambda numbers: numbers.count().rebalance(),
-    "aggregate": lambda numbers: numbers.aggregate(lambda n: n % 3, lambda: 0, lambda total, n: total + n),
+    "aggregate": lambda numbers: numbers.aggregate(lambda n: n % 3, start=lambda: 0, add=lambda total, n: total + n),
     "distinct": lambda numbers: numbers.distinct(),
     "sort": lambda numbers: numbers.sort(),
-    "accumulate": lambda numbers: numbers.accumulate(lambda n: n % 5, lambda: 0, lambda total, n: total + n),
+    "accumulate": lambda numbers: numbers.accumulate(lambda n: n % 5, start=lambda: 0, add=lambda total, n: total + n),
     "loop": lambda numbers: numbers.exchange(lambda n: n).iterate(
         lambda each: (
             each.map(lambda n: n - 1).filter(lambda n: n > 0).exchange(lambda n: n),

@@ -223,7 +223,7 @@ def test_a_client_that_leaves_before_the_first_epoch_ends_its_subscription() -> 
     """Its call has a deadline of its own."""
     with published("flight/k") as running, served() as gateway, flights_of(gateway) as client:
         with pytest.raises(flight.FlightTimedOutError):
-            client.do_get(ticket("flight/k"), options_of(gateway.token, timeout=0.3))
+            client.do_get(ticket("flight/k"), options_of(gateway.token, timeout_s=0.3))
         assert connected(gateway, 0)
         assert nobody_reads(running)
 

@@ -12,7 +12,9 @@ def put(state: list[int], number: int) -> list[int]:
 
 def test_what_was_sent_does_not_change_with_the_state() -> None:
     """A state that is changed in place is copied, so that receivers keep what they got."""
-    results = run(lambda stream: stream.accumulate(lambda n: 0, list, put), Case([(0, [1]), (1, [2]), (2, [3])]))
+    results = run(
+        lambda stream: stream.accumulate(lambda n: 0, start=list, add=put), Case([(0, [1]), (1, [2]), (2, [3])])
+    )
     assert [result.batch for result in results] == [[(0, [1])], [(0, [1, 2])], [(0, [1, 2, 3])]]
 
 
@@ -22,7 +24,7 @@ def test_epochs_that_come_in_any_order_are_added_in_order_of_time() -> None:
     early = tw.IterableSource([[(0, [1]), (2, [3])]])
     late = tw.IterableSource([[(1, [20])]])
     numbers = flow.source("early", early).concat(flow.source("late", late))
-    numbers.accumulate(lambda n: 0, list, put).map(lambda pair: tuple(pair[1])).capture("results")
+    numbers.accumulate(lambda n: 0, start=list, add=put).map(lambda pair: tuple(pair[1])).capture("results")
     with tw.run(flow, engine="local") as job:
         job.wait()
         assert [result.batch for result in job.captured("results")] == [[(1,)], [(1, 20)], [(1, 20, 3)]]
@@ -32,7 +34,7 @@ def test_state_is_where_the_runtime_finds_it() -> None:
     """What is kept is in `context.keyed_state`; epochs that are over are not."""
     flow = tw.Dataflow("test")
     numbers = flow.source("numbers", tw.IterableSource([[(time, [time]) for time in range(20)]]))
-    numbers.accumulate(lambda n: n % 2, int, int.__add__).capture("results")
+    numbers.accumulate(lambda n: n % 2, start=int, add=int.__add__).capture("results")
     with tw.run(flow, engine="local") as job:
         (instance,) = (
             instance
@@ -48,4 +50,4 @@ def test_state_is_where_the_runtime_finds_it() -> None:
 def test_an_add_that_returns_nothing_is_an_error() -> None:
     """The error names operator and time."""
     with raises(tw.JobError):
-        run(lambda stream: stream.accumulate(lambda n: n, list, list.append), Case([(3, [5])]))
+        run(lambda stream: stream.accumulate(lambda n: n, start=list, add=list.append), Case([(3, [5])]))

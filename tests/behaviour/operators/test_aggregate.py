@@ -26,7 +26,7 @@ def test_what_is_combined_travels_as_partial_states() -> None:
     batches = [(0, list(range(100))) for _ in range(20)]
     flow = tw.Dataflow("test")
     stream = flow.source("numbers", tw.IterableSource([batches, batches]))
-    stream.aggregate(remainder, int, lambda total, n: total + n, combine=int.__add__).capture("results")
+    stream.aggregate(remainder, start=int, add=lambda total, n: total + n, combine=int.__add__).capture("results")
     with tw.run(flow, workers=2, engine="local") as job:
         job.wait()
         results = [tuple(record) for result in job.captured("results") for record in result.batch]
@@ -42,7 +42,7 @@ def test_several_names_make_a_tuple_and_nan_is_one_key(combined: bool) -> None:
     flow = tw.Dataflow("test")
     rows = flow.source("rows", tw.IterableSource([[(0, table), (0, table)], [(0, table)]]))
     add_one = lambda total, row: total + 1  # noqa: E731
-    rows.aggregate(("a", "b"), int, add_one, combine=int.__add__ if combined else None).capture("results")
+    rows.aggregate(("a", "b"), start=int, add=add_one, combine=int.__add__ if combined else None).capture("results")
     with tw.run(flow, workers=2, engine="local") as job:
         job.wait()
         found = [record for result in job.captured("results") for record in result.batch]
@@ -54,7 +54,7 @@ def test_a_field_of_a_structured_array_is_a_key() -> None:
     array = np.array([(1, 2.5), (1, 0.5), (2, 4.0)], dtype=[("k", "i8"), ("v", "f8")])
     flow = tw.Dataflow("test")
     rows = flow.source("rows", tw.IterableSource([[(0, array)]]))
-    rows.aggregate("k", float, lambda total, row: total + row[1]).capture("results")
+    rows.aggregate("k", start=float, add=lambda total, row: total + row[1]).capture("results")
     with tw.run(flow, engine="local") as job:
         job.wait()
         assert job.captured("results") == [tw.types.Captured(0, [(1, 3.0), (2, 4.0)])]
@@ -64,7 +64,7 @@ def test_an_add_that_returns_nothing_is_an_error() -> None:
     """A state that was changed in place and not returned is found at once, and the error names operator and time."""
     message = r"(?s)operator 'aggregate' failed on worker 0 at time 3: TypeError: 5 was added to \[5\], and .* None"
     with pytest.raises(tw.JobError, match=message):
-        run(lambda stream: stream.aggregate(lambda n: n, list, list.append), Case([(3, [5])]))
+        run(lambda stream: stream.aggregate(lambda n: n, start=list, add=list.append), Case([(3, [5])]))
 
 
 def test_a_combine_that_returns_nothing_is_an_error() -> None:
@@ -72,7 +72,7 @@ def test_a_combine_that_returns_nothing_is_an_error() -> None:
     message = r"operator 'aggregate' failed on worker \d at time 3: TypeError: combine returned None for the key 1"
     flow = tw.Dataflow("test")
     numbers = flow.source("numbers", tw.IterableSource([[(3, [5])], [(3, [7])]]))
-    numbers.aggregate(lambda n: 1, list, lambda state, n: [*state, n], combine=list.extend)  # type: ignore[misc]
+    numbers.aggregate(lambda n: 1, start=list, add=lambda state, n: [*state, n], combine=list.extend)  # type: ignore[misc]
     with pytest.raises(tw.JobError, match=message), tw.run(flow, workers=2, engine="local") as job:
         job.wait()
 
@@ -85,8 +85,8 @@ def test_a_key_that_cannot_be_hashed_is_named(combined: bool) -> None:
         run(
             lambda stream: stream.aggregate(
                 lambda n: [n],
-                int,
-                int.__add__,
+                start=int,
+                add=int.__add__,
                 combine=int.__add__ if combined else None,
             ),
             Case([(0, [5])]),
@@ -97,6 +97,8 @@ def test_what_a_function_raises_is_told_with_operator_and_time() -> None:
     """A failing `finish` is reported at the time whose result it makes."""
     with raises(tw.JobError):
         run(
-            lambda stream: stream.aggregate(lambda n: n, int, int.__add__, lambda key, total: total // 0),
+            lambda stream: stream.aggregate(
+                lambda n: n, start=int, add=int.__add__, finish=lambda key, total: total // 0
+            ),
             Case([(2, [5]), (4, [])]),
         )

@@ -50,7 +50,7 @@ def test_a_join_over_workers_is_the_join(left: Feed, right: Feed, one: Kind, oth
     """Records of two streams, exchanged by the same key, meet whatever their kind of batch: no pair is missed."""
     flow = tw.Dataflow("test")
     joined = flow.input("left").binary(
-        flow.input("right"), "join", joining(one, other), exchange=(one.number, other.number)
+        flow.input("right"), joining(one, other), exchange=(one.number, other.number), name="join"
     )
     joined.capture("results")
     with tw.run(flow, workers=workers, engine="local") as job:
@@ -77,7 +77,7 @@ def test_each_input_has_a_frontier_of_its_own() -> None:
         return schedule
 
     flow = tw.Dataflow("test")
-    flow.input("left").binary(flow.input("right"), "watch", build).probe("after")
+    flow.input("left").binary(flow.input("right"), build, name="watch").probe("after")
     with tw.run(flow, engine="local") as job:
         settle(job)
         assert frontiers[-1] == ({0}, {0})

@@ -14,7 +14,7 @@ from tests.kit.operators.harness import KINDS, Case, bags, cases, operator_setti
 @given(cases())
 def test_every_worker_gets_every_record_once(case: Case) -> None:
     """Whichever worker has a record, each gets it, at its time."""
-    found = bags(run(lambda stream: stream.broadcast().unary("tag", tag_with_worker), case))
+    found = bags(run(lambda stream: stream.broadcast().unary(tag_with_worker, name="tag"), case))
     wanted: dict[int, Counter[Any]] = {}
     for time, numbers in case.feed:
         for number in numbers:

@@ -58,7 +58,7 @@ def test_a_nan_of_a_snapshot_is_found_again(tmp_path: Path, workers: int) -> Non
         added = flow.input("records").as_collection(diff=True)
         added.distinct().changes().capture("distinct")
         added.count().changes().probe("done").capture("counts")
-        pairs = added.map(lambda record: ((record, "key"), 1)).lookups("pairs")
+        pairs = added.map(lambda record: ((record, "key"), 1)).lookup("pairs")
         pairs.reduce_min().join(pairs).changes().capture("joined")
         flow.input("rows").as_collection(upserts=True).changes().capture("rows")
         return tw.run(flow, workers=workers, engine="local", snapshots=tw.Snapshots(tmp_path))
@@ -68,7 +68,7 @@ def test_a_nan_of_a_snapshot_is_found_again(tmp_path: Path, workers: int) -> Non
         job.input("rows").send([(record, 1) for record in records])
         for name in ("records", "rows"):
             job.input(name).advance_to(1)
-        job.probe("done").wait_until(1, timeout=DEADLINE_S)
+        job.probe("done").wait_until(1, timeout_s=DEADLINE_S)
         job.stop(snapshot=True)
     nan = float("nan")  # another object
     with run(3 - workers) as job:
@@ -96,7 +96,7 @@ class Feeder:
             links.send(share, worker=number)
         self.epoch += 1
         links.advance_to(self.epoch)
-        job.probe("done").wait_until(self.epoch, timeout=DEADLINE_S)
+        job.probe("done").wait_until(self.epoch, timeout_s=DEADLINE_S)
         for link, count in updates:
             self.links[link] += count
 

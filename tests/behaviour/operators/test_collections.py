@@ -103,7 +103,7 @@ def test_arguments_that_cannot_be_used_are_refused() -> None:
         (lambda: numbers.join(loops[0]), r"'join' reads what is within iterate\(\) from outside of it: use its result"),
         (loops[1].changes, "from outside of it: use its result"),
         (lambda: numbers.map(7), "operator 'map' takes a function, not 7"),
-        (lambda: numbers.top_k(0), "most is a whole number, 1 or more, not 0"),
+        (lambda: numbers.top_k(0), "k is a whole number, 1 or more, not 0"),
         (lambda: numbers.iterate(lambda inner: 7), "the body of 'iterate' must return a collection, not 7"),
         (lambda: numbers.iterate(lambda one, two: one, numbers), "must return a tuple of 2 collections"),
         (lambda: numbers.iterate(keep, max_rounds=0), "max_rounds is a whole number, 1 or more"),
@@ -519,10 +519,10 @@ def test_reductions_and_look_ups_share_the_arrangement_of_joins() -> None:
         return labels.join(edges, lambda _, label, end: (end, label)).concat(greatest, labels).distinct()
 
     results = {
-        "closure": edges.iterate(body).lookups("closure").reduce_max(),
+        "closure": edges.iterate(body).lookup("closure").reduce_max(),
         "counts": edges.count().semijoin(edges),
         "least": edges.reduce_min().join(edges),
-        "sums": edges.lookups("edges").reduce_sum(),
+        "sums": edges.lookup("edges").reduce_sum(),
     }
     for name, made in results.items():
         made.changes().capture(name)

@@ -1,6 +1,7 @@
 """The enter_at operator."""
 
 from collections import Counter
+from functools import partial
 from typing import Any
 
 import pytest
@@ -8,6 +9,11 @@ import pytest
 import tidewheel as tw
 from tests.kit.messages import raises
 from tests.kit.operators.harness import Case, run
+
+
+def note(seen: list[tuple[Any, Any]], batch: list[Any], time: Any, worker: int) -> None:
+    """Note each record of a batch with its time."""
+    seen.extend((time, record) for record in batch)
 
 
 def test_records_join_a_loop_that_is_under_way() -> None:
@@ -19,7 +25,7 @@ def test_records_join_a_loop_that_is_under_way() -> None:
             back: tw.types.Feedback[int] = loop.feedback()
             inside = stream.enter_at(loop, lambda number: number).concat(back)
             again, done = inside.branch_when(lambda time: time[1] < 3)
-            back.connect(again.inspect_with_time(lambda number, time, worker: times.append((time, number))))
+            back.connect(again.inspect_batches(partial(note, times)))
             return done.leave()
 
     results = run(describe, Case([(5, [3, 1, 0])]))

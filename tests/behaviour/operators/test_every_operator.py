@@ -117,7 +117,7 @@ def test_there_are_operators_that_are_refused_in_a_loop(case: OperatorCase) -> N
     """Where times come not one after the other, or an end is not the end of the input: the error names the operator."""
     flow = tw.Dataflow("test")
     with raises(tw.GraphError):
-        flow.input("numbers").iterate(case.describe, rounds=2)
+        flow.input("numbers").iterate(case.describe, max_rounds=2)
 
 
 class NoAnswerError(Exception):

@@ -30,7 +30,7 @@ def test_equal_keys_of_different_streams_meet(left: Feed, right: Feed, one: Kind
     """A key has one owner, whichever stream, kind of batch, epoch and worker it comes from, by name or by function."""
     flow = tw.Dataflow("test")
     by_name = flow.input("right").exchange("n")
-    flow.input("left").exchange(one.number).concat(by_name).unary("tag", tag_with_worker).capture("results")
+    flow.input("left").exchange(one.number).concat(by_name).unary(tag_with_worker, name="tag").capture("results")
     with tw.run(flow, workers=workers, engine="local") as job:
         send(job, "left", left, one)
         send(job, "right", right, other)
@@ -45,7 +45,7 @@ def test_equal_keys_of_different_streams_meet(left: Feed, right: Feed, one: Kind
 def test_all_workers_get_their_share() -> None:
     """Many keys are spread over all workers, about evenly, also if they are regular."""
     flow = tw.Dataflow("test")
-    flow.input("numbers").exchange(lambda number: number).unary("tag", tag_with_worker).capture("results")
+    flow.input("numbers").exchange(lambda number: number).unary(tag_with_worker, name="tag").capture("results")
     with tw.run(flow, workers=3, engine="local") as job:
         send(job, "numbers", [(0, list(range(0, 3000 * SEVEN, SEVEN)))])
         job.wait()

@@ -39,7 +39,7 @@ def test_feedback_in_the_outermost_scope_goes_to_later_epochs() -> None:
     sums = (
         flow.input("numbers")
         .concat(back)
-        .unary("gather", gather, exchange=lambda _: 0)
+        .unary(gather, exchange=lambda _: 0, name="gather")
         .map_batches(lambda batch: [sum(batch)])
     )
     sums.capture("sums")

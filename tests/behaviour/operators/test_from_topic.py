@@ -44,12 +44,12 @@ def test_what_one_job_publishes_another_reads(topic: str, workers: int) -> None:
         tw.run(publisher(topic), workers=2, engine="local") as one,
         tw.run(flow, workers=workers, engine="local") as other,
     ):
-        one.topic(topic).wait_for_subscribers(1, timeout=DEADLINE_S)
+        one.topic(topic).wait_for_subscribers(1, timeout_s=DEADLINE_S)
         with one.input("numbers") as numbers:
             for epoch in range(4):
                 numbers.send(list(range(epoch + 1)))
                 numbers.advance_to(epoch + 1)
-        other.wait(timeout=DEADLINE_S)
+        other.wait(timeout_s=DEADLINE_S)
         assert by_epoch(other, "tens") == {epoch: Counter(n * 10 for n in range(epoch + 1)) for epoch in range(4)}
 
 
@@ -58,25 +58,25 @@ def test_times_complete_here_when_they_do_there(topic: str) -> None:
     flow = tw.Dataflow("second")
     flow.from_topic(topic).probe("read")
     with tw.run(publisher(topic), engine="local") as one, tw.run(flow, engine="local") as other:
-        one.topic(topic).wait_for_subscribers(1, timeout=DEADLINE_S)
+        one.topic(topic).wait_for_subscribers(1, timeout_s=DEADLINE_S)
         numbers = one.input("numbers")
         numbers.send([1])
         numbers.advance_to(3)
-        other.probe("read").wait_until(3, timeout=DEADLINE_S)
-        assert not other.probe("read").is_complete(3)
+        other.probe("read").wait_until(3, timeout_s=DEADLINE_S)
+        assert not other.probe("read").has_completed(3)
         numbers.close()
-        other.wait(timeout=DEADLINE_S)
+        other.wait(timeout_s=DEADLINE_S)
 
 
 def test_the_job_that_reads_may_be_there_first(topic: str) -> None:
     """It waits for the topic."""
     flow = tw.Dataflow("second")
-    flow.from_topic(topic, timeout=DEADLINE_S).capture("numbers")
+    flow.from_topic(topic, timeout_s=DEADLINE_S).capture("numbers")
     with tw.run(flow, engine="local") as other, tw.run(publisher(topic), engine="local") as one:
-        one.topic(topic).wait_for_subscribers(1, timeout=DEADLINE_S)
+        one.topic(topic).wait_for_subscribers(1, timeout_s=DEADLINE_S)
         with one.input("numbers") as numbers:
             numbers.send([1, 2])
-        other.wait(timeout=DEADLINE_S)
+        other.wait(timeout_s=DEADLINE_S)
         assert by_epoch(other, "numbers") == {0: Counter([1, 2])}
 
 
@@ -88,15 +88,15 @@ def test_times_of_any_domain(topic: str) -> None:
     third.from_topic(topic).capture("numbers")
     with tw.run(publisher(topic, domain=pairs), engine="local") as one:
         with raises(tw.JobError), tw.run(third, engine="local") as other:
-            other.wait(timeout=DEADLINE_S)
+            other.wait(timeout_s=DEADLINE_S)
         with tw.run(second, engine="local") as other:
-            one.topic(topic).wait_for_subscribers(1, timeout=DEADLINE_S)
+            one.topic(topic).wait_for_subscribers(1, timeout_s=DEADLINE_S)
             numbers = one.input("numbers")
             numbers.send([1])
             numbers.advance_to((0, 1))
             numbers.send([2])
             numbers.close()
-            other.wait(timeout=DEADLINE_S)
+            other.wait(timeout_s=DEADLINE_S)
             assert by_epoch(other, "numbers") == {(0, 0): Counter([1]), (0, 1): Counter([2])}
 
 
@@ -118,11 +118,11 @@ def fail_and_read(first: tw.Dataflow, second: tw.Dataflow, topic: str) -> None:
     """Run both; the first fails at its first record."""
     with tw.run(second, engine="local") as other:
         with raises(tw.JobError), tw.run(first, engine="local") as one:
-            one.topic(topic).wait_for_subscribers(1, timeout=DEADLINE_S)
+            one.topic(topic).wait_for_subscribers(1, timeout_s=DEADLINE_S)
             one.input("numbers").send([0])
             one.input("numbers").close()
-            one.wait(timeout=DEADLINE_S)
-        other.wait(timeout=DEADLINE_S)
+            one.wait(timeout_s=DEADLINE_S)
+        other.wait(timeout_s=DEADLINE_S)
 
 
 def test_the_job_that_reads_may_end_first(topic: str) -> None:
@@ -131,11 +131,11 @@ def test_the_job_that_reads_may_end_first(topic: str) -> None:
     second.from_topic(topic).capture("numbers")
     with tw.run(publisher(topic), engine="local") as one:
         with tw.run(second, engine="local") as other:
-            one.topic(topic).wait_for_subscribers(1, timeout=DEADLINE_S)
+            one.topic(topic).wait_for_subscribers(1, timeout_s=DEADLINE_S)
             other.stop()
         with one.input("numbers") as numbers:
             numbers.send([1, 2, 3])
-        one.wait(timeout=DEADLINE_S)
+        one.wait(timeout_s=DEADLINE_S)
 
 
 def test_a_job_goes_on_behind_the_end_of_a_topic(topic: str, tmp_path: Path) -> None:
@@ -143,31 +143,31 @@ def test_a_job_goes_on_behind_the_end_of_a_topic(topic: str, tmp_path: Path) -> 
 
     def run() -> tw.types.Job:
         flow = tw.Dataflow("second")
-        flow.from_topic(topic, timeout=0.1).probe("read").capture("numbers")
+        flow.from_topic(topic, timeout_s=0.1).probe("read").capture("numbers")
         flow.input("more").capture("more")
         return tw.run(flow, engine="local", snapshots=tw.Snapshots(tmp_path, every_s=1000))
 
     with tw.run(publisher(topic), engine="local") as one, run() as other:
         other.input("more").send([0])
-        one.topic(topic).wait_for_subscribers(1, timeout=DEADLINE_S)  # a later one would receive the end alone
+        one.topic(topic).wait_for_subscribers(1, timeout_s=DEADLINE_S)  # a later one would receive the end alone
         with one.input("numbers") as numbers:
             numbers.send([1, 2])
-        one.wait(timeout=DEADLINE_S)
-        assert list(other.probe("read").advances(timeout=DEADLINE_S))
+        one.wait(timeout_s=DEADLINE_S)
+        assert list(other.probe("read").advances(timeout_s=DEADLINE_S))
         other.stop(snapshot=True)
     with run() as again:
         again.input("more").close()
-        again.wait(timeout=DEADLINE_S)
+        again.wait(timeout_s=DEADLINE_S)
         assert by_epoch(again, "numbers") == {0: Counter([1, 2])}
 
 
 def test_a_topic_that_does_not_come_fails_the_job(topic: str) -> None:
     """After the time that was given; the operator's name says which topic it is."""
     flow = tw.Dataflow("second")
-    flow.from_topic(topic, timeout=0.1).capture("numbers")
+    flow.from_topic(topic, timeout_s=0.1).capture("numbers")
     expected = pytest.raises(tw.JobError, match=f"no job published topic '{topic[:10]}")
     with expected as caught, tw.run(flow, engine="local") as job:
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
     assert f"from_topic {topic}" in str(caught.value)
 
 
@@ -176,10 +176,10 @@ def test_only_what_is_wanted_comes(topic: str) -> None:
     flow = tw.Dataflow("second")
     flow.from_topic(topic, where=lambda n: n % 2).capture("odd")
     with tw.run(publisher(topic), engine="local") as one, tw.run(flow, engine="local") as other:
-        one.topic(topic).wait_for_subscribers(1, timeout=DEADLINE_S)
+        one.topic(topic).wait_for_subscribers(1, timeout_s=DEADLINE_S)
         with one.input("numbers") as numbers:
             numbers.send(list(range(6)))
-        other.wait(timeout=DEADLINE_S)
+        other.wait(timeout_s=DEADLINE_S)
         assert by_epoch(other, "odd") == {0: Counter([1, 3, 5])}
 
 
@@ -189,7 +189,7 @@ def test_no_thread_is_left_behind(topic: str) -> None:
     flow.from_topic(topic).capture("numbers")
     with tw.run(publisher(topic), engine="local") as one:
         with tw.run(flow, engine="local") as job:
-            one.topic(topic).wait_for_subscribers(1, timeout=DEADLINE_S)
+            one.topic(topic).wait_for_subscribers(1, timeout_s=DEADLINE_S)
             job.stop()
         one.stop()
     left = [thread for thread in threading.enumerate() if thread.name == "tidewheel-from-topic"]
@@ -212,11 +212,11 @@ def test_records_that_are_not_what_was_expected_fail_the_job(topic: str) -> None
     with tw.run(publisher(topic), engine="local") as one:
         numbers = one.input("numbers")
         with raises(tw.JobError), tw.run(flow, engine="local") as other:
-            one.topic(topic).wait_for_subscribers(1, timeout=DEADLINE_S)
+            one.topic(topic).wait_for_subscribers(1, timeout_s=DEADLINE_S)
             numbers.send([1])
             numbers.close()
-            other.wait(timeout=DEADLINE_S)
-        one.wait(timeout=DEADLINE_S)
+            other.wait(timeout_s=DEADLINE_S)
+        one.wait(timeout_s=DEADLINE_S)
 
 
 def test_what_a_job_misses_that_goes_on_from_a_snapshot_is_told(
@@ -232,20 +232,20 @@ def test_what_a_job_misses_that_goes_on_from_a_snapshot_is_told(
     with tw.run(publisher(topic), engine="local") as one:
         numbers = one.input("numbers")
         with reader() as other:
-            one.topic(topic).wait_for_subscribers(1, timeout=DEADLINE_S)
+            one.topic(topic).wait_for_subscribers(1, timeout_s=DEADLINE_S)
             numbers.send([1])
             numbers.advance_to(3)
-            other.probe("read").wait_until(2, timeout=DEADLINE_S)
+            other.probe("read").wait_until(2, timeout_s=DEADLINE_S)
             other.stop(snapshot=True)
         assert "misses" not in caplog.text
         numbers.send([2])
         numbers.advance_to(7)
         settle(one)
         with reader() as other:
-            one.topic(topic).wait_for_subscribers(1, timeout=DEADLINE_S)
+            one.topic(topic).wait_for_subscribers(1, timeout_s=DEADLINE_S)
             numbers.send([3])
             numbers.close()
-            other.wait(timeout=DEADLINE_S)
+            other.wait(timeout_s=DEADLINE_S)
             assert by_epoch(other, "numbers") == {0: Counter([1]), 7: Counter([3])}
     assert f"Of topic '{topic}' it misses what came since the snapshot, at time 3, and before it had" in caplog.text
     assert "subscribed again, at 7." in caplog.text

@@ -218,7 +218,7 @@ def test_groups_are_where_exchange_sends_their_rows() -> None:
     for keys in (("a",), ("a", "b")):
         key: Any = keys if len(keys) > 1 else "a"
         for name, made in (("groups", stream.group_by(*keys).aggregate()), ("rows", stream.exchange(key))):
-            made.unary("where", tag_rows).capture(f"{name} by {key}")
+            made.unary(tag_rows, name="where").capture(f"{name} by {key}")
     with tw.run(flow, workers=3, engine="local") as job:
         job.wait()
         for key in ("a", ("a", "b")):

@@ -34,7 +34,6 @@ def test_inspect_sees_each_record_once_and_changes_nothing(case: Case) -> None:
     "describe",
     [
         lambda stream: stream.inspect(print),
-        lambda stream: stream.inspect_with_time(print),
         lambda stream: stream.inspect_batches(print),
         lambda stream: stream.for_each_epoch(print),
         lambda stream: stream.on_frontier(print),

@@ -61,7 +61,7 @@ def test_collatz_steps_with_all_epochs_in_flight(case: Case) -> None:
 
     def describe(stream: tw.Stream[Any]) -> tw.Stream[Any]:
         numbers = stream.map(case.kind.number).filter(lambda number: number > 0)
-        walks = numbers.map(lambda number: Walk(number, number, 0)).iterate(collatz, "collatz")
+        walks = numbers.map(lambda number: Walk(number, number, 0)).iterate(collatz, name="collatz")
         return walks.map(lambda walk: (walk.start, walk.steps))
 
     assert bags(run(describe, case)) == expected(case.feed, walked)
@@ -147,20 +147,20 @@ def test_a_number_of_rounds_counts_for_each_loop_by_itself() -> None:
         return numbers.map(lambda number: number + 1)
 
     def outer(numbers: tw.Stream[int]) -> tw.Stream[int]:
-        return numbers.iterate(inner, "inner", rounds=3).map(lambda number: number * 100)
+        return numbers.iterate(inner, name="inner", max_rounds=3).map(lambda number: number * 100)
 
-    results = run(lambda stream: stream.iterate(outer, "outer", rounds=2), Case([(0, [0]), (4, [1])]))
+    results = run(lambda stream: stream.iterate(outer, name="outer", max_rounds=2), Case([(0, [0]), (4, [1])]))
     assert [(result.time, result.batch) for result in results] == [(0, [30300]), (4, [40300])]
 
 
 def test_records_see_as_many_rounds_as_were_asked_for() -> None:
-    """With rounds=n the body is passed in rounds 0 to n - 1, and nothing is under way at a later time."""
+    """With max_rounds=n the body is passed in rounds 0 to n - 1, and nothing is under way at a later time."""
     rounds: list[Any] = []
 
     def body(numbers: tw.Stream[int]) -> tw.Stream[int]:
-        return numbers.inspect_with_time(lambda number, time, worker: rounds.append(time))
+        return numbers.inspect_batches(lambda batch, time, worker: rounds.append(time))
 
-    results = run(lambda stream: stream.iterate(body, rounds=3), Case([(7, [1])]))
+    results = run(lambda stream: stream.iterate(body, max_rounds=3), Case([(7, [1])]))
     assert [(result.time, result.batch) for result in results] == [(7, [1])]
     assert rounds == [(7, 0), (7, 1), (7, 2)]
 
@@ -170,7 +170,7 @@ def test_rounds_are_a_number_from_one_on(rounds: Any) -> None:
     """Anything else is refused when the dataflow is described."""
     stream: tw.Stream[int] = tw.Dataflow("test").input("numbers")
     with raises(tw.GraphError):
-        stream.iterate(halve, "sums", rounds=rounds)
+        stream.iterate(halve, name="sums", max_rounds=rounds)
 
 
 @pytest.mark.parametrize(
@@ -181,4 +181,4 @@ def test_a_body_that_returns_something_else_is_refused(rounds: Any, said: str) -
     stream: tw.Stream[int] = tw.Dataflow("test").input("numbers")
     body: Any = (lambda inner: inner) if rounds is None else (lambda inner: (inner, inner, inner))
     with pytest.raises(tw.GraphError, match=rf"the body of 'iterate' must return two streams, .*{said}"):
-        stream.iterate(body, rounds=rounds)
+        stream.iterate(body, max_rounds=rounds)

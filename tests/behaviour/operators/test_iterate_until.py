@@ -36,7 +36,7 @@ def rounds_passed(limits: dict[str, Any]) -> Passed:
         for hop in range(6):
             large = large.exchange(partial(add, hop))  # to and fro between the workers
         together = small.concat(large)
-        return together.inspect_with_time(lambda n, time, worker: passed.append(time))
+        return together.inspect_batches(lambda batch, time, worker: passed.extend([time] * len(batch)))
 
     run(
         lambda stream: stream.iterate(body, **limits),
@@ -53,10 +53,10 @@ def in_whole_rounds(passed: Passed) -> bool:
 
 def test_a_round_is_finished_everywhere_before_the_next_begins() -> None:
     """With a test or streams beside it the loop is bulk-synchronous; with a number of rounds alone it is not."""
-    until = rounds_passed({"until": lambda count: False, "measure": lambda n: 1, "rounds": 6})
+    until = rounds_passed({"until": lambda count: False, "measure": lambda n: 1, "max_rounds": 6})
     assert in_whole_rounds(until)
     assert Counter(until) == {(epoch, number): 8 for epoch in range(3) for number in range(6)}
-    assert not in_whole_rounds(rounds_passed({"rounds": 6}))
+    assert not in_whole_rounds(rounds_passed({"max_rounds": 6}))
 
 
 def test_an_epoch_that_is_done_does_not_wait_for_an_earlier_one() -> None:
@@ -125,7 +125,7 @@ def test_what_goes_round_beside_ends_with_the_loop() -> None:
     rounds: list[int] = []
 
     def body(numbers: tw.Stream[int], others: tw.Stream[int]) -> tuple[tw.Stream[int], tw.Stream[int]]:
-        others = others.inspect_with_time(lambda n, time, worker: rounds.append(time[1]))
+        others = others.inspect_batches(lambda batch, time, worker: rounds.extend([time[1]] * len(batch)))
         paired = numbers.join(others, lambda n: 0, lambda n: 0).map(lambda pair: pair[0] - 1)
         return paired.branch(lambda n: n > 0)
 
@@ -154,17 +154,17 @@ def step(numbers: tw.Stream[Any]) -> tw.Stream[Any]:
         ({"until": 3, "measure": len}, "iterate 'walk', for until, takes a function, not 3"),
         ({"until": bool}, r"iterate 'walk': until= tests what measure= finds .* so give both"),
         ({"measure": len}, r"iterate 'walk': until= tests what measure= finds .* so give both"),
-        ({"combine": max, "rounds": 3}, r"iterate 'walk': until= tests what measure= finds .* so give both"),
+        ({"combine": max, "max_rounds": 3}, r"iterate 'walk': until= tests what measure= finds .* so give both"),
         ({"until": bool, "measure": 3}, r"\"iterate 'walk'\": measure is a function of a record, the name of a column"),
         ({"until": bool, "measure": len, "combine": 1}, "iterate 'walk', for combine, takes a function, not 1"),
-        ({"rounds": 2, "beside": 3}, "'walk': beside is a list"),
-        ({"rounds": 2, "beside": [3]}, "'walk' reads streams, not 3"),
+        ({"max_rounds": 2, "beside": 3}, "'walk': beside is a list"),
+        ({"max_rounds": 2, "beside": [3]}, "'walk' reads streams, not 3"),
     ],
 )
 def test_arguments_that_make_no_sense_are_refused(arguments: dict[str, Any], said: str) -> None:
     """When the dataflow is described: the error names the loop."""
     with pytest.raises(tw.GraphError, match=said):
-        tw.Dataflow("test").input("numbers").iterate(step, "walk", **arguments)
+        tw.Dataflow("test").input("numbers").iterate(step, name="walk", **arguments)
 
 
 def test_a_column_that_is_not_there_is_refused() -> None:
@@ -180,7 +180,7 @@ def test_a_stream_of_another_scope_cannot_go_round_beside() -> None:
     with flow.scope("elsewhere") as scope:
         within = flow.input("others").enter(scope)
         with raises(tw.GraphError):
-            flow.input("numbers").iterate(lambda inner, other: inner.concat(other), rounds=2, beside=[within])
+            flow.input("numbers").iterate(lambda inner, other: inner.concat(other), max_rounds=2, beside=[within])
 
 
 def test_substreams_have_to_be_put_together_before() -> None:

@@ -17,7 +17,7 @@ SEED = 7
 def describe() -> tw.Dataflow:
     """Return a dataflow with an input of upserts that can be looked up, and a probe behind."""
     flow = tw.Dataflow("prices")
-    flow.input("prices").as_collection(upserts=True).lookups("prices").changes().probe("done")
+    flow.input("prices").as_collection(upserts=True).lookup("prices").changes().probe("done")
     return flow
 
 
@@ -38,7 +38,7 @@ def feed(job: tw.types.Job, *epochs: dict[Any, Any]) -> tw.types.InputHandle:
 def test_a_key_has_the_values_of_an_epoch(workers: int) -> None:
     """One key or many, also those that are nowhere; each value as often as it is there."""
     flow = tw.Dataflow("drinks")
-    flow.input("wishes").as_collection(diff=True).lookups("wishes")
+    flow.input("wishes").as_collection(diff=True).lookup("wishes")
     with tw.run(flow, workers=workers, engine="local") as job:
         wishes = job.input("wishes")
         wishes.send([(("ann", "tea"), 2), (("ann", "oil"), 1), (("bob", "tea"), 1)])
@@ -170,7 +170,7 @@ def test_it_is_said_why_there_is_no_answer() -> None:
             job.lookup("prices", "tea")
         job.stop()
     flow = tw.Dataflow("numbers")
-    flow.input("numbers").as_collection().lookups("numbers")
+    flow.input("numbers").as_collection().lookup("numbers")
     job = run(flow)
     job.input("numbers").send([7])
     with raises(tw.JobError):
@@ -182,10 +182,10 @@ def test_look_ups_that_cannot_be_are_refused() -> None:
     flow = tw.Dataflow("test")
     pairs = flow.input("pairs").as_collection()
     with raises(tw.GraphError):
-        pairs.iterate(lambda inner: inner.lookups("inner"))
-    assert pairs.lookups("pairs") is pairs
+        pairs.iterate(lambda inner: inner.lookup("inner"))
+    assert pairs.lookup("pairs") is pairs
     with raises(tw.GraphError):
-        pairs.lookups("pairs")
+        pairs.lookup("pairs")
 
 
 @pytest.mark.parametrize("workers", [2, 3])
@@ -209,7 +209,7 @@ def test_added_dataflows_have_look_ups_of_their_own() -> None:
     with run() as job:
         feed(job, {"tea": 3})
         other = tw.Dataflow("other")
-        other.source("pairs", tw.IterableSource([[(0, [("tea", "green")])]])).as_collection().lookups("prices")
+        other.source("pairs", tw.IterableSource([[(0, [("tea", "green")])]])).as_collection().lookup("prices")
         added = job.add(other)
         assert (job.lookup("prices", "tea").values, added.lookup("prices", "tea").values) == ([3], ["green"])
         job.stop()

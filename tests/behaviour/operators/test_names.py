@@ -14,7 +14,7 @@ from tidewheel.runtime.description.dataflow_description import description_of
 
 NAMED_OTHERWISE = {"probe", "capture", "unary", "binary", "iterate", "substreams", "group_by", "ignore"} | {
     "Collection.iterate",
-    "Collection.lookups",
+    "Collection.lookup",
 }
 """Their first argument is a name, or, for `iterate`, its ``name``; `group_by` adds nothing before `aggregate`, and
 `ignore` adds nothing."""
@@ -52,7 +52,7 @@ def test_grouped_rows_loops_and_topics_take_a_name() -> None:
     flow = tw.Dataflow("named")
     rows = flow.input("rows")
     rows.group_by("word", name="per word").aggregate(n="count_all")
-    rows.iterate(lambda inner: inner, rounds=2, name="rounds")
+    rows.iterate(lambda inner: inner, max_rounds=2, name="rounds")
     flow.feedback(name="again").connect(flow.from_topic("words", name="words"))
     assert {"per word: partial", "per word", "enter", "again", "words"} <= set(names(flow))
     assert "iterate" not in flow.explain()

@@ -36,7 +36,7 @@ def innermost(digits: Digits) -> Both:
 
 
 def middle(digits: Digits) -> Both:
-    zeros = digits.iterate(innermost, "innermost")
+    zeros = digits.iterate(innermost, name="innermost")
     again = zeros.filter(lambda odometer: odometer.middle > 0).map(
         lambda odometer: odometer._replace(middle=odometer.middle - 1, low=2, turns=odometer.turns + 1)
     )
@@ -44,7 +44,7 @@ def middle(digits: Digits) -> Both:
 
 
 def outermost(digits: Digits) -> Both:
-    zeros = digits.iterate(middle, "middle").exchange(lambda odometer: odometer.high)
+    zeros = digits.iterate(middle, name="middle").exchange(lambda odometer: odometer.high)
     again = zeros.filter(lambda odometer: odometer.high > 0).map(
         lambda odometer: odometer._replace(high=odometer.high - 1, middle=2, low=2, turns=odometer.turns + 1)
     )
@@ -61,7 +61,7 @@ def turns(numbers: Iterable[int]) -> list[int]:
 def test_three_loops_count_like_three_digits(feed: Any, workers: int) -> None:
     """A record that goes round the inner loop again for each round of the outer ones ends where plain Python does."""
     results = run(
-        lambda stream: stream.map(start).iterate(outermost, "outermost").map(lambda odometer: odometer.turns),
+        lambda stream: stream.map(start).iterate(outermost, name="outermost").map(lambda odometer: odometer.turns),
         Case(feed, LISTS, workers),
     )
     assert bags(results) == expected(feed, turns)
@@ -85,8 +85,8 @@ def test_times_have_a_coordinate_for_each_loop() -> None:
     def describe(stream: tw.Stream[int]) -> tw.Stream[int]:
         with stream.flow.scope("a") as a, a.inner("b") as b, b.inner("c") as c:
             assert c._scope.path == "a/b/c"
-            inside = stream.enter(a).enter(b).enter(c).unary("inside", noting("inside"))
-            return inside.leave().unary("between", noting("between")).leave().leave()
+            inside = stream.enter(a).enter(b).enter(c).unary(noting("inside"), name="inside")
+            return inside.leave().unary(noting("between"), name="between").leave().leave()
 
     results = run(describe, Case([(4, [1])]))
     assert [(result.time, result.batch) for result in results] == [(4, [1])]

@@ -39,7 +39,7 @@ def test_a_frontier_in_a_loop_may_have_several_times() -> None:
         return numbers.on_frontier(lambda frontier, worker: told.append(set(frontier)))
 
     flow = tw.Dataflow("test")
-    flow.input("numbers").iterate(body, rounds=3)
+    flow.input("numbers").iterate(body, max_rounds=3)
     with tw.run(flow, engine="local") as job:
         job.input("numbers").send([1])
         job.input("numbers").advance_to(5)

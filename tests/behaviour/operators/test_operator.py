@@ -26,7 +26,7 @@ def build_parity(context: tw.OperatorContext) -> Schedule:
 def test_a_lent_token_sends_on_every_output(case: Case) -> None:
     """An operator of two outputs may send on both with what one message lends; each output has its own records."""
     flow = tw.Dataflow("test")
-    even, odd = flow.operator("parity", [flow.input("numbers")], 2, build_parity, notify=False)
+    even, odd = flow.operator([flow.input("numbers")], 2, build_parity, notify=False, name="parity")
     even.capture("even")
     odd.capture("odd")
     with tw.run(flow, workers=case.workers, engine="local") as job:
@@ -44,7 +44,7 @@ def test_a_pair_without_summary_holds_nothing_back() -> None:
     flow = tw.Dataflow("test")
     summaries = {(0, 0): tw.progress.PathSummary.identity(ROOT), (1, 1): tw.progress.PathSummary.identity(ROOT)}
     data, answers = flow.operator(
-        "two", [flow.input("data"), flow.input("asked")], 2, lambda _: lambda *ports: None, summaries
+        [flow.input("data"), flow.input("asked")], 2, lambda _: lambda *ports: None, summaries, name="two"
     )
     data.probe("data")
     answers.probe("answers")
@@ -72,7 +72,7 @@ def test_a_summary_that_advances_is_the_time_of_what_comes_out() -> None:
 
     flow = tw.Dataflow("test")
     later = {(0, 0): tw.progress.PathSummary.advance(ROOT, 10)}
-    (delayed,) = flow.operator("delay", [flow.input("numbers")], 1, build, later)
+    (delayed,) = flow.operator([flow.input("numbers")], 1, build, later, name="delay")
     delayed.probe("after").capture("results")
     with tw.run(flow, engine="local") as job:
         job.input("numbers").send([1])
@@ -103,7 +103,7 @@ def test_an_operator_without_inputs_is_a_source() -> None:
         return schedule
 
     flow = tw.Dataflow("test")
-    (made,) = flow.operator("counter", [], 1, build)
+    (made,) = flow.operator([], 1, build, name="counter")
     made.capture("results")
     with tw.run(flow, workers=2, engine="local") as job:
         job.wait()

@@ -46,14 +46,14 @@ def test_reached_and_complete(workers: int) -> None:
     flow.input("numbers").map(str).probe("done")
     with tw.run(flow, workers=workers, engine="local") as job:
         done = job.probe("done")
-        assert (done.has_reached(0), done.is_complete(0)) == (True, False)
+        assert (done.has_reached(0), done.has_completed(0)) == (True, False)
         job.input("numbers").advance_to(2)
         done.wait_until(2)
         assert [done.has_reached(time) for time in range(4)] == [True, True, True, False]
-        assert [done.is_complete(time) for time in range(4)] == [True, True, False, False]
+        assert [done.has_completed(time) for time in range(4)] == [True, True, False, False]
         job.input("numbers").close()
         job.wait()
-        assert [done.has_reached(9), done.is_complete(9)] == [True, True]
+        assert [done.has_reached(9), done.has_completed(9)] == [True, True]
 
 
 def test_waiting_for_a_time_means_that_its_records_have_come() -> None:
@@ -80,8 +80,8 @@ def test_a_probe_in_a_loop_shows_rounds() -> None:
     with tw.run(flow, engine="local") as job:
         job.input("numbers").advance_to(1)
         job.probe("inside").wait_until((1, 0))
-        assert job.probe("inside").is_complete((0, 99))
-        assert not job.probe("inside").is_complete((1, 0))
+        assert job.probe("inside").has_completed((0, 99))
+        assert not job.probe("inside").has_completed((1, 0))
         job.stop()
 
 
@@ -113,10 +113,10 @@ def test_a_wait_that_ends_too_early_can_be_taken_up_again() -> None:
         return schedule
 
     flow = tw.Dataflow("test")
-    flow.operator("clock", [], 1, counting)[0].probe("clock")
+    flow.operator([], 1, counting, name="clock")[0].probe("clock")
     with tw.run(flow, engine="local") as job:
         with raises(TimeoutError):
-            job.probe("clock").wait_until(1_000_000, timeout=0)
+            job.probe("clock").wait_until(1_000_000, timeout_s=0)
         job.probe("clock").wait_until(50)
         assert job.probe("clock").has_reached(50)
         job.stop()
@@ -163,7 +163,7 @@ def test_who_follows_a_probe_that_nobody_moves_is_told() -> None:
         next(advances)
         with raises(tw.JobError):
             next(advances)
-        advances = job.probe("done").advances(timeout=0)
+        advances = job.probe("done").advances(timeout_s=0)
         next(advances)
         with raises(TimeoutError):
             next(advances)

@@ -40,7 +40,7 @@ def test_what_an_operator_works_with_shows_what_the_documentation_names() -> Non
     for bound in (None, "soft", "firm"):
         flow = tw.Dataflow("flow")
         numbers = flow.input("numbers")
-        (numbers if bound is None else numbers.substreams("numbers", key=abs)).unary("one", build, bound=bound)
+        (numbers if bound is None else numbers.substreams("numbers", key=abs)).unary(build, bound=bound, name="one")
         with tw.run(flow, engine="local") as job:
             job.input("numbers").close()
             job.wait()

@@ -113,7 +113,7 @@ def test_each_end_comes_once_and_after_all_records(
                 handle.end_substream(*ended)
                 if is_slow:  # otherwise the job begins when all was sent
                     settle(job)
-        epochs = list(subscription.epochs(timeout=DEADLINE_S))
+        epochs = list(subscription.epochs(timeout_s=DEADLINE_S))
         job.wait(DEADLINE_S)
         assert_nothing_left(job)
         assert not any(latest_times(job))
@@ -132,7 +132,7 @@ def test_epochs_become_complete_while_substreams_are_open(topic: str, workers: i
     flow = tw.Dataflow("orders")
     flow.input("lines").substreams("orders", lambda line: line[0]).publish(topic, ends=True)
     with tw.run(flow, workers=workers, engine="local") as job, tw.subscribe(topic) as subscription:
-        epochs = subscription.epochs(timeout=DEADLINE_S)
+        epochs = subscription.epochs(timeout_s=DEADLINE_S)
         with job.input("lines") as lines:
             for time in range(3):
                 lines.send([("a", time)])
@@ -163,7 +163,7 @@ def test_an_end_comes_with_the_epoch_of_the_last_records(topic: str) -> None:
             settle(job)
         epochs = [
             (epoch.time, sorted(epoch.records), sorted(epoch.ended))
-            for epoch in subscription.epochs(timeout=DEADLINE_S)
+            for epoch in subscription.epochs(timeout_s=DEADLINE_S)
         ]
     assert epochs == [(2, [(key, 2) for key in keys], []), (5, [(key, 5) for key in keys], keys)]
 
@@ -178,7 +178,7 @@ def test_ends_without_records_come_too(topic: str) -> None:
         with job.input("lines") as lines:
             lines.send([("a", 1), ("b", 11), ("c", 2)])
             lines.end_substream("a", "never")
-        epochs = list(subscription.epochs(timeout=DEADLINE_S))
+        epochs = list(subscription.epochs(timeout_s=DEADLINE_S))
     assert [epoch.records for epoch in epochs] == [[("b", 11)]]
     assert sorted(epochs[0].ended) == ["a", "b", "c", "never"]
 
@@ -192,7 +192,7 @@ def test_a_topic_ends_though_other_substreams_are_open(topic: str) -> None:
         job.input("clicks").send([("x", 1)])
         with job.input("lines") as lines:
             lines.send([("a", 1)])
-        assert [epoch.ended for epoch in subscription.epochs(timeout=DEADLINE_S)] == [("a",)]
+        assert [epoch.ended for epoch in subscription.epochs(timeout_s=DEADLINE_S)] == [("a",)]
         job.input("clicks").close()
 
 
@@ -227,7 +227,7 @@ def test_a_condition_on_records_leaves_ends_alone(topic: str, slow: Any) -> None
             lines.end_substream("a", "c")
             lines.advance_to(1)
             lines.send([("b", 3), ("d", 0)])
-        epochs = list(subscription.epochs(timeout=DEADLINE_S))
+        epochs = list(subscription.epochs(timeout_s=DEADLINE_S))
     assert sorted(record for epoch in epochs for record in epoch.records) == [("b", 2), ("b", 3), ("c", 3)]
     assert sorted(key for epoch in epochs for key in epoch.ended) == ["a", "b", "c", "d"]
 
@@ -244,7 +244,7 @@ def test_batches_of_arrow_stay_tables(topic: str) -> None:
                 lines.send(pa.table({"key": ["a", "b"], "n": [time, 10 + time]}))
                 lines.advance_to(time + 1)
             lines.end_substream("a")
-        found = subscription.to_arrow(until=2, timeout=DEADLINE_S)
+        found = subscription.to_arrow(until=2, timeout_s=DEADLINE_S)
     assert sorted(found["n"].to_pylist()) == [0, 1, 10, 11]
 
 
@@ -254,12 +254,12 @@ def test_from_topic_leaves_ends_out(topic: str) -> None:
     first.input("lines").substreams("orders", lambda line: line[0]).publish(topic, ends=True)
     second.from_topic(topic).capture("lines")
     with tw.run(first, engine="local") as one, tw.run(second, engine="local") as other:
-        one.topic(topic).wait_for_subscribers(1, timeout=DEADLINE_S)
+        one.topic(topic).wait_for_subscribers(1, timeout_s=DEADLINE_S)
         with one.input("lines") as lines:
             lines.send([("a", 1)])
             lines.advance_to(1)
             lines.end_substream("a")
-        other.wait(timeout=DEADLINE_S)
+        other.wait(timeout_s=DEADLINE_S)
         assert [captured.batch for captured in other.captured("lines")] == [[("a", 1)]]
 
 

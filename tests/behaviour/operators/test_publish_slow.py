@@ -47,7 +47,7 @@ class Counting:
 
 def publishing(source: Any, topic: str, **options: Any) -> tw.Dataflow:
     flow = tw.Dataflow("slow")
-    flow.source("records", source).publish(topic, capacity=CAPACITY, **options)
+    flow.source("records", source).publish(topic, capacity_bytes=CAPACITY, **options)
     return flow
 
 
@@ -67,14 +67,14 @@ def test_a_source_waits_for_a_subscriber_that_reads_slowly(topic: str, workers: 
         tw.run(publishing(source, topic, partition="merged"), engine="local", workers=workers, config=SMALL) as job,
         tw.subscribe(topic, slow="block") as subscription,
     ):
-        for read, epoch in enumerate(subscription.epochs(timeout=DEADLINE_S)):
+        for read, epoch in enumerate(subscription.epochs(timeout_s=DEADLINE_S)):
             assert (epoch.time, epoch.records[0][:5]) == (read, f"{read:05}")
             ahead.append(source.read - read)
             if read % 50 == 0:  # it does something else, and the job runs meanwhile as far as it can
                 while job.run_round():  # type: ignore[attr-defined]
                     pass
                 most_waiting = max(most_waiting, statistics(topic).lag_bytes)
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
     assert len(ahead) == 1000
     assert 20 < max(ahead) < 200 * workers
     assert CAPACITY < most_waiting < 2 * CAPACITY
@@ -85,7 +85,7 @@ def test_no_source_waits_for_others(topic: str, slow: Any) -> None:
     """Who did not ask to be waited for is not, however little it reads."""
     source = Counting(300)
     with tw.run(publishing(source, topic), engine="local", config=SMALL) as job, tw.subscribe(topic, slow=slow):
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
     assert source.read == 300
 
 
@@ -95,9 +95,9 @@ def test_one_that_never_reads_is_cut_off_and_the_job_completes(topic: str) -> No
     began_s = time.monotonic()
     with (
         tw.run(publishing(source, topic), engine="local", config=SMALL) as job,
-        tw.subscribe(topic, slow="block", block_limit=LIMIT_S) as subscription,
+        tw.subscribe(topic, slow="block", block_limit_s=LIMIT_S) as subscription,
     ):
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
         assert LIMIT_S <= time.monotonic() - began_s < DEADLINE_S / 2
         assert source.read == 300
         with raises(tw.DeliveryError):
@@ -108,9 +108,9 @@ def test_what_fits_holds_nobody(topic: str) -> None:
     """A job of which all fits into the capacity completes at once, and the subscriber reads afterwards."""
     with (
         tw.run(publishing(Counting(10), topic), engine="local", config=SMALL) as job,
-        tw.subscribe(topic, slow="block", block_limit=3600.0) as subscription,
+        tw.subscribe(topic, slow="block", block_limit_s=3600.0) as subscription,
     ):
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
         assert [epoch.time for epoch in subscription.epochs()] == list(range(10))
 
 
@@ -118,10 +118,10 @@ def test_another_one_in_the_same_thread_waits_for_the_limit(topic: str) -> None:
     """And then gets everything: nobody could have read for the other meanwhile."""
     with (
         tw.run(publishing(Counting(100), topic), engine="local", config=SMALL),
-        tw.subscribe(topic, slow="block", block_limit=LIMIT_S) as unread,
+        tw.subscribe(topic, slow="block", block_limit_s=LIMIT_S) as unread,
         tw.subscribe(topic, slow="block") as read,
     ):
-        assert [epoch.time for epoch in read.epochs(timeout=DEADLINE_S)] == list(range(100))
+        assert [epoch.time for epoch in read.epochs(timeout_s=DEADLINE_S)] == list(range(100))
         with raises(tw.DeliveryError):
             list(unread)
 
@@ -132,17 +132,17 @@ def test_a_slow_one_in_another_thread_holds_a_job_that_is_waited_for(topic: str)
 
     def read(subscription: tw.types.Subscription) -> None:
         pause = threading.Event()
-        for epoch in subscription.epochs(timeout=DEADLINE_S):
+        for epoch in subscription.epochs(timeout_s=DEADLINE_S):
             seen.append(epoch.time)
             pause.wait(0.002)
 
     with (
         tw.run(publishing(Counting(400), topic), engine="local", config=SMALL) as job,
-        tw.subscribe(topic, slow="block", block_limit=LIMIT_S) as subscription,
+        tw.subscribe(topic, slow="block", block_limit_s=LIMIT_S) as subscription,
     ):
         thread = threading.Thread(target=read, args=[subscription])
         thread.start()
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
         thread.join(DEADLINE_S)
     assert seen == list(range(400))
 
@@ -152,7 +152,7 @@ def test_a_job_that_is_held_back_can_be_stopped(topic: str) -> None:
     began_s = time.monotonic()
     with (
         tw.run(publishing(Counting(300), topic), engine="local", config=SMALL) as job,
-        tw.subscribe(topic, slow="block", block_limit=3600.0) as subscription,
+        tw.subscribe(topic, slow="block", block_limit_s=3600.0) as subscription,
     ):
         while not statistics(topic).holders:
             job.run_round()  # type: ignore[attr-defined]
@@ -169,21 +169,21 @@ def test_one_that_leaves_lets_the_job_go_on(topic: str) -> None:
     """At once, though its limit is far away."""
     source = Counting(300)
     with tw.run(publishing(source, topic), engine="local", config=SMALL) as job:
-        with tw.subscribe(topic, slow="block", block_limit=3600.0) as subscription:
+        with tw.subscribe(topic, slow="block", block_limit_s=3600.0) as subscription:
             assert next(subscription.epochs()).time == 0
             while not statistics(topic).holders:
                 job.run_round()  # type: ignore[attr-defined]
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
     assert source.read == 300
 
 
 def test_frontiers_do_not_pile_up_while_it_is_held_back(topic: str) -> None:
     """Epochs without data pass; who reads then hears of one move."""
     flow = tw.Dataflow("frontiers")
-    flow.input("records").publish(topic, capacity=CAPACITY)
+    flow.input("records").publish(topic, capacity_bytes=CAPACITY)
     with (
         tw.run(flow, engine="local") as job,
-        tw.subscribe(topic, slow="block", block_limit=3600.0) as subscription,
+        tw.subscribe(topic, slow="block", block_limit_s=3600.0) as subscription,
     ):
         with job.input("records") as records:
             records.send([RECORD * 30])
@@ -191,9 +191,9 @@ def test_frontiers_do_not_pile_up_while_it_is_held_back(topic: str) -> None:
                 records.advance_to(epoch)
                 job.run_round()  # type: ignore[attr-defined]
             assert statistics(topic).sequence < 10
-            assert [event.frontier for event in subscription.take() if isinstance(event, tw.types.Frontier)]
-        assert [epoch.time for epoch in subscription.epochs(timeout=DEADLINE_S)] == []
-        job.wait(timeout=DEADLINE_S)
+            assert [event.frontier for event in subscription.poll() if isinstance(event, tw.types.Frontier)]
+        assert [epoch.time for epoch in subscription.epochs(timeout_s=DEADLINE_S)] == []
+        job.wait(timeout_s=DEADLINE_S)
 
 
 def test_several_partitions_hold_one_after_the_other(topic: str) -> None:
@@ -208,6 +208,6 @@ def test_several_partitions_hold_one_after_the_other(topic: str) -> None:
         tw.run(publishing(source, topic), engine="local", workers=3, config=SMALL) as job,
         tw.subscribe(topic, slow="block") as subscription,
     ):
-        epochs = [(epoch.time, len(epoch)) for epoch in subscription.epochs(timeout=DEADLINE_S)]
-        job.wait(timeout=DEADLINE_S)
+        epochs = [(epoch.time, len(epoch)) for epoch in subscription.epochs(timeout_s=DEADLINE_S)]
+        job.wait(timeout_s=DEADLINE_S)
     assert epochs == [(time, 3) for time in range(200)]

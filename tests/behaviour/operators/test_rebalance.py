@@ -18,7 +18,7 @@ def test_what_one_worker_has_is_shared_evenly(batches: list[list[int]], workers:
     """Whatever the size of the batches and however equal the records, no two shares differ by more than one."""
 
     def describe(stream: tw.Stream[int]) -> tw.Stream[Any]:
-        return stream.exchange(lambda _: 0).rebalance().unary("tag", tag_with_worker)
+        return stream.exchange(lambda _: 0).rebalance().unary(tag_with_worker, name="tag")
 
     results = run(describe, Case([(0, batch) for batch in batches], workers=workers))
     shares = Counter(dict.fromkeys(range(workers), 0))
@@ -48,7 +48,7 @@ def test_single_records_go_to_each_worker_in_turn(workers: int) -> None:
     """Batches too small to divide go round, and not always to the same."""
     flow = tw.Dataflow("test")
     numbers = flow.source("numbers", tw.IterableSource([[(time, [time]) for time in range(8)]]))
-    numbers.rebalance().unary("tag", tag_with_worker).capture("results")
+    numbers.rebalance().unary(tag_with_worker, name="tag").capture("results")
     with tw.run(flow, workers=workers, engine="local") as job:
         job.wait()
         turns = sorted(pair for result in job.captured("results") for pair in result.batch)

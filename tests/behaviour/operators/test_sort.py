@@ -26,7 +26,7 @@ def in_order(stream_of: Any, *batches: Any, workers: int = 2) -> list[Any]:
 def test_it_comes_out_on_worker_0() -> None:
     """All of an epoch is in one place."""
     results = run(
-        lambda stream: stream.exchange(lambda n: n).sort().unary("tag", tag_with_worker),
+        lambda stream: stream.exchange(lambda n: n).sort().unary(tag_with_worker, name="tag"),
         Case([(0, list(range(20)))], workers=3),
     )
     assert [result.batch for result in results] == [[(number, 0) for number in range(20)]]

@@ -41,7 +41,7 @@ def paced(source: Any, ahead: int, kept: list[tw.TimestampToken]) -> tw.Dataflow
     """Return a dataflow whose source waits for a probe behind an operator that keeps a token for each message."""
     flow = tw.Dataflow("test")
     numbers = flow.source("numbers", source, paced_by="done", epochs_ahead=ahead)
-    numbers.unary("hoarding", hoarding(kept)).probe("done")
+    numbers.unary(hoarding(kept), name="hoarding").probe("done")
     return flow
 
 
@@ -69,7 +69,7 @@ def test_each_partition_is_paced(workers: int, progress: SpreadName) -> None:
     source = Watched(10, partitions=4)
     flow = tw.Dataflow("test")
     numbers = flow.source("numbers", source, paced_by="done")
-    numbers.exchange(lambda n: n).unary("slow", build_slow).probe("done").capture("results")
+    numbers.exchange(lambda n: n).unary(build_slow, name="slow").probe("done").capture("results")
     with tw.run(flow, workers=workers, engine="local", config=tw.RuntimeConfig(progress=progress)) as job:
         while job.run_round():  # type: ignore[attr-defined]
             assert max(source.read.values(), default=0) - min(source.read.values(), default=0) <= 1
@@ -114,7 +114,7 @@ def test_bytes_in_flight_hold_a_source_back() -> None:
     """Without a probe it is read ahead only as far as the limit allows."""
     source, kept = Watched(10_000), list[tw.TimestampToken]()
     flow = tw.Dataflow("test")
-    flow.source("numbers", source).unary("slow", build_slow).probe("done")
+    flow.source("numbers", source).unary(build_slow, name="slow").probe("done")
     with tw.run(flow, engine="local", config=tw.RuntimeConfig(bytes_in_flight=32 << 10)) as job:
         for _ in range(200):
             job.run_round()  # type: ignore[attr-defined]
@@ -144,7 +144,7 @@ def test_a_partition_that_pauses_holds_up_no_other(workers: int) -> None:
     """What is there is read at once; who waits for the paused one waits for the clock."""
     with tw.run(flow_of(Pausing(3600, 0, 0.01)), workers=workers, engine="local") as job:
         with pytest.raises(TimeoutError):
-            job.wait(timeout=0.3)
+            job.wait(timeout_s=0.3)
         found = sorted((result.time, n) for result in job.captured("results") for n in result.batch)
         assert found == [(0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 1), (2, 2)]
         job.stop()

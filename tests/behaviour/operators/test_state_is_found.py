@@ -120,7 +120,7 @@ def counted(feed: Feed) -> Any:
 
 def test_an_operator_that_keeps_something_elsewhere_is_found_out() -> None:
     """The test above fails for such an operator in most runs."""
-    case = OperatorCase("unary", lambda stream, _: stream.unary("count", count_in_a_variable), counted)
+    case = OperatorCase("unary", lambda stream, _: stream.unary(count_in_a_variable, name="count"), counted)
     feed = [(time, [7]) for time in range(9)]
     runs = [results_of(case, feed, LISTS, 1, seed, rescales=False) for seed in range(20)]
     assert sum(found == counted(feed) for found in runs) <= 10
@@ -186,7 +186,7 @@ def test_a_source_that_is_paced_keeps_its_pace() -> None:
     """The epochs that a partition has begun are state: after a restart no more of them are incomplete at the probe."""
     flow = tw.Dataflow("test")
     numbers = flow.source("numbers", tw.RecordSource(range(9), batch_size=1, epoch_every=1), paced_by="end")
-    numbers.filter(lambda n: n < 100).unary("hold", held_back).probe("end").capture("results")
+    numbers.filter(lambda n: n < 100).unary(held_back, name="hold").probe("end").capture("results")
     for seed in range(10):
         group = SnapshotGroup(flow, 1, Random(seed))
         for _ in range(5):
@@ -226,7 +226,7 @@ def test_records_that_come_later_are_read_from_a_queue() -> None:
 def test_a_key_that_is_no_number_is_one_key_again() -> None:
     """NaN is the same key after a restart as before."""
     flow = tw.Dataflow("test")
-    read = flow.input("numbers").accumulate(lambda _: float("nan"), int, lambda count, _: count + 1)
+    read = flow.input("numbers").accumulate(lambda _: float("nan"), start=int, add=lambda count, _: count + 1)
     read.map(lambda pair: pair[1]).capture("results")
     group = SnapshotGroup(flow, 2, Random(0))
     for time in range(4):

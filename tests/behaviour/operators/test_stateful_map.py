@@ -36,7 +36,9 @@ def test_records_that_are_equal_in_order_do_not_depend_on_how_they_came() -> Non
             flow = tw.Dataflow("test")
             source = tw.IterableSource([[(0, turned[:2])], [(0, turned[2:])]])
             stream = flow.source("events", source)
-            stream.stateful_map(lambda event: 0, tuple, take_down, lambda event: event[1]).capture("results")
+            stream.stateful_map(lambda event: 0, start=tuple, step=take_down, order=lambda event: event[1]).capture(
+                "results"
+            )
             with tw.run(flow, workers=workers, engine="local") as job:
                 job.wait()
                 ((*_, last),) = [result.batch for result in job.captured("results")]
@@ -57,7 +59,7 @@ def test_a_state_of_none_is_forgotten() -> None:
 
     flow = tw.Dataflow("test")
     numbers = flow.source("numbers", tw.IterableSource([[(time, [7] * count) for time, count in enumerate(COUNTS)]]))
-    numbers.stateful_map(lambda n: n, zero, until_three).capture("results")
+    numbers.stateful_map(lambda n: n, start=zero, step=until_three).capture("results")
     with tw.run(flow, engine="local") as job:
         (instance,) = (
             instance
@@ -82,7 +84,7 @@ def test_rows_are_ordered_by_columns() -> None:
     for order, expected in (("at", (1, 2, 3)), (("n", "at"), (3, 1, 2))):
         flow = tw.Dataflow("test")
         rows = flow.source("rows", tw.IterableSource([[(0, table)]]))
-        rows.stateful_map("k", list, note, order).capture("results")
+        rows.stateful_map("k", start=list, step=note, order=order).capture("results")
         with tw.run(flow, engine="local") as job:
             job.wait()
             assert [result.batch[-1] for result in job.captured("results")] == [expected]
@@ -94,7 +96,7 @@ def test_times_that_are_in_no_order_are_processed_as_they_complete() -> None:
     times = [Bitemporal(0, 2), Bitemporal(1, 0), Bitemporal(1, 1), Bitemporal(2, 2)]
     source = tw.IterableSource([[(time, [time])] for time in times])
     seen = flow.source("times", source).stateful_map(
-        lambda time: 0, list, lambda past, time: ([*past, time], (past, time))
+        lambda time: 0, start=list, step=lambda past, time: ([*past, time], (past, time))
     )
     seen.capture("results")
     with tw.run(flow, engine="local") as job:
@@ -113,13 +115,15 @@ def test_a_step_that_returns_no_pair_is_an_error(returned: Any) -> None:
         r"operator 'stateful_map' failed on worker 0 at time 3: TypeError: step must return a pair .*, not .*, for"
     )
     with pytest.raises(tw.JobError, match=message + " the record 5 of the key 'odd'"):
-        run(lambda stream: stream.stateful_map(lambda n: "odd", int, lambda s, n: returned), Case([(3, [5])]))
+        run(
+            lambda stream: stream.stateful_map(lambda n: "odd", start=int, step=lambda s, n: returned), Case([(3, [5])])
+        )
 
 
 def test_a_key_that_cannot_be_one_is_named() -> None:
     """The error names the operator, and says what a key can be."""
     with raises(tw.JobError):
-        run(lambda stream: stream.stateful_map(lambda n: [n], int, lambda s, n: (s, n)), Case([(0, [5])]))
+        run(lambda stream: stream.stateful_map(lambda n: [n], start=int, step=lambda s, n: (s, n)), Case([(0, [5])]))
 
 
 def test_names_order_structured_arrays_and_tables() -> None:
@@ -129,7 +133,7 @@ def test_names_order_structured_arrays_and_tables() -> None:
     for batch, expected in ((array, [(1, 5), (2, 7), (1, 3)]), (table, [(1, 5), (2, None), (1, 3)])):
         flow = tw.Dataflow("test")
         rows = flow.source("rows", tw.IterableSource([[(0, batch)]]))
-        numbered = rows.stateful_map("k", int, lambda n, row: (n + 1, (n + 1, row)), order="n")
+        numbered = rows.stateful_map("k", start=int, step=lambda n, row: (n + 1, (n + 1, row)), order="n")
         numbered.capture("results")
         with tw.run(flow, engine="local") as job:
             job.wait()

@@ -95,7 +95,7 @@ def test_a_firm_bound_has_each_substream_in_one_piece(feed: Sessions, workers: i
     flow = tw.Dataflow("pieces")
     walks = flow.input("walks").substreams("walks", lambda walk: walk[0])
     scattered = walks.exchange(lambda walk: walk[1]).map(tuple)
-    pieces = scattered.unary("pieces", in_pieces(events), lambda walk: walk[0], bound="firm")
+    pieces = scattered.unary(in_pieces(events), lambda walk: walk[0], bound="firm", name="pieces")
     pieces.collect_substream(lambda key, found: found).capture("found")
     with tw.run(flow, workers=workers, engine="local") as job:
         play(job, feed)
@@ -113,8 +113,8 @@ def test_in_a_loop_substreams_take_turns(feed: Sessions, workers: int) -> None:
     second: list[Event] = []
 
     def body(walks: tw.Stream[Any]) -> tuple[tw.Stream[Any], tw.Stream[Any]]:
-        one = walks.unary("first", seen_by(first), lambda walk: walk[1], bound="firm")
-        moved = one.unary("second", seen_by(second), bound="firm").map(lambda walk: (walk[0], walk[1] // 2))
+        one = walks.unary(seen_by(first), lambda walk: walk[1], bound="firm", name="first")
+        moved = one.unary(seen_by(second), bound="firm", name="second").map(lambda walk: (walk[0], walk[1] // 2))
         return moved.filter(lambda walk: walk[1] > 0), moved
 
     flow = tw.Dataflow("turns")
@@ -138,8 +138,8 @@ def test_what_is_open_at_the_end_does_not_keep_keys_from_being_used_again(
     """Though it holds its epoch open, for which the operator behind waits with what had the key before."""
     flow = tw.Dataflow("again")
     walks = flow.input("walks").substreams("walks", lambda walk: walk[0])
-    states = walks.unary("pass", seen_by([]), bound=bound).stateful_map(
-        lambda walk: walk[0], int, lambda number, walk: (number + 1, walk), scope="substream"
+    states = walks.unary(seen_by([]), bound=bound, name="pass").stateful_map(
+        lambda walk: walk[0], start=int, step=lambda number, walk: (number + 1, walk), scope="substream"
     )
     states.collect_substream(lambda key, found: (key, len(found))).capture("counts")
     with tw.run(flow, workers=workers, engine="local") as job:
@@ -173,7 +173,7 @@ def test_ends_come_in_the_order_of_closing(bound: Any, workers: int) -> None:
     walks = flow.input("walks").substreams("walks", lambda walk: walk[0])
     slow = walks.filter(lambda walk: walk[0] % 2 == 0).rebalance().rebalance().map(tuple)
     fast = walks.filter(lambda walk: walk[0] % 2 == 1)
-    met = slow.concat(fast).unary("met", seen_by(events), bound=bound, ordered=True)
+    met = slow.concat(fast).unary(seen_by(events), bound=bound, ordered=True, name="met")
     met.capture("met")
     order = [7, 2, 5, 4, 1, 0, 3, 6]
     with tw.run(flow, workers=workers, engine="local") as job:
@@ -191,7 +191,7 @@ def test_what_waits_for_a_firm_bound_holds_no_source_back() -> None:
     events: list[Event] = []
     flow = tw.Dataflow("congested")
     walks = flow.input("walks").substreams("walks", lambda walk: walk[0])
-    walks.exchange(lambda walk: walk[1]).unary("pieces", in_pieces(events), bound="firm").capture("pieces")
+    walks.exchange(lambda walk: walk[1]).unary(in_pieces(events), bound="firm", name="pieces").capture("pieces")
     with tw.run(flow, workers=2, engine="local", config=tw.RuntimeConfig(bytes_in_flight=1)) as job:
         with job.input("walks") as handle:
             for number in range(20):
@@ -224,7 +224,7 @@ def test_an_input_without_substreams_is_read_beside_a_firm_one() -> None:
 
     flow = tw.Dataflow("beside")
     walks = flow.input("walks").substreams("walks", lambda walk: walk % 2)
-    walks.binary(flow.input("plain"), "both", build, bound="firm").capture("nothing")
+    walks.binary(flow.input("plain"), build, bound="firm", name="both").capture("nothing")
     with tw.run(flow, engine="local") as job:
         with job.input("walks") as handle, job.input("plain") as plain:
             handle.send([1, 2, 3, 4])
@@ -267,7 +267,7 @@ def test_an_input_that_is_never_read_keeps_no_substream_open() -> None:
 
     flow = tw.Dataflow("clocked")
     numbers = flow.input("walks").substreams("walks", lambda walk: walk[0])
-    beside = numbers.binary(numbers.filter(lambda walk: walk[1] < 0), "clocked", clocked)
+    beside = numbers.binary(numbers.filter(lambda walk: walk[1] < 0), clocked, name="clocked")
     beside.collect_substream(lambda key, found: (key, len(found))).capture("counts")
     with tw.run(flow, workers=2, engine="local") as job:
         play(job, [(0, [(1, 5), (2, 6)], [1]), (1, [(1, 7)], [])])
@@ -293,7 +293,7 @@ def test_tokens_may_be_kept_where_nobody_asks_behind(bound: Any) -> None:
 
     flow = tw.Dataflow("later")
     letters = flow.input("letters").substreams("letters", lambda letter: letter)
-    letters.unary("later", later, bound=bound).capture("letters")
+    letters.unary(later, bound=bound, name="later").capture("letters")
     with tw.run(flow, workers=2, engine="local") as job:
         with job.input("letters") as handle:
             for epoch in range(4):
@@ -319,7 +319,7 @@ def test_an_input_without_substreams_has_no_ends() -> None:
 
     flow = tw.Dataflow("plain")
     walks = flow.input("walks").substreams("walks", lambda walk: walk[0])
-    walks.binary(flow.input("plain"), "both", build, bound="firm").capture("both")
+    walks.binary(flow.input("plain"), build, bound="firm", name="both").capture("both")
     with tw.run(flow, engine="local") as job:
         with job.input("plain") as plain:
             plain.send([(0, 0)])
@@ -331,7 +331,7 @@ def test_what_a_firm_bound_holds_is_said() -> None:
     """Who waits behind it is told that it is held, and why."""
     flow = tw.Dataflow("held")
     walks = flow.input("walks").substreams("walks", lambda walk: walk[0])
-    walks.unary("pieces", in_pieces([]), bound="firm").probe("pieces")
+    walks.unary(in_pieces([]), bound="firm", name="pieces").probe("pieces")
     with tw.run(flow, engine="local") as job:
         handle = job.input("walks")
         handle.send([(1, 5), (2, 6)])
@@ -348,7 +348,7 @@ def test_nan_is_one_key_in_a_loop(bound: Literal["soft", "firm"]) -> None:
     events: list[Event] = []
 
     def body(walks: tw.Stream[Any]) -> tuple[tw.Stream[Any], tw.Stream[Any]]:
-        moved = walks.unary("watch", seen_by(events), bound=bound).map(lambda walk: (walk[0], walk[1] // 2))
+        moved = walks.unary(seen_by(events), bound=bound, name="watch").map(lambda walk: (walk[0], walk[1] // 2))
         return moved.filter(lambda walk: walk[1] > 0), moved
 
     flow = tw.Dataflow("nan")

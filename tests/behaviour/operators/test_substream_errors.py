@@ -63,8 +63,8 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
         ),
         "'collect_substream' asks when substreams end, but no stream that it reads has any",
     ),
-    "other bound": (lambda: divided().unary("u", untold, bound="hard"), 'bound is "soft" or "firm", or None'),  # type: ignore[arg-type]
-    "order of nothing": (lambda: divided().unary("u", untold, ordered=True), "ordered=True is the order of ends"),
+    "other bound": (lambda: divided().unary(untold, bound="hard", name="u"), 'bound is "soft" or "firm", or None'),  # type: ignore[arg-type]
+    "order of nothing": (lambda: divided().unary(untold, ordered=True, name="u"), "ordered=True is the order of ends"),
     "last of an input": (
         lambda: tw.Dataflow("i").input("n").substreams("rests", rest, last=bool),
         r"any worker, so none knows which is the last.*end_substream\(key\)",
@@ -90,7 +90,9 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "a firm bound that waits for itself": (
         lambda: description_of(
             looping(
-                lambda walks: walks.substreams("in", rest).unary("piece", untold, bound="firm").without_substreams(),
+                lambda walks: (
+                    walks.substreams("in", rest).unary(untold, bound="firm", name="piece").without_substreams()
+                ),
                 divided=False,
             )
         ).plan(),
@@ -99,8 +101,8 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
     "turns beside whole epochs": (
         lambda: description_of(
             looping(
-                lambda walks: walks.unary("piece", untold, bound="firm").stateful_map(
-                    rest, int, lambda n, row: (n, row), scope="substream"
+                lambda walks: walks.unary(untold, bound="firm", name="piece").stateful_map(
+                    rest, start=int, step=lambda n, row: (n, row), scope="substream"
                 )
             )
         ).plan(),
@@ -111,7 +113,7 @@ WRONG: dict[str, tuple[Callable[[], object], str]] = {
         "the first argument is the name of the substreams, not <function",
     ),
     "states of which scope": (
-        lambda: divided().stateful_map(rest, int, lambda n, row: (n, row)),
+        lambda: divided().stateful_map(rest, start=int, step=lambda n, row: (n, row)),
         'Call without_substreams\\(\\) before.* or say scope="substream"',
     ),
     "no key": (lambda: tw.Dataflow("i").input("n").substreams("rests", 3), "a key is a function of a record"),  # type: ignore[arg-type]
@@ -201,7 +203,7 @@ def test_ends_of_what_there_cannot_be_are_refused() -> None:
         name, lambda handle: handle.end_substream("even")
     )
     message = fail(
-        lambda stream: stream.unary("u", without_token).substreams("rests", rest).capture("c"),
+        lambda stream: stream.unary(without_token, name="u").substreams("rests", rest).capture("c"),
         lambda handle: handle.send([1]),
     )
     assert "end_substream(token, *keys) takes a token first" in message
@@ -240,7 +242,7 @@ def test_tokens_of_substreams_do_not_stand_for_each_other() -> None:
         return schedule
 
     message = fail(
-        lambda stream: stream.substreams("rests", rest).unary("u", hold).capture("c"),
+        lambda stream: stream.substreams("rests", rest).unary(hold, name="u").capture("c"),
         lambda handle: handle.send([0, 1]),
     )
     assert "TokenSet" in message
@@ -248,5 +250,7 @@ def test_tokens_of_substreams_do_not_stand_for_each_other() -> None:
 
 def test_who_did_not_ask_is_not_told() -> None:
     """The error says how to ask."""
-    message = fail(lambda s: s.substreams("r", rest).unary("u", untold).capture("c"), lambda handle: handle.send([1]))
+    message = fail(
+        lambda s: s.substreams("r", rest).unary(untold, name="u").capture("c"), lambda handle: handle.send([1])
+    )
     assert "was described without bound=" in message

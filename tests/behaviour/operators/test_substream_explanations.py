@@ -48,7 +48,7 @@ def test_explain_says_that_nobody_looks_at_ends(bound: Any) -> None:
         return schedule
 
     message = fail(
-        lambda stream: stream.substreams("rests", rest).unary("u", build, bound=bound).probe("done"), use_again
+        lambda stream: stream.substreams("rests", rest).unary(build, bound=bound, name="u").probe("done"), use_again
     )
     assert "if an end is before them, look at it: for key in input.ended" in message
 
@@ -69,7 +69,7 @@ def test_explain_says_that_a_key_waits_to_be_used_again() -> None:
         return schedule
 
     def keep(stream: tw.Stream[Any]) -> None:
-        kept = stream.substreams("rests", rest).unary("u", build, bound="soft")
+        kept = stream.substreams("rests", rest).unary(build, bound="soft", name="u")
         kept.collect_substream(lambda key, rows: key).probe("done")
 
     assert "records of keys that are used again wait in it: see below" in fail(keep, use_again)

@@ -37,7 +37,7 @@ def test_a_token_holds_its_substream_open() -> None:
     released: set[str] = set()
     activators: list[Any] = []
     flow = tw.Dataflow("held")
-    words = flow.input("words").substreams("words", lambda word: word[0]).unary("hold", build)
+    words = flow.input("words").substreams("words", lambda word: word[0]).unary(build, name="hold")
     words.collect_substream(lambda key, rows: (key, rows)).capture("words")
     with tw.run(flow, engine="local") as job:
         job.input("words").send(["ab", "bc", "ac"])
@@ -97,7 +97,7 @@ def test_a_notificator_tells_of_each_substream_at_each_time() -> None:
         return schedule
 
     flow = tw.Dataflow("sorted")
-    numbers = flow.input("numbers").substreams("rests", rest).unary("sort", build)
+    numbers = flow.input("numbers").substreams("rests", rest).unary(build, name="sort")
     numbers.collect_substream(lambda key, rows: (key, rows)).capture("sorted")
     with tw.run(flow, engine="local") as job:
         with job.input("numbers") as handle:
@@ -117,9 +117,9 @@ def test_state_goes_with_its_substream(feed: Sessions, workers: int) -> None:
     divided = flow.input("numbers").substreams("sums", lambda row: row[0]).exchange(lambda row: row[1])
     summed = divided.stateful_map(
         lambda row: row[1] % 3,
-        int,
-        lambda s, row: (s + row[1], (*row, s + row[1])),
-        lambda row: row[1],
+        start=int,
+        step=lambda s, row: (s + row[1], (*row, s + row[1])),
+        order=lambda row: row[1],
         scope="substream",
     )
     summed.capture("sums")
@@ -160,7 +160,7 @@ def test_predicates_may_overlap(batches: list[list[int]], is_input: bool, worker
     divided = stream.substreams("named", predicates=PREDICATES)
     divided.collect_substream(lambda name, found: (name, sorted(map(number_of, found)))).capture("collected")
     events: list[Any] = []
-    divided.unary("watch", seen_by(events), bound="soft").map(number_of).capture("all")
+    divided.unary(seen_by(events), bound="soft", name="watch").map(number_of).capture("all")
     with tw.run(flow, workers=workers, engine="local") as job:
         with job.input("numbers") as handle:
             for batch in batches:
@@ -184,7 +184,7 @@ def test_ends_are_told_in_the_order_of_closing() -> None:
         events: list[Any] = []
         flow = tw.Dataflow("ordered")
         walks = flow.input("walks").substreams("walks", lambda walk: walk[0]).iterate(Walks.body)
-        walks.unary("watch", seen_by(events), bound="soft", ordered=ordered).capture("walks")
+        walks.unary(seen_by(events), bound="soft", ordered=ordered, name="watch").capture("walks")
         with tw.run(flow, workers=2, engine="local") as job:
             with job.input("walks") as handle:
                 handle.send([("long", 1 << 30), ("short", 1), ("medium", 1 << 10)])

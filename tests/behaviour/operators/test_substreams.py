@@ -102,7 +102,7 @@ def test_a_result_for_each_substream_when_all_of_it_has_come_out_of_a_loop(feed:
     events: list[Any] = []
     flow = tw.Dataflow("walks")
     walks = flow.input("walks").substreams("walks", lambda walk: walk[0]).iterate(Walks.body)
-    watched = walks.unary("watch", seen_by(events), bound="soft")
+    watched = walks.unary(seen_by(events), bound="soft", name="watch")
     watched.collect_substream(lambda key, steps: (key, len(steps))).capture("lengths")
     with tw.run(flow, workers=workers, engine="local") as job:
         with job.input("walks") as handle:
@@ -176,7 +176,7 @@ def test_inputs_of_two_declarations_are_told_of_their_own_ends() -> None:
 
         return schedule
 
-    one.binary(other, "both", build, exchange=(rest_of_pair, rest_of_pair), bound="soft").capture("both")
+    one.binary(other, build, exchange=(rest_of_pair, rest_of_pair), bound="soft", name="both").capture("both")
     with tw.run(flow, workers=2, engine="local") as job:
         for name in ("one", "other"):
             with job.input(name) as handle:
@@ -250,7 +250,7 @@ def test_the_operator_before_promises_ends(workers: int) -> None:
 
     feed = [(key, number) for number in range(3) for key in "abc"]
     flow = tw.Dataflow("marks")
-    read = flow.input("lines").unary("read", build)
+    read = flow.input("lines").unary(build, name="read")
     sums = read.substreams("marked", lambda line: line[0]).collect_substream(lambda key, rows: (key, len(rows)))
     sums.probe("sums").capture("sums")
     last = read.map(tuple).substreams("last", lambda line: line[0], last=lambda line: line[1] == 1)
@@ -274,7 +274,7 @@ def test_ends_that_waited_for_an_earlier_use_of_their_keys_keep_their_order(work
     events: list[Any] = []
     flow = tw.Dataflow("waiting")
     walks = flow.input("walks").substreams("walks", lambda walk: walk[0])
-    walks.unary("watch", seen_by(events), bound="soft", ordered=True).capture("walks")
+    walks.unary(seen_by(events), bound="soft", ordered=True, name="watch").capture("walks")
     with tw.run(flow, workers=workers, engine="local") as job:
         with job.input("walks") as handle:
             for epoch in range(3):

@@ -24,7 +24,7 @@ def test_results_of_substreams_are_divided_again(workers: int, bound: Any) -> No
         hits = flow.input("hits").substreams("sessions", key=lambda hit: hit[:2])
         sessions = hits.exchange(lambda hit: hit[2]).collect_substream(lambda session, hits: (session[0], len(hits)))
         users = sessions.without_substreams().substreams("users", key=lambda session: session[0])
-        seen = users.unary("seen", seen_by(events), exchange=lambda session: session[0], bound=bound)
+        seen = users.unary(seen_by(events), exchange=lambda session: session[0], bound=bound, name="seen")
         seen.collect_substream(lambda user, counts: (user, sorted(n for _, n in counts))).capture("users")
         expected: dict[str, list[int]] = {}
         with tw.run(flow, workers=workers, engine="local") as job:
@@ -53,7 +53,7 @@ def test_what_was_divided_otherwise_may_come_back(workers: int, bound: Any) -> N
     flow = tw.Dataflow("back")
     divided = flow.input("rows").substreams("keys", lambda row: row[0])
     numbers = divided.without_substreams().substreams("numbers", lambda row: row[1] % 3)
-    seen = numbers.unary("seen", seen_by(events), bound=bound).without_substreams()
+    seen = numbers.unary(seen_by(events), bound=bound, name="seen").without_substreams()
     divided.concat(seen).collect_substream(lambda key, rows: (key, len(rows))).capture("counts")
     with tw.run(flow, workers=workers, engine="local") as job:
         with job.input("rows") as handle:

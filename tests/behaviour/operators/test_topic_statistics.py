@@ -13,15 +13,15 @@ def test_statistics_tell_lag_and_subscribers_of_each_partition() -> None:
         numbers = job.input("numbers")
         numbers.send([1, 2, 3, 4])
         numbers.advance_to(1)
-        job.probe("sent").wait_until(1, timeout=DEADLINE_S)
+        job.probe("sent").wait_until(1, timeout_s=DEADLINE_S)
         before = job.statistics()
         partitions = before.topics["statistics, numbers"]
         assert sum(one["records"] for one in partitions) == 4
         assert [one["subscribers"] for one in partitions] == [1, 1]
         assert all(one["lag_messages"] and one["lag_bytes"] for one in partitions)
         assert "statistics, numbers" in str(before)
-        assert next(topic.epochs(timeout=DEADLINE_S)).time == 0
+        assert next(topic.epochs(timeout_s=DEADLINE_S)).time == 0
         after = job.statistics().topics["statistics, numbers"]
         assert [one["lag_messages"] for one in after] == [0, 0]
         numbers.close()
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)

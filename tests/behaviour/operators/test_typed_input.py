@@ -223,7 +223,7 @@ WRONG = "input 'in' has records of int, not "
 def test_bad_records_go_to_a_stream_of_their_own(
     records: Any, batch: Any, results: list[Any], failures: list[Any], workers: int
 ) -> None:
-    """Each as a `Failed` that says why, at its time; the others go on, and the job does not fail."""
+    """Each as a `FailedRecord` that says why, at its time; the others go on, and the job does not fail."""
     flow = tw.Dataflow("typed")
     good, bad = flow.input("in", records, on_bad_record="divert")
     good.map(lambda record: record).capture("good")
@@ -237,7 +237,7 @@ def test_bad_records_go_to_a_stream_of_their_own(
             (3, record) for record in results
         ]
         found = [(entry.time, failed) for entry in job.captured("bad") for failed in entry.batch]
-    assert found == [(3, tw.types.Failed(record, "TypeError", reason)) for record, reason in failures]
+    assert found == [(3, tw.types.FailedRecord(record, "TypeError", reason)) for record, reason in failures]
 
 
 def test_bad_records_of_a_divided_input() -> None:

@@ -19,7 +19,9 @@ def test_counts_by_key_are_pythons(case: Case) -> None:
 
     results = run(
         lambda stream: (
-            stream.map(case.kind.number).unary("collect", gather, exchange=lambda number: number % 5).map_batches(count)
+            stream.map(case.kind.number)
+            .unary(gather, exchange=lambda number: number % 5, name="collect")
+            .map_batches(count)
         ),
         case,
     )
@@ -28,7 +30,7 @@ def test_counts_by_key_are_pythons(case: Case) -> None:
 
 def test_records_stay_on_their_worker_without_an_exchange() -> None:
     """Only an exchange moves records: each worker collects what the input gave it."""
-    results = run(lambda stream: stream.unary("sort", gather), Case([(0, [2]), (0, [1]), (0, [0])], workers=2))
+    results = run(lambda stream: stream.unary(gather, name="sort"), Case([(0, [2]), (0, [1]), (0, [0])], workers=2))
     assert [result.batch for result in results] == [[0, 2], [1]]
 
 
@@ -46,5 +48,5 @@ def test_a_state_lives_as_long_as_the_job() -> None:
         return schedule
 
     for _ in range(2):
-        results = run(lambda stream: stream.unary("distinct", build), Case([(0, [1, 2]), (1, [2, 3]), (2, [1])]))
+        results = run(lambda stream: stream.unary(build, name="distinct"), Case([(0, [1, 2]), (1, [2, 3]), (2, [1])]))
         assert [(result.time, result.batch) for result in results] == [(0, [1, 2]), (1, [3])]

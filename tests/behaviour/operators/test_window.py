@@ -233,7 +233,7 @@ def test_a_key_with_nan_is_one_key_after_a_snapshot(tmp_path: Path, windows: Any
     with run(tmp_path / "stopped") as job:
         send(job, 1)
         job.input("records").advance_to(2)
-        job.probe("done").wait_until(2, timeout=DEADLINE_S)
+        job.probe("done").wait_until(2, timeout_s=DEADLINE_S)
         job.stop(snapshot=True)
     with run(tmp_path / "stopped") as job:
         assert outcome(job) == whole

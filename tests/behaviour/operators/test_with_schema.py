@@ -89,13 +89,11 @@ KEEPING: dict[str, Callable[[tw.Stream[Any]], Sequence[tw.Stream[Any]]]] = {
     "concat": lambda rows: [rows.concat(rows)],
     "deduplicate": lambda rows: [rows.deduplicate("word"), rows.deduplicate()],
     "delay": lambda rows: [rows.delay(lambda row, time: time + row["n"])],
-    "delay_batches": lambda rows: [rows.delay_batches(lambda time: time + 1)],
     "distinct": lambda rows: [rows.distinct()],
     "exchange": lambda rows: [rows.exchange("word"), rows.broadcast(), rows.rebalance()],
     "filter": lambda rows: [rows.filter(lambda row: row["n"] > 1), rows.filter(pc.field("n") > 1)],
     "inspect": lambda rows: [
         rows.inspect(look_away),
-        rows.inspect_with_time(look_away),
         rows.inspect_batches(look_away),
         rows.on_frontier(look_away),
     ],
@@ -186,13 +184,16 @@ def test_the_schema_of_a_join_is_known(how: str, workers: int, words: tuple[list
             r"'join': .*int64.*string.*; one side has \(word: string, n",
         ),
         (lambda rows, other: rows.join(rows, "word"), r"'join': both sides of the join have a column 'n'"),
-        (lambda rows, other: rows.aggregate("key", int, int.__add__), r"'aggregate': there is no column 'key'; the st"),
+        (
+            lambda rows, other: rows.aggregate("key", start=int, add=int.__add__),
+            r"'aggregate': there is no column 'key'; the st",
+        ),
         (lambda rows, other: rows.count("m"), "'count': there is no column 'm'"),
         (lambda rows, other: rows.sort("m"), "'sort': there is no column 'm'"),
         (lambda rows, other: rows.top_k(2, order="m"), "'top_k': there is no column 'm'"),
-        (lambda rows, other: rows.stateful_map("m", int, print), "'stateful_map': there is no column 'm'"),
+        (lambda rows, other: rows.stateful_map("m", start=int, step=print), "'stateful_map': there is no column 'm'"),
         (lambda rows, other: rows.deduplicate("m"), "'deduplicate': there is no column 'm'"),
-        (lambda rows, other: rows.unary("own", print, exchange="m"), "'own': there is no column 'm'"),
+        (lambda rows, other: rows.unary(print, exchange="m", name="own"), "'own': there is no column 'm'"),
     ],
 )
 def test_what_does_not_fit_a_known_schema_is_refused(describe: Any, message: str) -> None:

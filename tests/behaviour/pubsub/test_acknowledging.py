@@ -122,9 +122,9 @@ def test_batches_are_acknowledged_one_by_one_where_events_are_read() -> None:
     assert reader.log == [1]
 
     reader, subscription = subscribed()
-    taken = [*subscription.take(), *subscription.take()]
+    taken = [*subscription.poll(), *subscription.poll()]
     assert sum(isinstance(event, Batch) for event in taken) == 1
-    subscription.take()
+    subscription.poll()
     assert reader.log == [1]
 
 

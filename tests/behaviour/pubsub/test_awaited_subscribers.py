@@ -37,11 +37,11 @@ def send_all(job: tw.types.Job) -> None:
         numbers.send([epoch])
         numbers.advance_to(epoch + 1)
     numbers.close()
-    job.probe("sent").wait_until(EPOCHS, timeout=DEADLINE_S)
+    job.probe("sent").wait_until(EPOCHS, timeout_s=DEADLINE_S)
 
 
 def read_all(subscription: tw.types.Subscription) -> list[tuple[int, list[int]]]:
-    return [(epoch.time, epoch.records) for epoch in subscription.epochs(timeout=DEADLINE_S)]
+    return [(epoch.time, epoch.records) for epoch in subscription.epochs(timeout_s=DEADLINE_S)]
 
 
 @pytest.mark.parametrize("partition", ["worker", "merged"])
@@ -52,7 +52,7 @@ def test_a_subscriber_that_comes_later_gets_the_first_epochs(topic: str, workers
         send_all(job)
         with tw.subscribe(topic) as subscription:
             assert read_all(subscription) == [(epoch, [epoch]) for epoch in range(EPOCHS)]
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
 
 
 def test_a_partition_that_ends_without_records_takes_nothing_away(topic: str) -> None:
@@ -60,7 +60,7 @@ def test_a_partition_that_ends_without_records_takes_nothing_away(topic: str) ->
     with tw.run(publishing(topic, wait_for=1), workers=2, engine="local") as job:
         job.input("numbers").send([1])
         job.input("numbers").close()
-        job.probe("sent").wait_until(EPOCHS, timeout=DEADLINE_S)
+        job.probe("sent").wait_until(EPOCHS, timeout_s=DEADLINE_S)
         with tw.subscribe(topic) as subscription:
             assert read_all(subscription) == [(0, [1])]
         job.stop()
@@ -71,7 +71,7 @@ def test_all_that_are_awaited_get_the_first_epochs(topic: str) -> None:
     with tw.run(publishing(topic, wait_for=2), engine="local") as job, tw.subscribe(topic) as first:
         send_all(job)
         with pytest.raises(TimeoutError):
-            next(first.epochs(timeout=0.05))
+            next(first.epochs(timeout_s=0.05))
         with tw.subscribe(topic) as second:
             assert read_all(first) == read_all(second) == [(epoch, [epoch]) for epoch in range(EPOCHS)]
         job.stop()
@@ -86,7 +86,7 @@ def test_a_log_line_says_what_it_waits_for(
     with tw.run(publishing(topic, wait_for=1), engine="local") as job:
         send_all(job)
         with pytest.raises(TimeoutError):
-            job.wait(timeout=0.5)
+            job.wait(timeout_s=0.5)
         job.stop()
     said = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     line = (

@@ -23,7 +23,7 @@ from tidewheel.pubsub.protocol.slow_policies import queue_for
 
 CAPACITY = 1000
 ALL = 1 << 30
-BLOCK = DeliveryOptions(slow="block", block_limit=7.0)
+BLOCK = DeliveryOptions(slow="block", block_limit_s=7.0)
 
 
 def data(size: int, time: int = 0) -> DataMessage:

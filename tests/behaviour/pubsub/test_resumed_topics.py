@@ -33,7 +33,7 @@ def go_on(topic: str, folder: Path, workers: int) -> list[tuple[int, list[int]]]
             numbers.advance_to(time)
             numbers.send(records)
         numbers.close()
-        return [(epoch.time, sorted(epoch.records)) for epoch in epochs.epochs(timeout=20)]
+        return [(epoch.time, sorted(epoch.records)) for epoch in epochs.epochs(timeout_s=20)]
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
@@ -47,7 +47,7 @@ def test_the_rest_of_an_epoch_is_not_shown(tmp_path: Path, workers: int) -> None
         with tw.subscribe("rest") as events:
             left = 2
             while left:  # until the epoch is under way
-                batches = [event for event in events.take(20) if isinstance(event, tw.types.Batch)]
+                batches = [event for event in events.poll(20) if isinstance(event, tw.types.Batch)]
                 left -= sum(len(batch) for batch in batches if batch.time == 1)
         job.stop(snapshot=True)
     assert go_on("rest", tmp_path, workers) == [(2, [1, 2, 3])]
@@ -67,7 +67,7 @@ def test_an_epoch_that_had_not_begun_is_shown(tmp_path: Path) -> None:
         job.start()
         job.input("numbers").send([2])
         job.input("numbers").close()
-        assert [(epoch.time, sorted(epoch.records)) for epoch in epochs.epochs(timeout=20)] == [(0, [1, 2, 3])]
+        assert [(epoch.time, sorted(epoch.records)) for epoch in epochs.epochs(timeout_s=20)] == [(0, [1, 2, 3])]
 
 
 def test_a_topic_that_had_ended_ends_at_once(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_a_topic_that_had_ended_ends_at_once(tmp_path: Path) -> None:
             with tw.subscribe("ended") as epochs:
                 job.input("numbers").close()
                 job.wait(20)
-                assert list(epochs.epochs(timeout=20)) == []
+                assert list(epochs.epochs(timeout_s=20)) == []
             job.stop(snapshot=True)
 
 
@@ -98,7 +98,7 @@ def test_what_a_snapshot_has_of_unconfirmed_events_is_published(
             numbers.advance_to(1)
             if is_closed:
                 numbers.close()
-            assert [epoch.time for epoch in islice(old.epochs(timeout=20), 1)] == [0]
+            assert [epoch.time for epoch in islice(old.epochs(timeout_s=20), 1)] == [0]
             job.stop(snapshot=True)
     with (
         tw.run(flow, engine="local", snapshots=tw.Snapshots(tmp_path), paused=True) as job,
@@ -106,7 +106,7 @@ def test_what_a_snapshot_has_of_unconfirmed_events_is_published(
     ):
         job.start()
         job.input("numbers").close()
-        assert [(epoch.time, epoch.records) for epoch in epochs.epochs(timeout=20)] == [(0, [1])]
+        assert [(epoch.time, epoch.records) for epoch in epochs.epochs(timeout_s=20)] == [(0, [1])]
 
 
 @pytest.mark.parametrize("workers", [1, 3])

@@ -33,7 +33,7 @@ SIZE = 300_000
 ENOUGH = 160
 """So many batches of that size are more than the capacity, the buffers of connections, and what a worker keeps."""
 LIMIT_S = 60.0
-BLOCK = DeliveryOptions(slow="block", block_limit=LIMIT_S)
+BLOCK = DeliveryOptions(slow="block", block_limit_s=LIMIT_S)
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ class Worker(threading.Thread):
 
 def times(subscription: Subscription) -> list[int]:
     """Read to the end."""
-    return [one.time for one in subscription.epochs(timeout=DEADLINE_S)]
+    return [one.time for one in subscription.epochs(timeout_s=DEADLINE_S)]
 
 
 def stands_still(worker: Worker) -> bool:
@@ -115,10 +115,10 @@ def test_one_that_is_disconnected_costs_the_others_nothing(
     queue = publisher.partition._publisher.queues["stopped"]
     with stopped, reads:
         worker.start()
-        for expected, one in enumerate(reads.epochs(timeout=DEADLINE_S)):
+        for expected, one in enumerate(reads.epochs(timeout_s=DEADLINE_S)):
             assert one.time == expected
         worker.join(DEADLINE_S)
-        assert reads.is_over
+        assert reads.has_ended
         assert publisher.statistics().overflows == 1
         with raises(DeliveryError):
             times(stopped)
@@ -137,7 +137,7 @@ def test_one_that_drops_epochs_costs_the_others_nothing(
     queue = publisher.partition._publisher.queues["stopped"]
     with stopped, reads:
         worker.start()
-        for expected, one in enumerate(reads.epochs(timeout=DEADLINE_S)):
+        for expected, one in enumerate(reads.epochs(timeout_s=DEADLINE_S)):
             assert one.time == expected
         worker.join(DEADLINE_S)
         events = list(stopped)
@@ -214,7 +214,7 @@ def test_one_that_takes_a_little_now_and_then_may_go_on(publisher: ActorThread) 
         worker = Worker(publisher.feed(), ENOUGH)
         worker.start()
         seen: list[int] = []
-        for one in slow.epochs(timeout=DEADLINE_S):
+        for one in slow.epochs(timeout_s=DEADLINE_S):
             seen.append(one.time)
             if one.time % 5 == 0:
                 publisher.advance(LIMIT_S * 0.9)
@@ -306,7 +306,7 @@ def test_calls_of_a_worker_are_answered_when_they_are_taken(publisher: ActorThre
 
 def test_one_that_polls_and_stops_is_cut_off(publisher: ActorThread) -> None:
     """After its limit, though its lease has not run out."""
-    polling = Polling(publisher, "polls", DeliveryOptions(slow="block", block_limit=5.0))
+    polling = Polling(publisher, "polls", DeliveryOptions(slow="block", block_limit_s=5.0))
     waiting = publisher.submit(publisher.actor.feed([*epoch(0, CAPACITY * 2), *epoch(1)]))
     assert eventually(lambda: publisher.statistics().holders == 1)
     publisher.advance(5.1)

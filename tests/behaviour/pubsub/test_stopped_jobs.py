@@ -79,13 +79,13 @@ def test_a_task_sees_the_same(topic: str) -> None:
 
 
 def test_what_waits_for_an_epoch_that_will_not_come_is_told(topic: str) -> None:
-    """A table until an epoch would be a promise, and what `take` returns says nothing of an end: these raise."""
+    """A table until an epoch would be a promise, and what `poll` returns says nothing of an end: these raise."""
     with stopped(topic) as subscription:
-        assert subscription.to_arrow(until=OPEN - 1, timeout=DEADLINE_S).num_rows == ROWS * OPEN
+        assert subscription.to_arrow(until=OPEN - 1, timeout_s=DEADLINE_S).num_rows == ROWS * OPEN
         with raises(tw.errors.PublisherLost):
-            subscription.to_arrow(until=OPEN, timeout=DEADLINE_S)
+            subscription.to_arrow(until=OPEN, timeout_s=DEADLINE_S)
         with raises(tw.errors.PublisherLost):
-            subscription.take()
+            subscription.poll()
 
 
 def test_a_dataflow_that_reads_the_topic_fails(topic: str) -> None:
@@ -98,7 +98,7 @@ def test_a_dataflow_that_reads_the_topic_fails(topic: str) -> None:
 
 def read_stopped(reading: tw.Dataflow, topic: str) -> None:
     with tw.run(flow_of(topic), workers=WORKERS, engine="local") as job, tw.run(reading, engine="local") as reader:
-        job.topic(topic).wait_for_subscribers(1, timeout=DEADLINE_S)
+        job.topic(topic).wait_for_subscribers(1, timeout_s=DEADLINE_S)
         feed_without_end(job)
         job.stop()
         reader.wait(DEADLINE_S)

@@ -169,14 +169,14 @@ def test_a_deadline_is_kept_and_nothing_is_lost(running: RunningPublication, top
     """An iterator may be asked again after it was late."""
 
     async def work(subscription: Subscription) -> None:
-        epochs = subscription.epochs(timeout=SOON_S)
+        epochs = subscription.epochs(timeout_s=SOON_S)
         for time in range(3):
             with pytest.raises(TimeoutError, match=f"within {SOON_S} s; what can still come is at or after {time}"):
                 await anext(epochs)
             send_epoch(running, time, [time])
-            assert (await anext(subscription.epochs(timeout=LONG_S))).records == [time]
+            assert (await anext(subscription.epochs(timeout_s=LONG_S))).records == [time]
         send_end(running, 3)
-        assert [one async for one in subscription.epochs(timeout=LONG_S)] == []
+        assert [one async for one in subscription.epochs(timeout_s=LONG_S)] == []
 
     with subscribe(topic) as subscription:
         run(work(subscription))
@@ -195,7 +195,7 @@ def test_a_deadline_is_kept_while_an_epoch_goes_on(topic: str) -> None:
 
     async def work(subscription: Subscription) -> None:
         with pytest.raises(TimeoutError):
-            await anext(subscription.epochs(timeout=0.1))
+            await anext(subscription.epochs(timeout_s=0.1))
 
     with subscribe(topic) as subscription:
         run(work(subscription))
@@ -242,16 +242,16 @@ def test_reading_may_go_on_without_asyncio(running: RunningPublication, topic: s
 
     async def work(subscription: Subscription) -> None:
         with suppress(TimeoutError):
-            await anext(subscription.epochs(timeout=SOON_S))
+            await anext(subscription.epochs(timeout_s=SOON_S))
         send_epoch(running, 0, [0])
         assert next(subscription.epochs()).time == 0
         with suppress(TimeoutError):
-            await anext(subscription.epochs(timeout=SOON_S))
+            await anext(subscription.epochs(timeout_s=SOON_S))
 
     with subscribe(topic) as subscription:
         run(work(subscription))
         with pytest.raises(TimeoutError):
-            next(subscription.epochs(timeout=SOON_S))
+            next(subscription.epochs(timeout_s=SOON_S))
         send_epoch(running, 1, [1])
         send_epoch(running, 2, [2])
         assert next(subscription.epochs()).time == 1
@@ -313,7 +313,7 @@ def test_nothing_is_left(ending: str) -> None:
             feed.send(epoch(0))
             assert (await anext(subscription.epochs())).time == 0
             with suppress(TimeoutError):
-                await anext(subscription.epochs(timeout=SOON_S))
+                await anext(subscription.epochs(timeout_s=SOON_S))
 
         run(work(subscription))
         assert threading.active_count() > threads
@@ -342,7 +342,7 @@ def test_the_thread_that_reads_may_collect_garbage(monkeypatch: pytest.MonkeyPat
 
     async def work(subscription: Subscription) -> None:
         with suppress(TimeoutError):
-            await anext(subscription.epochs(timeout=SOON_S))
+            await anext(subscription.epochs(timeout_s=SOON_S))
 
     with ActorThread() as publisher:
         feed = publisher.feed()

@@ -51,7 +51,7 @@ def seconds(call: Callable[[], object]) -> float:
 
 
 def is_over(subscription: Subscription) -> bool:
-    return subscription.is_over
+    return subscription.has_ended
 
 
 def batch(running: RunningPublication, at: int, *records: object) -> None:
@@ -70,29 +70,29 @@ def times(epochs: Iterator[Epoch], most: int) -> list[int]:
 def test_take_returns_what_is_there(running: RunningPublication, topic: str) -> None:
     """All of it at once, in order, and nothing where there is nothing, without waiting."""
     with subscribe(topic) as subscription:
-        assert len(subscription.take()) == 1  # the frontier at the beginning
-        assert seconds(subscription.take) < LONG_S / 2
-        assert subscription.take() == []
+        assert len(subscription.poll()) == 1  # the frontier at the beginning
+        assert seconds(subscription.poll) < LONG_S / 2
+        assert subscription.poll() == []
         send_epoch(running, 0, [1])
         send_epoch(running, 1, [2])
-        found = subscription.take()
+        found = subscription.poll()
         assert [event.records for event in found if isinstance(event, Batch)] == [[1], [2]]
         assert len(found) == 4
         assert not is_over(subscription)
         send_end(running, 2)
-        assert isinstance(subscription.take()[-1], End)
+        assert isinstance(subscription.poll()[-1], End)
         assert is_over(subscription)
-        assert subscription.take() == []
+        assert subscription.poll() == []
 
 
 def test_take_waits_no_longer_than_for_the_first(running: RunningPublication, topic: str) -> None:
     """It returns as soon as there is something, and with nothing when its time is over."""
     with subscribe(topic) as subscription:
-        subscription.take()
-        assert SOON_S <= seconds(lambda: subscription.take(timeout=SOON_S)) < LONG_S / 2
+        subscription.poll()
+        assert SOON_S <= seconds(lambda: subscription.poll(timeout_s=SOON_S)) < LONG_S / 2
         timer = threading.Timer(SOON_S, batch, [running, 0, "late"])
         timer.start()
-        [found] = subscription.take(timeout=LONG_S)
+        [found] = subscription.poll(timeout_s=LONG_S)
         assert isinstance(found, Batch)
         assert found.records == ["late"]
         timer.join()
@@ -103,24 +103,24 @@ def test_take_raises_after_what_came_before(running: RunningPublication, topic: 
     with subscribe(topic) as subscription:
         batch(running, 0, 1)
         running.finish("it broke", 1)
-        assert isinstance(subscription.take()[-1], Batch)
+        assert isinstance(subscription.poll()[-1], Batch)
         for _ in range(2):
             with raises(PublisherLost):
-                subscription.take()
-        assert not subscription.is_over
+                subscription.poll()
+        assert not subscription.has_ended
 
 
 def test_who_has_closed_is_over(running: RunningPublication, topic: str) -> None:
     """Once what it had read is taken; to begin to read again is an error."""
     subscription = subscribe(topic)
     batch(running, 0, 1)
-    assert len(subscription.take()) == 2
+    assert len(subscription.poll()) == 2
     batch(running, 0, 2)
     subscription.close()
-    assert subscription.is_over
-    assert subscription.take(LONG_S) == []
+    assert subscription.has_ended
+    assert subscription.poll(LONG_S) == []
     with raises(DeliveryError):
-        subscription.epochs(timeout=LONG_S)
+        subscription.epochs(timeout_s=LONG_S)
 
 
 # ---------------------------------------------------------------------- epochs
@@ -129,7 +129,7 @@ def test_who_has_closed_is_over(running: RunningPublication, topic: str) -> None
 def test_an_epoch_that_is_late_comes_all_the_same(running: RunningPublication, topic: str) -> None:
     """The error says what was waited for; the same iterator goes on, and so does another one."""
     with subscribe(topic) as subscription:
-        epochs = subscription.epochs(timeout=SOON_S)
+        epochs = subscription.epochs(timeout_s=SOON_S)
         with pytest.raises(TimeoutError, match=rf"'{topic.replace('[', '.')}': no epoch .* within 0.05 s; .* after 0$"):
             next(epochs)
         batch(running, 0, "first")
@@ -150,23 +150,23 @@ def test_what_is_there_is_never_late(running: RunningPublication, topic: str) ->
     with subscribe(topic) as subscription:
         for at in range(3):
             send_epoch(running, at, [at])
-        epochs = subscription.epochs(timeout=0)
+        epochs = subscription.epochs(timeout_s=0)
         assert times(epochs, 3) == [0, 1, 2]
         with raises(TimeoutError):
             next(epochs)
 
 
-@pytest.mark.parametrize("timeout", [0.0, 0.3])
-def test_a_job_that_is_busy_with_something_else(topic: str, timeout: float) -> None:
+@pytest.mark.parametrize("timeout_s", [0.0, 0.3])
+def test_a_job_that_is_busy_with_something_else(topic: str, timeout_s: float) -> None:
     """A deadline is kept though there is always something to do, of which nothing is published."""
     job = Busy()
     running = job.publish(topic)
     rounds = count()
     job.steps.append(lambda: next(rounds))  # type: ignore[arg-type]
     with subscribe(topic) as subscription:
-        epochs = subscription.epochs(timeout=timeout)
-        for attempt in (lambda: next(epochs), lambda: subscription.take(timeout)):
-            assert timeout <= seconds(attempt) < LONG_S / 2
+        epochs = subscription.epochs(timeout_s=timeout_s)
+        for attempt in (lambda: next(epochs), lambda: subscription.poll(timeout_s)):
+            assert timeout_s <= seconds(attempt) < LONG_S / 2
         assert seconds(subscription.to_arrow) < LONG_S / 2
         assert next(rounds) > 0
     running.finish(None, 1)
@@ -178,11 +178,11 @@ def test_an_epoch_of_which_more_and_more_comes(topic: str) -> None:
     running = job.publish(topic, capacity_bytes=1 << 30)
     job.steps.append(lambda: batch(running, 0, 1))
     with subscribe(topic) as subscription:
-        assert seconds(lambda: next(subscription.epochs(timeout=0.2))) < LONG_S / 2
-        assert seconds(lambda: subscription.to_arrow(until=0, timeout=0.2)) < LONG_S / 2
+        assert seconds(lambda: next(subscription.epochs(timeout_s=0.2))) < LONG_S / 2
+        assert seconds(lambda: subscription.to_arrow(until=0, timeout_s=0.2)) < LONG_S / 2
         assert seconds(subscription.to_arrow) < LONG_S / 2
         send_epoch(running, 0, [2])
-        epoch = next(subscription.epochs(timeout=LONG_S))
+        epoch = next(subscription.epochs(timeout_s=LONG_S))
         assert epoch.records == [1] * (len(epoch.records) - 1) + [2]
     running.finish(None, 1)
 
@@ -193,9 +193,9 @@ def test_a_local_job_is_run_as_far_as_it_goes(topic: str) -> None:
     running = job.publish(topic)
     send_numbers(job, running, range(3))
     with subscribe(topic) as subscription:
-        found = subscription.take()
-        while not subscription.is_over:
-            found += subscription.take()
+        found = subscription.poll()
+        while not subscription.has_ended:
+            found += subscription.poll()
         assert [event.records for event in found if isinstance(event, Batch)] == [[0], [1], [10], [11], [20], [21]]
     running.finish(None, 1)
 
@@ -206,7 +206,7 @@ def test_the_iterators_may_be_mixed_at_epochs(running: RunningPublication, topic
         for at in range(6):
             send_epoch(running, at, [at])
         send_end(running, 6)
-        patient, hasty = subscription.epochs(), subscription.epochs(timeout=LONG_S)
+        patient, hasty = subscription.epochs(), subscription.epochs(timeout_s=LONG_S)
         assert [*times(patient, 2), *times(hasty, 2), *times(patient, 2)] == list(range(6))
         assert list(hasty) == []
 
@@ -240,6 +240,6 @@ def test_a_local_dataflow_keeps_a_deadline_while_it_ticks() -> None:
     flow = tw.Dataflow("ticking")
     flow.source("ticks", tw.TickSource(3600.0)).filter(lambda tick: False).publish("deadlines/ticks")
     with tw.run(flow, engine="local") as job, tw.subscribe("deadlines/ticks") as subscription:
-        assert 0.3 <= seconds(lambda: next(subscription.epochs(timeout=0.3))) < LONG_S / 2
+        assert 0.3 <= seconds(lambda: next(subscription.epochs(timeout_s=0.3))) < LONG_S / 2
         assert subscription.to_arrow().num_rows == 0
         job.stop()

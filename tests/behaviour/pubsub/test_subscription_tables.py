@@ -45,7 +45,7 @@ def test_what_has_come_comes_once(running: RunningPublication, topic: str) -> No
         send_end(running, 3)
         assert subscription.to_arrow().to_pydict() == {"n": [4, 5]}
         assert subscription.to_arrow().num_rows == 0
-        assert subscription.is_over
+        assert subscription.has_ended
 
 
 @pytest.mark.parametrize("until", [1, 5], ids=["an epoch", "one that never comes"])
@@ -54,11 +54,11 @@ def test_it_waits_until_an_epoch_is_complete(running: RunningPublication, topic:
     with subscribe(topic) as subscription:
         send_epoch(running, 0, [{"n": 0}])
         with raises(TimeoutError):
-            subscription.to_arrow(until=until, timeout=SOON_S)
+            subscription.to_arrow(until=until, timeout_s=SOON_S)
         send_epoch(running, 1, [{"n": 1}])
         send_epoch(running, 2, [{"n": 2}])
         send_end(running, 3)
-        assert subscription.to_arrow(until=until, timeout=LONG_S).to_pydict() == {"n": [0, 1, 2]}
+        assert subscription.to_arrow(until=until, timeout_s=LONG_S).to_pydict() == {"n": [0, 1, 2]}
         assert subscription.to_arrow(until=until).num_rows == 0
 
 
@@ -74,7 +74,7 @@ def test_after_a_deadline_epochs_may_be_read_otherwise(running: RunningPublicati
     with subscribe(topic) as subscription:
         send_epoch(running, 0, [{"n": 0}])
         with pytest.raises(TimeoutError):
-            subscription.to_arrow(until=1, timeout=SOON_S)
+            subscription.to_arrow(until=1, timeout_s=SOON_S)
         assert next(subscription.epochs()).records == [{"n": 0}]
 
 

@@ -105,7 +105,7 @@ def test_epochs_of_other_topics_have_none() -> None:
     with subscribe("ended/none") as subscription:
         send_epoch(running, 0, [1])
         send_end(running, 1)
-        assert [(epoch.records, epoch.ended) for epoch in subscription.epochs(timeout=5)] == [([1], ())]
+        assert [(epoch.records, epoch.ended) for epoch in subscription.epochs(timeout_s=5)] == [([1], ())]
     running.finish(None, 0)
 
 

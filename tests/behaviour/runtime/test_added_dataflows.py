@@ -74,7 +74,7 @@ def test_an_added_dataflow_that_fails_leaves_the_others_alone() -> None:
         with raises(tw.JobError) as failure:
             bad.wait()
         assert failure.value.operator == "map"
-        job.probe("done").wait_until(2**62, timeout=DEADLINE_S)
+        job.probe("done").wait_until(2**62, timeout_s=DEADLINE_S)
         with raises(tw.JobError):
             job.wait()
         assert results(job) == [2]
@@ -90,7 +90,7 @@ def test_leaving_the_block_raises_what_an_added_dataflow_raised() -> None:
         with deployed as job:
             feed(job.add(doubling("bad", fails_at=5)), 5)
             feed(job, 1)
-            job.probe("done").wait_until(2**62, timeout=DEADLINE_S)
+            job.probe("done").wait_until(2**62, timeout_s=DEADLINE_S)
             job.stop()
 
     with raises(tw.JobError):
@@ -217,16 +217,16 @@ def test_a_dataflow_that_ticks_does_not_keep_the_inputs_of_others_waiting() -> N
         return schedule
 
     ticking = tw.Dataflow("ticking")
-    [ticks] = ticking.operator("tick", [], 1, build)
+    [ticks] = ticking.operator([], 1, build, name="tick")
     ticks.probe("ticks")
     with tw.run(doubling("first"), engine="local", config=tw.RuntimeConfig(epochs_ahead=10)) as job:
         job.add(ticking)
         later = job.input("numbers").clone()
         for epoch in range(25):
-            later.advance_to(epoch + 1, timeout=DEADLINE_S)
+            later.advance_to(epoch + 1, timeout_s=DEADLINE_S)
         later.close()
         job.input("numbers").close()
-        job.probe("done").wait_until(20, timeout=DEADLINE_S)
+        job.probe("done").wait_until(20, timeout_s=DEADLINE_S)
         job.stop()
 
 
@@ -243,7 +243,7 @@ def test_operators_may_add_dataflows() -> None:
         return schedule
 
     building = tw.Dataflow("building")
-    building.input("numbers").unary("build", build)
+    building.input("numbers").unary(build, name="build")
     adding = tw.Dataflow("adding")
     adding.input("numbers").inspect(lambda n: job.add(doubling(f"added {n}"))).probe("done")
     with tw.run(adding, engine="local") as job:

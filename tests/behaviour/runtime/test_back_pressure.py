@@ -43,7 +43,7 @@ def test_a_source_in_the_workers_waits_for_a_slow_operator(workers: int, progres
     """Not much more than the limit is read before it is needed, on whatever worker the slow operator is."""
     source = Counting(600)
     flow = tw.Dataflow("slow")
-    flow.source("numbers", source).exchange(lambda _: 0).unary("slow", build_slow).probe("done").capture("results")
+    flow.source("numbers", source).exchange(lambda _: 0).unary(build_slow, name="slow").probe("done").capture("results")
     with tw.run(flow, engine="local", workers=workers, config=msgspec.structs.replace(SMALL, progress=progress)) as job:
         most = 0
         while not job.is_complete:
@@ -59,7 +59,7 @@ def test_a_source_in_the_workers_waits_for_a_slow_operator(workers: int, progres
 def test_an_input_waits_and_says_how_long() -> None:
     """On the local engine waiting runs the job; the driver gets no further ahead than the limits allow."""
     flow = tw.Dataflow("fed")
-    flow.input("numbers").unary("slow", build_slow).probe("done").capture("results")
+    flow.input("numbers").unary(build_slow, name="slow").probe("done").capture("results")
     with tw.run(flow, engine="local", config=SMALL) as job:
         for number in range(500):
             job.input("numbers").send(list(range(100 * number, 100 * number + 100)))
@@ -74,23 +74,23 @@ def test_an_input_waits_and_says_how_long() -> None:
 
 
 def test_not_waiting_is_possible() -> None:
-    """`timeout=0` raises WouldBlock, and nothing was sent; later the same batch goes."""
+    """`timeout_s=0` raises WouldBlock, and nothing was sent; later the same batch goes."""
     feed = ListFeed(1, bytes_in_flight=300)
     feed.has_taken = False
     handle = feed.handle()
     handle.send([0])
     with raises(tw.errors.WouldBlock):
-        handle.send([1], timeout=0)
+        handle.send([1], timeout_s=0)
     assert (feed.last_timeout, len(feed.submitted), handle.statistics.batches) == (0, 1, 1)
     feed.has_taken = True
-    handle.send([1], timeout=0)
+    handle.send([1], timeout_s=0)
     assert [command.batch for _, command in feed.submitted] == [[0], [1]]
 
 
 def test_an_input_is_not_too_many_epochs_ahead() -> None:
     """Of the probe; it catches up by waiting, here by running the job."""
     flow = tw.Dataflow("epochs")
-    flow.input("numbers").unary("slow", build_slow).probe("done")
+    flow.input("numbers").unary(build_slow, name="slow").probe("done")
     with tw.run(flow, engine="local", config=tw.RuntimeConfig(epochs_ahead=10)) as job:
         numbers, done = job.input("numbers"), job.probe("done")
         for epoch in range(1, 200):
@@ -112,7 +112,7 @@ def test_a_dataflow_that_needs_more_epochs_than_that_gets_them() -> None:
                 kept.pop(0).discard()
 
     flow = tw.Dataflow("window")
-    flow.input("numbers").unary("window", scheduled(schedule)).probe("done")
+    flow.input("numbers").unary(scheduled(schedule), name="window").probe("done")
     with tw.run(flow, engine="local", config=tw.RuntimeConfig(epochs_ahead=10)) as job:
         for epoch in range(1, 200):
             job.input("numbers").send([epoch])
@@ -143,7 +143,7 @@ def join(batches: int) -> tw.Dataflow:
     flow = tw.Dataflow("join")
     probes = flow.source("left", Counting(batches)).exchange(lambda n: n)
     built = flow.input("right").exchange(lambda n: n)
-    probes.binary(built, "join", build_join).probe("done").capture("results")
+    probes.binary(built, build_join, name="join").probe("done").capture("results")
     return flow
 
 
@@ -184,7 +184,7 @@ def test_an_operator_may_send_to_its_own_job_whatever_is_in_flight() -> None:
     jobs: list[tw.types.Job] = []
     flow = tw.Dataflow("own")
     flow.input("numbers").map(lambda n: jobs[0].input("more").send([n] * 5000)).probe("done")
-    flow.input("more").unary("ignore", scheduled(ignore))
+    flow.input("more").unary(scheduled(ignore), name="ignore")
     with deploy(flow, 1) as job:
         jobs.append(job)
         job.input("numbers").send(list(range(100)))
@@ -206,7 +206,7 @@ def build_slow(context):
     return schedule
 
 def rounds(arrays):
-    slow = arrays.unary("slow", build_slow)
+    slow = arrays.unary(build_slow, name="slow")
     on = slow.map_batches(lambda batch: batch[batch[:, 0] > 0] - [1] + [0])
     return on, slow.map_batches(lambda batch: batch[batch[:, 0] <= 0][:, :1])
 

@@ -53,13 +53,15 @@ class Spinning:
         self.inside: list[Time] = []
         self.outside: list[Time] = []
         flow = tw.Dataflow("spinning")
-        flow.input("numbers").iterate(self._body).unary("outside", noting_completed(self.outside)).probe(
+        flow.input("numbers").iterate(self._body).unary(noting_completed(self.outside), name="outside").probe(
             "outside"
         ).capture("results")
         self.job = tw.run(flow, workers=workers, engine="local")
 
     def _body(self, numbers: tw.Stream[int]) -> tuple[tw.Stream[int], tw.Stream[int]]:
-        here = numbers.exchange(lambda number: number).unary("inside", noting_completed(self.inside)).probe("inside")
+        here = (
+            numbers.exchange(lambda number: number).unary(noting_completed(self.inside), name="inside").probe("inside")
+        )
         return here.filter(self._stays).map(lambda n: n if n == SPIN else n - 1), here.filter(
             lambda n: not self._stays(n)
         )
@@ -112,7 +114,7 @@ def test_outside_no_epoch_completes_before_the_one_that_circulates(spinning: Spi
     assert spinning.frontier("outside") == {0}
     assert spinning.outside == []
     with raises(TimeoutError):
-        spinning.job.probe("outside").wait_until(1, timeout=0)
+        spinning.job.probe("outside").wait_until(1, timeout_s=0)
 
 
 def test_inside_the_frontier_is_the_round_that_circulates(spinning: Spinning) -> None:
@@ -132,12 +134,12 @@ def test_inside_the_frontier_is_the_round_that_circulates(spinning: Spinning) ->
 def test_inside_rounds_of_later_epochs_complete(spinning: Spinning) -> None:
     """(1, 2) is complete as soon as epoch 0 is past round 2: nothing of epoch 0 can come back to an earlier round."""
     probe = spinning.job.probe("inside")
-    spinning.run_until(lambda: probe.is_complete((2, 3)))
+    spinning.run_until(lambda: probe.has_completed((2, 3)))
     (round_of_epoch_0,) = (time[1] for time in spinning.frontier("inside") if time[0] == 0)
     assert round_of_epoch_0 >= 4
-    assert not probe.is_complete((1, round_of_epoch_0))
-    assert not probe.is_complete((0, round_of_epoch_0))
-    assert not probe.is_complete((3, 0))
+    assert not probe.has_completed((1, round_of_epoch_0))
+    assert not probe.has_completed((0, round_of_epoch_0))
+    assert not probe.has_completed((3, 0))
     spinning.run_rounds(2 * spinning.job.workers + 2)
     assert {(epoch, turn) for epoch in (1, 2) for turn in range(4)} <= set(spinning.inside)
     assert not any(time[0] == 3 for time in spinning.inside)
@@ -186,13 +188,13 @@ def test_an_input_can_tell_the_loop_to_stop() -> None:
     with flow.scope("loop") as loop:
         back = loop.feedback()
         head = flow.input("numbers").enter(loop).concat(back)
-        back.connect(head.binary(flow.input("stop").enter(loop), "gate", build))
+        back.connect(head.binary(flow.input("stop").enter(loop), build, name="gate"))
         head.leave().probe("seen").capture("results")
     with tw.run(flow, engine="local") as job:
         job.input("numbers").send(["round"])
         job.input("numbers").close()
         with pytest.raises(TimeoutError):
-            job.probe("seen").wait_until(1, timeout=0)
+            job.probe("seen").wait_until(1, timeout_s=0)
         job.input("stop").send([0])
         job.input("stop").advance_to(1)
         job.probe("seen").wait_until(1)

@@ -29,9 +29,9 @@ def test_a_name_is_a_text_that_can_be_shown(flow: tw.Dataflow, name: Any) -> Non
         (lambda: flow.input(name), "an? input"),
         (lambda: numbers.capture(name), "an? capture"),
         (lambda: numbers.probe(name), "an? probe"),
-        (lambda: numbers.unary(name, scheduled(ignore)), "an operator"),
+        (lambda: numbers.unary(scheduled(ignore), name=name), "an operator"),
         (lambda: flow.source(name, tw.IterableSource([])), "an operator"),
-        (lambda: flow.operator(name, [numbers], 1, scheduled(ignore)), "an operator"),
+        (lambda: flow.operator([numbers], 1, scheduled(ignore), name=name), "an operator"),
     ):
         with pytest.raises(tw.GraphError, match=rf"dataflow 'flow': the name of {kind} is a text of 1 to \d+ char"):
             add()
@@ -79,7 +79,7 @@ def test_operators_may_share_a_name_and_are_told_apart(flow: tw.Dataflow) -> Non
     """Errors have to say which one it was: each gets a name of its own, with the scopes that it is in."""
     numbers = flow.input("numbers")
     with flow.scope("loop") as loop, loop.inner("inner") as inner:
-        numbers.map(abs).map(abs).unary("map-2", scheduled(ignore))
+        numbers.map(abs).map(abs).unary(scheduled(ignore), name="map-2")
         numbers.enter(loop).map(abs).enter(inner).map(abs)
     names = [part.name for operator in description_of(flow).plan().operators for part in operator.stages or (operator,)]
     assert len(set(names)) == len(names)
@@ -93,7 +93,7 @@ def test_operators_may_share_a_name_and_are_told_apart(flow: tw.Dataflow) -> Non
 def test_a_build_is_a_function(flow: tw.Dataflow, build: Any) -> None:
     """The error names the operator, when it is described."""
     with raises(tw.GraphError):
-        flow.input("numbers").unary("subject", build)
+        flow.input("numbers").unary(build, name="subject")
 
 
 @pytest.mark.parametrize("name", ["map", "flat_map", "filter", "map_batches", "inspect"])
@@ -107,7 +107,7 @@ def test_what_is_applied_is_a_function(flow: tw.Dataflow, name: str, function: A
 @pytest.mark.parametrize("ports", [(0, 1), (1, 0), (-1, 0), (0, -1)])
 def test_summaries_are_of_ports_that_exist(flow: tw.Dataflow, ports: tuple[int, int]) -> None:
     """The error names operator and ports, and how many there are."""
-    flow.operator("subject", [flow.input("n")], 1, scheduled(ignore), {ports: PathSummary.identity(ROOT)})
+    flow.operator([flow.input("n")], 1, scheduled(ignore), {ports: PathSummary.identity(ROOT)}, name="subject")
     with pytest.raises(
         tw.GraphError,
         match=rf"operator 'subject' summarises a path from input {ports[0]} to output {ports[1]}, but it has 1 inputs",
@@ -118,7 +118,7 @@ def test_summaries_are_of_ports_that_exist(flow: tw.Dataflow, ports: tuple[int, 
 def test_summaries_are_of_the_scopes_of_their_ports(flow: tw.Dataflow) -> None:
     """An operator in a loop has times of the loop."""
     stream = flow.input("numbers").enter(flow.scope("loop"))
-    flow.operator("subject", [stream], 1, scheduled(ignore), {(0, 0): PathSummary.identity(ROOT)})
+    flow.operator([stream], 1, scheduled(ignore), {(0, 0): PathSummary.identity(ROOT)}, name="subject")
     with raises(tw.GraphError):
         description_of(flow).plan()
 
@@ -126,7 +126,7 @@ def test_summaries_are_of_the_scopes_of_their_ports(flow: tw.Dataflow) -> None:
 def test_an_exchange_has_a_key_for_each_input(flow: tw.Dataflow) -> None:
     """Of `operator`, the error says how many there should be."""
     with raises(tw.GraphError):
-        flow.operator("subject", [flow.input("numbers")], 1, scheduled(ignore), exchange=["a", "b"])
+        flow.operator([flow.input("numbers")], 1, scheduled(ignore), exchange=["a", "b"], name="subject")
 
 
 @pytest.mark.parametrize("exchange", [("key",), ("a", "b", "c"), "id", "key", lambda record: record])
@@ -134,7 +134,7 @@ def test_binary_has_a_key_for_each_side(flow: tw.Dataflow, exchange: Any) -> Non
     """One key is not a pair of keys, and a name of two letters least of all: the error names the operator."""
     left, right = flow.input("left"), flow.input("right")
     with raises(tw.GraphError):
-        left.binary(right, "join", scheduled(ignore), exchange=exchange)
+        left.binary(right, scheduled(ignore), exchange=exchange, name="join")
 
 
 @pytest.mark.parametrize(
@@ -142,10 +142,10 @@ def test_binary_has_a_key_for_each_side(flow: tw.Dataflow, exchange: Any) -> Non
     [
         lambda flow, stream: flow.feedback().connect([1]),
         lambda flow, stream: stream.enter("loop"),
-        lambda flow, stream: flow.operator("subject", stream, 1, scheduled(ignore)),
-        lambda flow, stream: flow.operator("subject", [stream], -1, scheduled(ignore)),
-        lambda flow, stream: flow.operator("subject", [stream], 1, scheduled(ignore), {(0, 0): 1}),
-        lambda flow, stream: flow.operator("subject", [stream, stream], 1, scheduled(ignore), exchange="ab"),
+        lambda flow, stream: flow.operator(stream, 1, scheduled(ignore), name="subject"),
+        lambda flow, stream: flow.operator([stream], -1, scheduled(ignore), name="subject"),
+        lambda flow, stream: flow.operator([stream], 1, scheduled(ignore), {(0, 0): 1}, name="subject"),
+        lambda flow, stream: flow.operator([stream, stream], 1, scheduled(ignore), exchange="ab", name="subject"),
         lambda flow, stream: flow.scope(""),
         lambda flow, stream: flow.scope(None),
         lambda flow, stream: stream.iterate(lambda inner: (inner, inner), name=3),

@@ -86,5 +86,5 @@ def test_a_thread_fails_the_job_that_it_feeds() -> None:
     thread.start()
     thread.join(DEADLINE_S)
     with raises(tw.JobError):
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
     job.stop()

@@ -94,7 +94,7 @@ def test_a_thread_that_never_comes_is_waited_for_as_long_as_one_likes(
     with tw.run(flow_of(handing_over(desk, contexts)), engine="local") as job:
         feed(job, [1])
         with raises(TimeoutError):
-            job.wait(timeout=0.05)
+            job.wait(timeout_s=0.05)
         [(token, _)] = desk.open
         desk.open.clear()
         contexts[0].activate()
@@ -135,13 +135,13 @@ def test_messages_that_are_left_unread_meanwhile_hold_sources_back(
                 yield 0, [number] * 100
 
     flow = tw.Dataflow("test")
-    flow.source("numbers", Watched()).unary("busy", handing_over(desk, contexts)).probe("done")
+    flow.source("numbers", Watched()).unary(handing_over(desk, contexts), name="busy").probe("done")
     with tw.run(flow, engine="local", config=tw.RuntimeConfig(bytes_in_flight=64 << 10)) as job:
         settle(job)
         held = len(read)
         assert held < 100
         with pytest.raises(TimeoutError):
-            job.wait(timeout=0.3)
+            job.wait(timeout_s=0.3)
         assert len(read) == held
         [(token, _)] = desk.open
         desk.open.clear()

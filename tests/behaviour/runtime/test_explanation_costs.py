@@ -32,7 +32,7 @@ def keeping(count: int) -> tw.Dataflow:
     flow = tw.Dataflow("keeping")
     stream = flow.input("numbers")
     for number in range(count):
-        stream = stream.unary(f"keep {number}", waiting)
+        stream = stream.unary(waiting, name=f"keep {number}")
     stream.probe("done")
     return flow
 
@@ -42,8 +42,8 @@ def side_by_side(count: int) -> tw.Dataflow:
     flow = tw.Dataflow("windows")
     stream = flow.input("numbers")
     for number in range(count):
-        stream = stream.unary(f"pass {number}", reading(lambda worker: True))
-    made = [stream.unary(f"window {number}", waiting) for number in range(count)]
+        stream = stream.unary(reading(lambda worker: True), name=f"pass {number}")
+    made = [stream.unary(waiting, name=f"window {number}") for number in range(count)]
     made[0].concat(*made[1:]).probe("done")
     return flow
 

@@ -20,7 +20,7 @@ from tidewheel.runtime.worker.worker_core import WorkerCore
 def with_a_message_under_way(progress: SpreadName) -> LocalJob:
     """Return a job of closed inputs and two workers; a message from one to the other is all that there is."""
     flow = tw.Dataflow("exchanging")
-    flow.input("numbers").exchange(lambda number: 0).unary("pass", reading(lambda _: True)).probe("done").capture(
+    flow.input("numbers").exchange(lambda number: 0).unary(reading(lambda _: True), name="pass").probe("done").capture(
         "results"
     )
     job = deploy(flow, 2, progress)
@@ -114,7 +114,7 @@ def test_inputs_that_have_not_passed_a_time_are_not_said_to_have(advance: int | 
     flow = tw.Dataflow("diagnostics")
     numbers = flow.input("numbers")
     summaries = {} if advance is None else {(0, 0): tw.progress.PathSummary.advance(numbers.nesting, advance)}
-    (made,) = flow.operator("keeper", [numbers], 1, keeping_its_initial_token, summaries=summaries)
+    (made,) = flow.operator([numbers], 1, keeping_its_initial_token, summaries=summaries, name="keeper")
     made.probe("done")
     with deploy(flow, 1) as job:
         settle(job)
@@ -131,7 +131,7 @@ def test_inputs_that_have_not_passed_a_time_are_not_said_to_have(advance: int | 
 
 def halting(kept: list[tw.TimestampToken]) -> tw.Dataflow:
     flow = tw.Dataflow("halting")
-    flow.input("numbers").exchange(lambda n: n).unary("halt", hoarding(kept)).probe("done").capture("results")
+    flow.input("numbers").exchange(lambda n: n).unary(hoarding(kept), name="halt").probe("done").capture("results")
     return flow
 
 

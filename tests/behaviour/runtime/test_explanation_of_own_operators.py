@@ -82,7 +82,7 @@ def test_a_queue_that_is_waited_for_is_named() -> None:
 def test_a_topic_that_is_waited_for_is_named() -> None:
     """`Dataflow.from_topic` waits for the other job."""
     flow = tw.Dataflow("reading")
-    flow.from_topic("a topic of nobody", timeout=None).probe("done")
+    flow.from_topic("a topic of nobody", timeout_s=None).probe("done")
     with tw.run(flow, engine="local") as job:
         settle(job)
         (holder,) = job.explain("done").holders
@@ -113,7 +113,7 @@ def test_a_paced_source_names_its_probe() -> None:
     """It waits until its epochs are complete there."""
     flow = tw.Dataflow("paced")
     read = flow.source("numbers", tw.IterableSource([[(0, [1]), (1, [2])]]), paced_by="done")
-    read.unary("keep", partial(_keep, [])).probe("done")
+    read.unary(partial(_keep, []), name="keep").probe("done")
     with tw.run(flow, engine="local") as job:
         settle(job)
         said = str(job.explain("done"))

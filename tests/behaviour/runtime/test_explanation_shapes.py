@@ -13,15 +13,15 @@ def nested(kept: list[tw.TimestampToken]) -> tw.Dataflow:
     """Return a loop in a loop whose inner body keeps a token each time; the probes are within and behind the loops."""
 
     def inner(numbers: tw.Stream[int]) -> tuple[tw.Stream[int], tw.Stream[int]]:
-        held = numbers.unary("keep", hoarding(kept)).map(lambda number: number - 1).probe("inner")
+        held = numbers.unary(hoarding(kept), name="keep").map(lambda number: number - 1).probe("inner")
         return held.filter(lambda number: number % 2 == 1), held.filter(lambda number: number % 2 == 0)
 
     def outer(numbers: tw.Stream[int]) -> tuple[tw.Stream[int], tw.Stream[int]]:
-        halved = numbers.iterate(inner, "inside")
+        halved = numbers.iterate(inner, name="inside")
         return halved.filter(lambda number: number > 0), halved.filter(lambda number: number <= 0)
 
     flow = tw.Dataflow("nested")
-    flow.input("numbers").iterate(outer, "outside").probe("done").capture("results")
+    flow.input("numbers").iterate(outer, name="outside").probe("done").capture("results")
     return flow
 
 
@@ -60,8 +60,8 @@ def test_a_token_before_a_loop_reaches_into_it(progress: SpreadName) -> None:
     """Seen from within a loop, what is before it arrives in round 0."""
     kept: list[tw.TimestampToken] = []
     flow = tw.Dataflow("before")
-    held = flow.input("numbers").unary("leaky", hoarding(kept))
-    held.iterate(lambda s: (s.probe("within").filter(lambda n: False), s), "ring").probe("done")
+    held = flow.input("numbers").unary(hoarding(kept), name="leaky")
+    held.iterate(lambda s: (s.probe("within").filter(lambda n: False), s), name="ring").probe("done")
     with deploy(flow, 2, progress) as job:
         job.input("numbers").advance_to(3)
         job.input("numbers").send([1])
@@ -81,7 +81,7 @@ def test_a_probe_in_the_middle_of_a_fused_chain(progress: SpreadName) -> None:
     """A chain runs as one, so a probe within it tells the same as one at its end, and so does its explanation."""
     kept: list[tw.TimestampToken] = []
     flow = tw.Dataflow("chain")
-    held = flow.input("numbers").unary("leaky", hoarding(kept))
+    held = flow.input("numbers").unary(hoarding(kept), name="leaky")
     held.map(str).probe("middle").filter(bool).map(len).probe("end").capture("results")
     with deploy(flow, 2, progress) as job:
         job.input("numbers").send([1])
@@ -106,7 +106,7 @@ def test_a_topic_is_explained_like_a_probe(progress: SpreadName) -> None:
     """Its frontier is that of what is published, and it is complete when that is."""
     kept: list[tw.TimestampToken] = []
     flow = tw.Dataflow("publishing")
-    flow.input("numbers").unary("leaky", hoarding(kept)).publish("news")
+    flow.input("numbers").unary(hoarding(kept), name="leaky").publish("news")
     with deploy(flow, 2, progress) as job:
         job.input("numbers").send([1])
         job.input("numbers").close()
@@ -124,7 +124,7 @@ def test_of_a_probe_and_a_topic_of_one_name_the_probe_is_explained() -> None:
     """As the documentation says; here they differ, for the topic comes later."""
     kept: list[tw.TimestampToken] = []
     flow = tw.Dataflow("same")
-    flow.input("numbers").probe("same").unary("leaky", hoarding(kept)).publish("same")
+    flow.input("numbers").probe("same").unary(hoarding(kept), name="leaky").publish("same")
     with deploy(flow, 1) as job:
         job.input("numbers").send([1])
         job.input("numbers").close()
@@ -140,8 +140,8 @@ def test_each_element_of_a_frontier_has_a_holder(progress: SpreadName) -> None:
     early, late = Bitemporal(0, 5), Bitemporal(7, 0)
     kept: list[tw.TimestampToken] = []
     flow = tw.Dataflow("bitemporal", BITEMPORAL)
-    first = flow.input("first").unary("left", hoarding(kept, lambda _: early))
-    second = flow.input("second").unary("right", hoarding(kept, lambda _: late))
+    first = flow.input("first").unary(hoarding(kept, lambda _: early), name="left")
+    second = flow.input("second").unary(hoarding(kept, lambda _: late), name="right")
     first.concat(second).probe("done")
     with deploy(flow, 2, progress) as job:
         for name in ("first", "second"):
@@ -166,7 +166,7 @@ def test_only_the_first_of_many_holders_are_shown() -> None:
     """The text stays readable; the field has all of them."""
     kept: list[tw.TimestampToken] = []
     flow = tw.Dataflow("many")
-    streams = [flow.input(f"numbers {index}").unary(f"leaky {index}", hoarding(kept)) for index in range(20)]
+    streams = [flow.input(f"numbers {index}").unary(hoarding(kept), name=f"leaky {index}") for index in range(20)]
     streams[0].concat(*streams[1:]).probe("done")
     with deploy(flow, 1) as job:
         for index in range(20):
@@ -190,7 +190,7 @@ def test_a_long_route_is_shortened_in_the_text_only() -> None:
     flow = tw.Dataflow("long")
     stream = flow.input("numbers")
     for _ in range(30):
-        stream = stream.unary("step", reading(lambda worker: True))
+        stream = stream.unary(reading(lambda worker: True), name="step")
     stream.probe("done")
     with deploy(flow, 1) as job:
         settle(job)
@@ -204,7 +204,7 @@ def test_an_operator_behind_the_probe_holds_nothing_back() -> None:
     """What comes after a probe is not its business."""
     kept: list[tw.TimestampToken] = []
     flow = tw.Dataflow("behind")
-    flow.input("numbers").map(str).probe("before").unary("leaky", hoarding(kept)).probe("behind")
+    flow.input("numbers").map(str).probe("before").unary(hoarding(kept), name="leaky").probe("behind")
     with deploy(flow, 2) as job:
         job.input("numbers").send([1])
         job.input("numbers").advance_to(4)
@@ -222,7 +222,7 @@ def test_a_summary_that_advances_shows_in_the_path() -> None:
     kept: list[tw.TimestampToken] = []
     flow = tw.Dataflow("epochs")
     back = flow.feedback(advance=2)
-    back.connect(flow.input("numbers").unary("leaky", hoarding(kept)))
+    back.connect(flow.input("numbers").unary(hoarding(kept), name="leaky"))
     back.probe("later")
     with deploy(flow, 1) as job:
         job.input("numbers").send([1])

@@ -75,7 +75,7 @@ def describe(segments: list[str], seed: int) -> tw.Dataflow:
 
 def add(flow: tw.Dataflow, stream: tw.Stream[int], segment: str, index: int, seed: int) -> tw.Stream[int]:
     def body(numbers: tw.Stream[int]) -> tuple[tw.Stream[int], tw.Stream[int]]:
-        spread = numbers.exchange(lambda number: number).unary("hoard", careless(seed)).probe(f"within {index}")
+        spread = numbers.exchange(lambda number: number).unary(careless(seed), name="hoard").probe(f"within {index}")
         return spread.map(lambda number: number - 1).filter(lambda number: number > 0), spread.map(abs)
 
     match segment:
@@ -86,14 +86,14 @@ def add(flow: tw.Dataflow, stream: tw.Stream[int], segment: str, index: int, see
         case "loop":
             return stream.iterate(body)
         case "side":
-            return stream.concat(flow.input(f"side {index}").unary("hoard", careless(seed)))
+            return stream.concat(flow.input(f"side {index}").unary(careless(seed), name="hoard"))
         case "gate":
             control = flow.input(f"control {index}")
             (made,) = flow.operator(
-                "gate", [stream, control], 1, gate, {(0, 0): tw.progress.PathSummary.identity(control.nesting)}
+                [stream, control], 1, gate, {(0, 0): tw.progress.PathSummary.identity(control.nesting)}, name="gate"
             )
             return made
-    return stream.unary(segment, careless(seed))
+    return stream.unary(careless(seed), name=segment)
 
 
 def really_live(job: LocalJob) -> Live:

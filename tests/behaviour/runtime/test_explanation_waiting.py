@@ -94,7 +94,9 @@ def gated(*, reads_late: bool = False) -> tw.Dataflow:
 
     flow = tw.Dataflow("gated")
     data, control = flow.input("data"), flow.input("control").map(abs)
-    (made,) = flow.operator("gate", [data, control], 1, build, {(0, 0): tw.progress.PathSummary.identity(data.nesting)})
+    (made,) = flow.operator(
+        [data, control], 1, build, {(0, 0): tw.progress.PathSummary.identity(data.nesting)}, name="gate"
+    )
     made.probe("done").capture("results")
     return flow
 
@@ -141,7 +143,7 @@ def test_what_is_waited_for_is_found_through_several_operators() -> None:
     flow = tw.Dataflow("gates")
     stream = flow.input("control")
     for number in range(3):
-        (stream,) = flow.operator(f"gate {number}", [stream], 1, gate, summaries={})
+        (stream,) = flow.operator([stream], 1, gate, summaries={}, name=f"gate {number}")
     stream.probe("done")
     with deploy(flow, 1) as job:
         settle(job)
@@ -159,7 +161,7 @@ def test_an_operator_without_notification_waits_for_messages() -> None:
     """It is not scheduled when a frontier moves, and not told to look at one."""
     kept: list[tw.TimestampToken] = []
     flow = tw.Dataflow("unnotified")
-    (made,) = flow.operator("deaf", [flow.input("numbers")], 1, hoarding(kept), notify=False)
+    (made,) = flow.operator([flow.input("numbers")], 1, hoarding(kept), notify=False, name="deaf")
     made.probe("done")
     with deploy(flow, 1) as job:
         job.input("numbers").send([1])
@@ -196,10 +198,10 @@ def test_a_token_that_only_its_own_loop_waits_for_leaked() -> None:
     flow = tw.Dataflow("ring")
 
     def body(numbers: tw.Stream[int]) -> tuple[tw.Stream[int], tw.Stream[int]]:
-        held = numbers.unary("keep", hoarding(kept))
+        held = numbers.unary(hoarding(kept), name="keep")
         return held.filter(lambda number: False), held
 
-    flow.input("numbers").iterate(body, "ring").probe("done")
+    flow.input("numbers").iterate(body, name="ring").probe("done")
     with deploy(flow, 1) as job:
         job.input("numbers").send([1])
         job.input("numbers").advance_to(1)
@@ -226,7 +228,7 @@ def test_who_is_said_never_to_run_again_never_does(workers: int, progress: Sprea
             kept.pop().discard()
 
     flow = tw.Dataflow("late")
-    flow.input("numbers").exchange(lambda n: n).unary("late", scheduled(schedule)).probe("done")
+    flow.input("numbers").exchange(lambda n: n).unary(scheduled(schedule), name="late").probe("done")
     with deploy(flow, workers, progress) as job:
         for number in range(6):
             job.input("numbers").send([number])
@@ -345,7 +347,7 @@ def test_a_holder_that_holds_several_elements_is_told_for_each() -> None:
     flow = tw.Dataflow("two", Pairs())
     numbers = flow.input("numbers")
     summaries = [tw.progress.PathSummary(numbers.nesting, numbers.nesting, (by,)) for by in [(1, 0), (0, 1)]]
-    (made,) = flow.operator("two", [numbers], 1, lambda context: lambda input, output: None, {(0, 0): summaries})
+    (made,) = flow.operator([numbers], 1, lambda context: lambda input, output: None, {(0, 0): summaries}, name="two")
     made.probe("done")
     with deploy(flow, 1) as job:
         settle(job)
@@ -364,7 +366,7 @@ def test_edges_and_routes_name_stages() -> None:
     stream = flow.input("numbers").exchange(abs)
     for _ in range(4):
         stream = stream.map(abs)
-    stream.unary("hold", hoarding([]))
+    stream.unary(hoarding([]), name="hold")
     stream.exchange(abs).probe("done")
     with deploy(flow, 1) as job:
         settle(job)

@@ -39,7 +39,7 @@ def test_a_source_goes_on_when_the_probe_does(workers: int, progress: SpreadName
     """It is scheduled for that, without a timer and without asking for it, and no epoch overtakes another."""
     flow = tw.Dataflow("test")
     seen: list[Any] = []
-    [numbers] = flow.operator("source", [], 1, lock_step(20, seen), notify=False)
+    [numbers] = flow.operator([], 1, lock_step(20, seen), notify=False, name="source")
     numbers.exchange(lambda n: n).probe("done").capture("results")
     with tw.run(flow, workers=workers, engine="local", config=tw.RuntimeConfig(progress=progress)) as job:
         job.wait(DEADLINE_S)
@@ -56,8 +56,8 @@ def test_an_operator_that_does_not_ask_is_not_bothered() -> None:
     def build(context: tw.OperatorContext) -> Schedule:
         return lambda output: calls.append(0)
 
-    flow.operator("quiet", [], 1, build, notify=False)
-    [numbers] = flow.operator("source", [], 1, lock_step(20, []), notify=False)
+    flow.operator([], 1, build, notify=False, name="quiet")
+    [numbers] = flow.operator([], 1, lock_step(20, []), notify=False, name="source")
     numbers.probe("done")
     with tw.run(flow, engine="local") as job:
         job.wait(DEADLINE_S)
@@ -67,7 +67,7 @@ def test_an_operator_that_does_not_ask_is_not_bothered() -> None:
 def test_a_probe_that_there_is_not_is_named() -> None:
     """The error lists those that there are."""
     flow = tw.Dataflow("test")
-    [numbers] = flow.operator("source", [], 1, lock_step(20, [], "dome"), notify=False)
+    [numbers] = flow.operator([], 1, lock_step(20, [], "dome"), notify=False, name="source")
     numbers.probe("done")
     message = r"'source' failed on worker 0: GraphError: dataflow 'test' has no probe 'dome'; it has \['done'\]"
     with pytest.raises(tw.JobError, match=message), tw.run(flow, engine="local") as job:

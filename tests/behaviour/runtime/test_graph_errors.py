@@ -42,7 +42,7 @@ def test_an_operator_that_takes_times_back_is_refused(flow: tw.Dataflow, by: int
     back = flow.feedback(1)
     numbers = flow.input("numbers").concat(back) if in_a_cycle else flow.input("numbers")
     path = tw.progress.PathSummary.advance(numbers.nesting, by)
-    (earlier,) = flow.operator("back", [numbers], 1, lambda context: ignore, {(0, 0): path})
+    (earlier,) = flow.operator([numbers], 1, lambda context: ignore, {(0, 0): path}, name="back")
     back.connect(earlier)
     with raises(tw.GraphError):
         tw.run(flow, engine="local")
@@ -172,9 +172,9 @@ def test_entering_goes_one_loop_at_a_time(flow: tw.Dataflow) -> None:
 
 MIXTURES: dict[str, Callable[[tw.Dataflow, tw.Stream[Any], tw.Stream[Any]], object]] = {
     "concat": lambda flow, one, other: one.concat(one, other),
-    "join": lambda flow, one, other: one.binary(other, "join", scheduled(ignore)),
-    "many": lambda flow, one, other: flow.operator("many", [one, one, other], 1, scheduled(ignore)),
-    "summarised": lambda flow, one, other: flow.operator("summarised", [one, other], 1, scheduled(ignore), {}),
+    "join": lambda flow, one, other: one.binary(other, scheduled(ignore), name="join"),
+    "many": lambda flow, one, other: flow.operator([one, one, other], 1, scheduled(ignore), name="many"),
+    "summarised": lambda flow, one, other: flow.operator([one, other], 1, scheduled(ignore), {}, name="summarised"),
 }
 
 
@@ -230,7 +230,7 @@ def test_an_operator_reads_streams_only(flow: tw.Dataflow, name: str, other: Any
 def test_the_body_of_a_loop_returns_two_streams(flow: tw.Dataflow, body: Any) -> None:
     """What goes round and what leaves; the error names the loop."""
     with raises(tw.GraphError):
-        flow.input("numbers").iterate(body, "walk")
+        flow.input("numbers").iterate(body, name="walk")
 
 
 def test_what_goes_round_is_of_the_loop(flow: tw.Dataflow) -> None:
@@ -256,7 +256,7 @@ def test_a_result_of_another_scope_is_refused(flow: tw.Dataflow) -> None:
         return inner, inner
 
     def outer_body(outer: tw.Stream[Any]) -> tuple[tw.Stream[Any], tw.Stream[Any]]:
-        return outer.iterate(inner_body, "inner"), deeper[0]
+        return outer.iterate(inner_body, name="inner"), deeper[0]
 
     with raises(tw.GraphError):
-        flow.input("numbers").iterate(outer_body, "outer")
+        flow.input("numbers").iterate(outer_body, name="outer")

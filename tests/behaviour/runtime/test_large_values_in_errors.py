@@ -28,7 +28,7 @@ def stream() -> tw.Stream[Any]:
         lambda large: stream().window(tw.TumblingWindows(1), key=abs, at=large),
         lambda large: stream().exchange(large),
         lambda large: stream().sample(large),
-        lambda large: stream().unary("own", large),
+        lambda large: stream().unary(large, name="own"),
         tw.TumblingWindows,
         lambda large: tw.RuntimeConfig(link=large),
         lambda large: tw.run(tw.Dataflow("flow"), workers=large),
@@ -58,8 +58,8 @@ def fail(flow: tw.Dataflow) -> None:
         lambda numbers: numbers.delay(lambda record, time: record),
         lambda numbers: numbers.exchange(lambda record: [record]),
         lambda numbers: numbers.map(lambda record: [record]).as_collection().distinct().changes(),
-        lambda numbers: numbers.unary("own", lambda context: lambda input, output: Large()),
-        lambda numbers: numbers.unary("own", lambda context: Large()),
+        lambda numbers: numbers.unary(lambda context: lambda input, output: Large(), name="own"),
+        lambda numbers: numbers.unary(lambda context: Large(), name="own"),
     ],
 )
 def test_a_record(describe: Callable[[tw.Stream[Any]], tw.Stream[Any]]) -> None:

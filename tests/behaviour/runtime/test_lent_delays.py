@@ -28,7 +28,7 @@ def fan(handle: Callable[..., None]) -> tw.Dataflow:
     flow = tw.Dataflow("fan")
     numbers = flow.input("numbers")
     summaries = {(0, 0): PathSummary.identity(numbers.nesting), (0, 1): PathSummary.advance(numbers.nesting, 2)}
-    for name, stream in zip(NAMES, flow.operator("fan", [numbers], 3, build, summaries=summaries), strict=True):
+    for name, stream in zip(NAMES, flow.operator([numbers], 3, build, summaries=summaries, name="fan"), strict=True):
         stream.probe(name).capture(name)
     return flow
 
@@ -142,7 +142,7 @@ def test_a_message_past_the_last_round_lends_nothing(progress: SpreadName) -> No
         return schedule
 
     summaries = {(0, 0): PathSummary.advance(numbers.nesting, 2)}
-    (made,) = few.operator("late", [numbers], 1, build, summaries=summaries)
+    (made,) = few.operator([numbers], 1, build, summaries=summaries, name="late")
     made.probe("done").capture("results")
     with deploy(few, 1, progress) as job:
         for time in range(4):

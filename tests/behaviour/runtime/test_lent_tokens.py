@@ -164,7 +164,9 @@ def test_a_lent_token_is_of_no_use_once_the_operator_has_returned() -> None:
 def two_operators(first: Any, second: Any) -> tw.Dataflow:
     """Return a dataflow of two operators, one after the other."""
     flow = tw.Dataflow("test")
-    flow.input("numbers").unary("first", scheduled(first)).unary("second", scheduled(second)).capture("results")
+    flow.input("numbers").unary(scheduled(first), name="first").unary(scheduled(second), name="second").capture(
+        "results"
+    )
     return flow
 
 
@@ -216,7 +218,7 @@ def test_a_token_lent_to_another_operator_is_refused() -> None:
 
 def flow_of_two_outputs(schedule: Any, summaries: Any = None) -> tw.Dataflow:
     flow = tw.Dataflow("test")
-    left, right = flow.operator("fork", [flow.input("numbers")], 2, scheduled(schedule), summaries)
+    left, right = flow.operator([flow.input("numbers")], 2, scheduled(schedule), summaries, name="fork")
     left.capture("left")
     right.capture("results")
     return flow

@@ -30,7 +30,7 @@ def test_waiting_in_vain_behind_a_leak_says_so() -> None:
     """Inputs are open, but it is not them that hold the probe back: the error is what `explain` says."""
     kept: list[tw.TimestampToken] = []
     flow = tw.Dataflow("leaky")
-    flow.input("numbers").unary("leaky", hoarding(kept)).probe("done")
+    flow.input("numbers").unary(hoarding(kept), name="leaky").probe("done")
     with tw.run(flow, engine="local") as job:
         job.input("numbers").send([1])
         job.input("numbers").advance_to(1)
@@ -45,7 +45,7 @@ def test_waiting_in_vain_behind_a_leak_says_so() -> None:
 def two_branches(kept: list[tw.TimestampToken]) -> tw.Dataflow:
     """Return a dataflow with a leak before one probe, and another that only waits for its own input."""
     flow = tw.Dataflow("branches")
-    flow.input("left").unary("leaky", hoarding(kept)).probe("leaked")
+    flow.input("left").unary(hoarding(kept), name="leaky").probe("leaked")
     flow.input("right").map(str).probe("behind")
     return flow
 
@@ -75,9 +75,9 @@ def test_a_timeout_names_the_probe_that_is_waited_for() -> None:
     """It is the one to have explained."""
     with tw.run(two_branches([]), engine="local") as job:
         with raises(TimeoutError):
-            job.probe("behind").wait_until(1, timeout=-1)
+            job.probe("behind").wait_until(1, timeout_s=-1)
         with raises(TimeoutError):
-            job.wait(timeout=-1)
+            job.wait(timeout_s=-1)
         job.stop()
 
 
@@ -169,10 +169,10 @@ def test_a_wait_that_goes_on_says_which_inputs_are_open(
         return schedule
 
     flow = tw.Dataflow("waiting")
-    flow.input("numbers").unary("wait", build).capture("results")
+    flow.input("numbers").unary(build, name="wait").capture("results")
     with tw.run(flow, engine="local") as job:
         with pytest.raises(TimeoutError):
-            job.wait(timeout=0.5)
+            job.wait(timeout_s=0.5)
         assert caplog.messages == [f"job {job.name!r} waits for its end, but inputs are open: close() 'numbers'"]
         job.stop()
 
@@ -196,8 +196,8 @@ def test_a_job_that_cannot_end_says_who_holds_what() -> None:
 
     flow = tw.Dataflow("test")
     numbers = flow.input("numbers")
-    numbers.unary("keeper", scheduled(keep))
-    numbers.unary("blind", scheduled(lambda input, output: None))
+    numbers.unary(scheduled(keep), name="keeper")
+    numbers.unary(scheduled(lambda input, output: None), name="blind")
     with tw.run(flow, engine="local") as job:
         feed(job, [], [1])
         with raises(tw.JobError) as caught:
@@ -227,9 +227,9 @@ def test_a_job_that_does_not_end_in_time_is_left_as_it_is() -> None:
     with tw.run(flow_of(build), engine="local") as job:
         feed(job)
         with raises(TimeoutError):
-            job.wait(timeout=0)
+            job.wait(timeout_s=0)
         assert len(rounds) < 1000
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
         assert len(rounds) >= 1000
 
 
@@ -238,7 +238,7 @@ def test_waiting_twice_is_fine() -> None:
     with tw.run(flow_of(scheduled(ignore)), engine="local") as job:
         feed(job, [1])
         job.wait()
-        job.wait(timeout=0)
+        job.wait(timeout_s=0)
         assert job.is_complete
 
 

@@ -165,7 +165,7 @@ def test_a_chart_shows_a_topic(cell: Kernel) -> None:
     flow.input("prices").publish("prices in a chart")
     with tw.run(flow, engine="local") as job:
         topic = tw.subscribe("prices in a chart")
-        cell.widgets.append(view := topic.plot("price", most=3))
+        cell.widgets.append(view := topic.plot("price", max_epochs=3))
         assert (view.kind, view.name, view.label, view.most) == ("plot", "Topic prices in a chart", "mean of price", 3)
         with job.input("prices") as prices:
             for epoch in range(5):

@@ -38,7 +38,9 @@ def times_of(domain: tw.progress.TimeDomain, times: list[Any], *, sequential: bo
     seen: list[Any] = []
     flow = tw.Dataflow("test", domain)
     sources = [flow.source("time", tw.IterableSource([[(time, [0])]])) for time in times]
-    sources[0].concat(*sources[1:]).unary("subject", build_in_order(seen, sequential=sequential)).capture("results")
+    sources[0].concat(*sources[1:]).unary(build_in_order(seen, sequential=sequential), name="subject").capture(
+        "results"
+    )
     with tw.run(flow, engine="local") as job:
         job.wait(DEADLINE_S)
         assert {result.time for result in job.captured("results")} == set(times)
@@ -97,7 +99,7 @@ def test_state_across_epochs_does_not_depend_on_which_epoch_is_faster_round_a_lo
         return schedule
 
     def body(walks: tw.Stream[Any]) -> tuple[tw.Stream[Any], tw.Stream[Any]]:
-        stepped = walks.exchange(lambda walk: 0).unary("number", build)
+        stepped = walks.exchange(lambda walk: 0).unary(build, name="number")
         return stepped.filter(lambda walk: walk[0] > 0), stepped.filter(lambda walk: walk[0] == 0)
 
     flow = tw.Dataflow("test")
@@ -114,7 +116,7 @@ def test_sequential_times_in_nested_loops_hold_back_nothing_for_ever(workers: in
     seen: list[Any] = []
 
     def wait(stream: tw.Stream[Any]) -> tw.Stream[Any]:
-        return stream.exchange(lambda walk: walk[1]).unary("wait", build_in_order(seen, sequential=True))
+        return stream.exchange(lambda walk: walk[1]).unary(build_in_order(seen, sequential=True), name="wait")
 
     def inner(walks: tw.Stream[Any]) -> tuple[tw.Stream[Any], tw.Stream[Any]]:
         stepped = wait(walks).map(lambda walk: (walk[0], walk[1] - 1))
@@ -145,7 +147,7 @@ def test_in_a_loop_of_a_users_domain_times_are_ready() -> None:
     stream = flow.source("times", tw.IterableSource([[(time, [3])] for time in times]))
     loop = Loop(flow, description_of(flow).root.inside("loop"))
     returning = loop.feedback()
-    inner = stream.enter(loop).concat(returning).unary("subject", build_in_order(seen, sequential=True))
+    inner = stream.enter(loop).concat(returning).unary(build_in_order(seen, sequential=True), name="subject")
     returning.connect(inner.map(lambda n: n - 1).filter(lambda n: n > 0))
     with tw.run(flow, engine="local") as job:
         job.wait(DEADLINE_S)
@@ -167,7 +169,7 @@ def test_waiting_for_the_first_of_many_epochs_in_a_loop_orders_none_of_the_other
     seen: list[Any] = []
     flow = tw.Dataflow("test")
     loop = flow.input("numbers").iterate(
-        lambda inner: inner.unary("wait", build_in_order(seen, sequential=True)), rounds=3
+        lambda inner: inner.unary(build_in_order(seen, sequential=True), name="wait"), max_rounds=3
     )
     loop.capture("results")
     with tw.run(flow, engine="local") as job:
@@ -190,7 +192,7 @@ def test_an_operator_with_a_token_completes_though_nothing_activates_it() -> Non
         return schedule
 
     flow = tw.Dataflow("test")
-    [stream] = flow.operator("discard", [flow.input("numbers")], 1, build, notify=False)
+    [stream] = flow.operator([flow.input("numbers")], 1, build, notify=False, name="discard")
     stream.capture("results")
     with tw.run(flow, engine="local") as job:
         feed(job, [1])
@@ -201,7 +203,7 @@ def test_outside_of_loops_a_complete_time_is_ready() -> None:
     """No time waits for one that is in no order with it, so a driver may wait for a time before it closes others."""
     seen: list[Any] = []
     flow = tw.Dataflow("test", tw.progress.ProductDomain(tw.progress.IntegerDomain(), tw.progress.IntegerDomain()))
-    flow.input("n").unary("subject", build_in_order(seen, sequential=True)).capture("results")
+    flow.input("n").unary(build_in_order(seen, sequential=True), name="subject").capture("results")
     with tw.run(flow, engine="local") as job:
         ahead = job.input("n")
         behind = ahead.clone()

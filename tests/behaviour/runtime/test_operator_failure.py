@@ -85,9 +85,9 @@ def fail_silently(record: object) -> Any:
             lambda stream: stream.delay(lambda record, time: fail_silently(record)),
             marks=pytest.mark.skipif(sys.version_info >= (3, 12), reason="it is lost if there are two arguments"),
         ),
-        lambda stream: stream.stateful_map(abs, int, lambda state, record: fail_silently(record)),
-        lambda stream: stream.aggregate(lambda _: 0, int, lambda total, number: fail_silently(number)),
-        lambda stream: stream.accumulate(lambda _: 0, int, lambda total, number: fail_silently(number)),
+        lambda stream: stream.stateful_map(abs, start=int, step=lambda state, record: fail_silently(record)),
+        lambda stream: stream.aggregate(lambda _: 0, start=int, add=lambda total, number: fail_silently(number)),
+        lambda stream: stream.accumulate(lambda _: 0, start=int, add=lambda total, number: fail_silently(number)),
     ],
     ids=["map", "flat_map", "filter", "inspect", "branch", "delay", "stateful_map", "aggregate", "accumulate"],
 )
@@ -105,10 +105,10 @@ def test_the_error_shows_a_record_that_is_none(name: str) -> None:
     """Though most errors speak of a NoneType; of two records it is the one that failed."""
     flow = tw.Dataflow("test")
     stream = flow.input("numbers")
-    arguments: list[Any] = [lambda line: [len(line)]]
     if name == "accumulate":
-        arguments = [lambda _: 0, int, lambda total, line: total + len(line)]
-    getattr(stream, name)(*arguments).capture("results")
+        stream.accumulate(lambda _: 0, start=int, add=lambda total, line: total + len(line)).capture("results")
+    else:
+        getattr(stream, name)(lambda line: [len(line)]).capture("results")
     batch: Any = ["to be", None]
     headline = str(fail_flow(flow, batch)).splitlines()[0]
     assert headline.startswith(f"operator {name!r} failed on worker 0 at time 0: TypeError: object of type 'NoneType'")
@@ -131,7 +131,7 @@ def test_the_error_of_a_token_block_has_its_time() -> None:
         return schedule
 
     flow = tw.Dataflow("test")
-    flow.input("numbers").unary("ask", build).capture("results")
+    flow.input("numbers").unary(build, name="ask").capture("results")
     assert fail_flow(flow, [], [1]).time == 1
 
 
@@ -193,7 +193,7 @@ def test_an_error_outside_any_message_has_no_time() -> None:
         return schedule
 
     flow = tw.Dataflow("test")
-    flow.input("numbers").unary("subject", build)
+    flow.input("numbers").unary(build, name="subject")
     error = fail_flow(flow)
     assert (error.operator, error.worker, error.time) == ("subject", 0, None)
     assert re.match(r"operator 'subject' failed on worker 0: .*BadRecordError: nothing came$", str(error))
@@ -209,7 +209,7 @@ def test_an_error_after_all_messages_has_no_time_of_an_earlier_call() -> None:
             raise BadRecordError("too late")
 
     flow = tw.Dataflow("test")
-    flow.input("numbers").unary("subject", scheduled(schedule)).probe("done").capture("results")
+    flow.input("numbers").unary(scheduled(schedule), name="subject").probe("done").capture("results")
     job = tw.run(flow, engine="local")
     job.input("numbers").send([1])
     job.input("numbers").advance_to(4)
@@ -245,7 +245,7 @@ def test_a_schedule_returns_nothing(returned: Any) -> None:
         return returned
 
     flow = tw.Dataflow("test")
-    flow.input("numbers").unary("subject", scheduled(schedule))
+    flow.input("numbers").unary(scheduled(schedule), name="subject")
     error = fail_flow(flow, [1])
     assert error.operator == "subject"
     assert f"TypeError: schedule returned {returned!r}: it sends with output.send(token, batch)" in str(error)
@@ -260,7 +260,7 @@ def test_a_schedule_is_no_generator() -> None:
             yield batch
 
     flow = tw.Dataflow("test")
-    flow.input("numbers").unary("subject", scheduled(schedule))
+    flow.input("numbers").unary(scheduled(schedule), name="subject")
     assert "a function with yield in it does not even run" in str(fail_flow(flow, [1]))
 
 
@@ -272,7 +272,7 @@ def test_a_schedule_is_not_async() -> None:
             output.send(lent, batch)
 
     flow = tw.Dataflow("test")
-    flow.input("numbers").unary("subject", scheduled(cast(Any, schedule)))
+    flow.input("numbers").unary(scheduled(cast(Any, schedule)), name="subject")
     error = fail_flow(flow, [1])
     assert "'subject' could not be built on worker 0: TypeError: schedule is async, and the worker" in str(error)
     assert "map_async awaits a coroutine for each record" in str(error)
@@ -291,7 +291,7 @@ def failed_job() -> tuple[tw.types.Job, tw.JobError]:
     "use",
     [
         lambda job: job.wait(),
-        lambda job: job.wait(timeout=0),
+        lambda job: job.wait(timeout_s=0),
         lambda job: job.probe("done").wait_until(1),
         lambda job: job.probe("done").wait_until(0),
         lambda job: job.captured("results"),

@@ -74,16 +74,16 @@ def test_unordered_times_complete_each_by_itself(
 ) -> None:
     """Of two times neither of which is before the other, one completes while the other is open."""
     flow = tw.Dataflow("unordered", domain)
-    (numbers,) = flow.operator("source", [], 1, two_sided(left, right))
+    (numbers,) = flow.operator([], 1, two_sided(left, right), name="source")
     loop = Loop(flow, description_of(flow).root.inside("loop"))
     with loop:
-        inner = numbers.enter(loop).exchange(lambda number: number).unary("sums", build_sums)
-    inner.leave().unary("sums", build_sums).probe("done").capture("sums")
+        inner = numbers.enter(loop).exchange(lambda number: number).unary(build_sums, name="sums")
+    inner.leave().unary(build_sums, name="sums").probe("done").capture("sums")
     with tw.run(flow, engine="local", workers=workers, config=tw.RuntimeConfig(progress=progress)) as job:
         done = job.probe("done")
         assert list(done.frontier) == [domain.minimum()]
-        job._wait_for(lambda: done.is_complete(left), "the one time", DEADLINE_S)
-        assert not done.is_complete(right)
+        job._wait_for(lambda: done.has_completed(left), "the one time", DEADLINE_S)
+        assert not done.has_completed(right)
         job.wait(DEADLINE_S)
         captured = [(batch.time, sum(batch.batch)) for batch in job.captured("sums")]
         totals = {time: sum(total for at, total in captured if at == time) for time, _ in captured}
@@ -110,7 +110,7 @@ def test_diagnostics_do_not_hold_data_back(workers: int, progress: Spread) -> No
         return schedule
 
     output, answers = flow.operator(
-        "serve", [data, questions], 2, build, summaries={(0, 0): unchanged, (1, 1): unchanged}
+        [data, questions], 2, build, summaries={(0, 0): unchanged, (1, 1): unchanged}, name="serve"
     )
     output.probe("data")
     answers.probe("answers")
@@ -154,7 +154,7 @@ def test_a_message_on_the_wrong_input_lends_no_token() -> None:
 
         return schedule
 
-    flow.operator("serve", [questions], 1, build, summaries={})
+    flow.operator([questions], 1, build, summaries={}, name="serve")
     with raises(tw.JobError), running(flow) as job:
         job.wait(DEADLINE_S)
 
@@ -162,7 +162,7 @@ def test_a_message_on_the_wrong_input_lends_no_token() -> None:
 def test_a_message_with_several_paths_lends_a_token_for_each() -> None:
     """Where a message can come out at unordered times, its receiver says at which it sends."""
     flow = tw.Dataflow("unordered", BITEMPORAL)
-    (numbers,) = flow.operator("source", [], 1, two_sided(Bitemporal(0, 1), Bitemporal(1, 0)))
+    (numbers,) = flow.operator([], 1, two_sided(Bitemporal(0, 1), Bitemporal(1, 0)), name="source")
     nesting = numbers.nesting
     paths = [
         tw.progress.PathSummary.advance(nesting, Bitemporal(2, 0)),
@@ -183,7 +183,7 @@ def test_a_message_with_several_paths_lends_a_token_for_each() -> None:
 
         return schedule
 
-    (output,) = flow.operator("split", [numbers], 1, build, summaries={(0, 0): paths})
+    (output,) = flow.operator([numbers], 1, build, summaries={(0, 0): paths}, name="split")
     output.capture("seen")
     with tw.run(flow, engine="local") as job:
         job.wait(DEADLINE_S)

@@ -141,7 +141,7 @@ def test_a_frontier_is_kept_only_for_who_wants_one() -> None:
         assert input.frontier is not None
 
     flow = tw.Dataflow("test")
-    (made,) = flow.operator("subject", [flow.input("numbers")], 1, scheduled(schedule), notify=False)
+    (made,) = flow.operator([flow.input("numbers")], 1, scheduled(schedule), notify=False, name="subject")
     made.capture("results")
     error = fail_flow(flow, [1])
     assert "operator 'subject' was described with notify=False, so no frontier is kept for it" in str(error)
@@ -154,7 +154,7 @@ def test_who_wants_no_frontier_is_not_called_when_it_moves() -> None:
         seen: list[int] = []
         flow = tw.Dataflow("test")
         flow.operator(
-            "subject", [flow.input("numbers")], 1, scheduled(lambda i, o, seen=seen: seen.append(0)), notify=notify
+            [flow.input("numbers")], 1, scheduled(lambda i, o, seen=seen: seen.append(0)), notify=notify, name="subject"
         )
         group = WorkerGroup(flow, workers=1)
         group.run()

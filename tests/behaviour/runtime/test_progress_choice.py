@@ -20,7 +20,7 @@ EPOCHS = [[5, 9, 14], [], [3, 77, 8], [1], [40, 41]]
 
 def gathering() -> tw.Dataflow:
     flow = tw.Dataflow("gathering")
-    flow.input("numbers").exchange(lambda n: n).unary("gather", gather).capture("results").probe("done")
+    flow.input("numbers").exchange(lambda n: n).unary(gather, name="gather").capture("results").probe("done")
     return flow
 
 
@@ -35,14 +35,14 @@ def nested_loops() -> tw.Dataflow:
         )
 
     def outer(numbers: tw.Stream[Any]) -> tuple[tw.Stream[Any], tw.Stream[Any]]:
-        tens = numbers.iterate(inner, "ones").unary("gather", gather)
+        tens = numbers.iterate(inner, name="ones").unary(gather, name="gather")
         return (
             tens.filter(lambda pair: pair[1] > 0).map(lambda pair: (pair[0], pair[1] - 10)),
             tens.filter(lambda pair: pair[1] <= 0),
         )
 
     flow = tw.Dataflow("nested")
-    pairs = flow.input("numbers").map(lambda n: (n, n)).iterate(outer, "tens")
+    pairs = flow.input("numbers").map(lambda n: (n, n)).iterate(outer, name="tens")
     pairs.map(lambda pair: pair[0]).capture("results").probe("done")
     return flow
 
@@ -53,7 +53,7 @@ def feedback_of_epochs() -> tw.Dataflow:
     later = flow.feedback()
     all_of_them = flow.input("numbers").concat(later).exchange(lambda n: n)
     later.connect(all_of_them.filter(lambda n: 0 < n < 10).map(lambda n: n - 1))
-    all_of_them.unary("gather", gather).capture("results").probe("done")
+    all_of_them.unary(gather, name="gather").capture("results").probe("done")
     return flow
 
 
@@ -107,7 +107,7 @@ def long_pipe(operators: int) -> tw.Dataflow:
     flow = tw.Dataflow("pipe")
     stream = flow.input("numbers")
     for _ in range(operators):
-        stream = stream.unary("gather", gather)
+        stream = stream.unary(gather, name="gather")
     stream.probe("done")
     return flow
 
@@ -177,7 +177,7 @@ def test_views_may_differ_at_rest_but_frontiers_do_not(progress: SpreadName) -> 
     """What is held back is not in the others' counts; where every frontier is, all agree, also with a leak."""
     kept: list[tw.TimestampToken] = []
     flow = tw.Dataflow("leaky")
-    flow.input("numbers").exchange(lambda n: n).unary("leaky", hoarding(kept)).probe("done").capture("results")
+    flow.input("numbers").exchange(lambda n: n).unary(hoarding(kept), name="leaky").probe("done").capture("results")
     with deploy(flow, 3, progress) as job:
         for number in range(9):
             job.input("numbers").send([number])

@@ -40,7 +40,7 @@ def test_a_missing_operator_is_refused_unless_it_is_allowed(folder: Path) -> Non
     def flow() -> tw.Dataflow:
         made = tw.Dataflow("counting")
         words = made.input("words")
-        words.unary("sum", running_total, exchange=lambda word: word).probe("done").capture("counts")
+        words.unary(running_total, exchange=lambda word: word, name="sum").probe("done").capture("counts")
         return made
 
     with pytest.raises(tw.errors.SnapshotError) as error:
@@ -62,7 +62,7 @@ def test_new_operators_and_inputs_begin_empty(folder: Path) -> None:
     def flow() -> tw.Dataflow:
         made = counting()
         more = made.input("more")
-        more.unary("count more", running_total, exchange=lambda word: word).capture("more counts")
+        more.unary(running_total, exchange=lambda word: word, name="count more").capture("more counts")
         return made
 
     for expected in (1, 2):
@@ -90,7 +90,7 @@ def test_operators_without_state_come_and_go(stages: int, tmp_path: Path) -> Non
         words: Any = made.input("words")
         for _ in range(stages):
             words = words.map(str)
-        words.unary("count", running_total, exchange=lambda word: word).capture("counts")
+        words.unary(running_total, exchange=lambda word: word, name="count").capture("counts")
         return made
 
     with begin(tmp_path / "s", flow(3)) as job:
@@ -137,7 +137,7 @@ def test_a_state_that_is_not_asked_for_is_named(folder: Path) -> None:
         return lambda input, output: None
 
     flow = tw.Dataflow("counting")
-    flow.input("words").unary("count", ignore, exchange=lambda word: word).probe("done").capture("counts")
+    flow.input("words").unary(ignore, exchange=lambda word: word, name="count").probe("done").capture("counts")
     with raises(tw.JobError):
         begin(folder, flow)
     begin(folder).stop()
@@ -161,7 +161,7 @@ def totals(form: int) -> tw.Dataflow:
         return schedule
 
     flow = tw.Dataflow("totals")
-    flow.input("words").unary("keep", build, exchange=lambda pair: pair[0]).probe("done").capture("kept")
+    flow.input("words").unary(build, exchange=lambda pair: pair[0], name="keep").probe("done").capture("kept")
     return flow
 
 
@@ -200,7 +200,7 @@ def test_a_state_that_cannot_be_converted_is_named(tmp_path: Path) -> None:
         return lambda input, output: None
 
     flow = tw.Dataflow("totals")
-    flow.input("words").unary("keep", build, exchange=lambda pair: pair[0]).probe("done").capture("kept")
+    flow.input("words").unary(build, exchange=lambda pair: pair[0], name="keep").probe("done").capture("kept")
     expected = r"operator 'keep' cannot convert 'batches' from format 1 by function 1 of migrate=: KeyError"
     with pytest.raises(tw.JobError, match=expected):
         begin(tmp_path / "s", flow)

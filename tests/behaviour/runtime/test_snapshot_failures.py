@@ -21,7 +21,7 @@ from tidewheel.storage import local_folder
 
 def flow_of(build: Any) -> tw.Dataflow:
     flow = tw.Dataflow("test")
-    flow.input("words").unary("hold", build).probe("done").capture("counts")
+    flow.input("words").unary(build, name="hold").probe("done").capture("counts")
     return flow
 
 

@@ -43,7 +43,7 @@ def running_total(context: tw.OperatorContext) -> Schedule:
 def counting(name: str = "counting") -> tw.Dataflow:
     flow = tw.Dataflow(name)
     words = flow.input("words")
-    words.unary("count", running_total, exchange=lambda word: word).probe("done").capture("counts")
+    words.unary(running_total, exchange=lambda word: word, name="count").probe("done").capture("counts")
     return flow
 
 
@@ -122,12 +122,12 @@ def test_a_job_ends_though_the_next_snapshot_is_always_due(folder: Path) -> None
     with begin(folder, every_s=ALWAYS_S) as job:
         send_on(job.input("words"))
         job.input("words").close()
-        job.wait(timeout=30)
+        job.wait(timeout_s=30)
         assert counts(job) == EXPECTED
     with begin(folder, every_s=ALWAYS_S) as job:
         send_on(job.input("words"))
         job.input("words").close()
-        job.wait(timeout=30)
+        job.wait(timeout_s=30)
         assert counts(job) == EXPECTED
 
 
@@ -136,7 +136,7 @@ def test_a_job_with_nothing_left_to_do_says_so_though_a_snapshot_is_always_due(f
     with begin(folder, every_s=ALWAYS_S) as job:
         job.input("words").send(["a"])
         with raises(tw.JobError):
-            job.wait(timeout=30)
+            job.wait(timeout_s=30)
         job.stop()
 
 
@@ -241,7 +241,7 @@ def test_an_operator_that_begins_with_a_token_goes_on_by_itself(rounds: int, fol
 
     def flow() -> tw.Dataflow:
         made = tw.Dataflow("numbers")
-        (numbers,) = made.operator("count", [], 1, counter)
+        (numbers,) = made.operator([], 1, counter, name="count")
         numbers.capture("counts")
         return made
 
@@ -325,7 +325,7 @@ def test_an_operator_that_keeps_many_tokens_by_key(folder: Path) -> None:
 
     def flow() -> tw.Dataflow:
         made = tw.Dataflow("holding")
-        made.input("numbers").unary("hold", hold, exchange=lambda number: number).capture("counts")
+        made.input("numbers").unary(hold, exchange=lambda number: number, name="hold").capture("counts")
         return made
 
     with begin(folder, flow()) as job:

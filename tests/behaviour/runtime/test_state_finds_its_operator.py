@@ -20,10 +20,10 @@ def sums(*, seen: str | None = None, name: str | None = None, extra: int = 0) ->
     amounts: Any = flow.input("amounts")
     if seen is not None:
         names = {"name": seen} if seen else {}
-        amounts = amounts.stateful_map(lambda pair: pair[0], int, lambda n, pair: (n + 1, pair), **names)
+        amounts = amounts.stateful_map(lambda pair: pair[0], start=int, step=lambda n, pair: (n + 1, pair), **names)
     names = {"name": name} if name else {}
     add = (lambda t, pair: (t + pair[1] + 1, (pair[0], t + pair[1]))) if extra else _add
-    amounts.stateful_map(lambda pair: pair[0], int, add, **names).capture("sums")
+    amounts.stateful_map(lambda pair: pair[0], start=int, step=add, **names).capture("sums")
     return flow
 
 

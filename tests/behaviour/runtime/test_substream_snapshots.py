@@ -129,8 +129,10 @@ def test_each_end_is_told_once(seed: int) -> None:
     random = Random(seed)
     flow = tw.Dataflow("told")
     letters = flow.input("letters").substreams("letters", key=lambda letter: letter)
-    near = letters.unary("near", told_of_ends, bound=random.choice(("soft", "firm")), ordered=random.random() < 0.5)
-    near.exchange(str).unary("far", told_of_ends, bound="soft")
+    near = letters.unary(
+        told_of_ends, bound=random.choice(("soft", "firm")), ordered=random.random() < 0.5, name="near"
+    )
+    near.exchange(str).unary(told_of_ends, bound="soft", name="far")
     group = SnapshotGroup(flow, random.randint(1, 3), random)
     group.send("letters", list(LETTERS))
     end = random.sample(LETTERS, random.randint(0, 3))
@@ -210,7 +212,7 @@ def sorting(ends: list[str], **predicates: Any) -> tw.Dataflow:
 
     flow = tw.Dataflow("sorting")
     numbers = flow.input("numbers").substreams("sorts", predicates=predicates)
-    numbers.unary("told", build, bound="soft").inspect(str)
+    numbers.unary(build, bound="soft", name="told").inspect(str)
     return flow
 
 
@@ -329,7 +331,7 @@ def totals(found: list[Any], *, is_new: bool) -> tw.Dataflow:
 
     flow = tw.Dataflow("totals")
     rows = flow.input("rows").substreams("rows", key=lambda row: row[0])
-    rows.unary("add", build, exchange=lambda row: row[1], bound="soft").capture("totals")
+    rows.unary(build, exchange=lambda row: row[1], bound="soft", name="add").capture("totals")
     return flow
 
 

@@ -255,7 +255,7 @@ def test_each_substream_needs_a_token_of_its_own(place: Callable[[tw.types.LentT
 
     flow = tw.Dataflow("test")
     divided = flow.input("numbers").substreams("parity", key=lambda n: n % 2)
-    divided.unary("subject", scheduled(schedule)).capture("results")
+    divided.unary(scheduled(schedule), name="subject").capture("results")
     group = WorkerGroup(flow, workers=1, on_leak="warn")
     for batch in ([0, 1], [2, 4]):
         group.send("numbers", batch, 0)
@@ -335,7 +335,7 @@ def test_a_token_that_a_set_delays_to_send_with_is_no_leak() -> None:
         return schedule
 
     flow = tw.Dataflow("sending")
-    flow.input("numbers").unary("sender", build).capture("results")
+    flow.input("numbers").unary(build, name="sender").capture("results")
     with tw.run(flow, engine="local") as job:
         for epoch in range(3):
             job.input("numbers").send([epoch])
@@ -382,7 +382,7 @@ def build(context):
     return schedule
 
 flow = tw.Dataflow("left")
-flow.input("numbers").unary("keep", build).probe("done")
+flow.input("numbers").unary(build, name="keep").probe("done")
 job = tw.run(flow, engine="local")
 job.input("numbers").send([1])
 assert job.probe("done").wait_until(0) is None and len(kept) == 0

@@ -31,7 +31,7 @@ def source_with(sets: list[tw.TokenSet]) -> Build:
 
 def bitemporal_source(sets: list[tw.TokenSet]) -> tw.Dataflow:
     flow = tw.Dataflow("test", BITEMPORAL)
-    (stream,) = flow.operator("source", [], 1, source_with(sets))
+    (stream,) = flow.operator([], 1, source_with(sets), name="source")
     stream.map(str).probe("done")
     return flow
 
@@ -127,7 +127,7 @@ def test_the_tokens_of_another_output_are_refused() -> None:
         return lambda left, right: None
 
     flow = tw.Dataflow("two")
-    flow.operator("two", [], 2, build)
+    flow.operator([], 2, build, name="two")
     with deploy(flow, 1) as job:
         job.wait(DEADLINE_S)
     assert refused == [
@@ -189,7 +189,7 @@ def test_a_set_in_a_loop_has_rounds() -> None:
 
     flow = tw.Dataflow("test")
     flow.input("numbers").iterate(
-        lambda s: (s.filter(lambda n: False), s.unary("late", scheduled(schedule)).capture("late"))
+        lambda s: (s.filter(lambda n: False), s.unary(scheduled(schedule), name="late").capture("late"))
     ).capture("results")
     with deploy(flow, 1) as job:
         feed(job, [7])

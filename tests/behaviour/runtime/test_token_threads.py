@@ -181,6 +181,6 @@ def test_a_downgrade_in_another_thread_lets_earlier_times_complete() -> None:
         settle(job)
         in_threads(lambda: tokens[0].downgrade(5))
         job.probe("done").wait_until(5)
-        assert not job.probe("done").is_complete(5)
+        assert not job.probe("done").has_completed(5)
         in_threads(tokens[0].discard)
         job.wait()

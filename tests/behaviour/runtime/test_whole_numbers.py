@@ -43,9 +43,9 @@ def test_inputs_probes_and_operators_take_whole_numbers_of_numpy(number: Callabl
     flow = tw.Dataflow("times")
     numbers = flow.input("numbers", int).probe("read")
     numbers.capture("input")
-    numbers.unary("later", build).capture("later")
+    numbers.unary(build, name="later").capture("later")
     numbers.delay(lambda record, time: number(time + record)).capture("delayed")
-    numbers.delay_batches(lambda time: number(time + 2)).capture("delayed batches")
+    numbers.delay(lambda record, time: number(time + 2)).capture("delayed by two")
     with flow.scope("loop") as loop:
         numbers.enter_at(loop, number).capture("inside")
     flow.source("source", Source()).capture("source")
@@ -56,13 +56,13 @@ def test_inputs_probes_and_operators_take_whole_numbers_of_numpy(number: Callabl
         other.send([9])
         other.close()
         job.probe("read").wait_until(number(5))
-        assert job.probe("read").is_complete(number(4))
-        assert not job.probe("read").is_complete(number(5))
+        assert job.probe("read").has_completed(number(4))
+        assert not job.probe("read").has_completed(number(5))
         handle.close()
         job.wait()
         found = {name: [one.time for one in job.captured(name)] for name in ("input", "later", "delayed", "source")}
         inside = job.captured("inside")[0].time
-        batches = job.captured("delayed batches")[0].time
+        batches = job.captured("delayed by two")[0].time
     assert found == {"input": [6], "later": [7], "delayed": [15], "source": [3]}
     assert (inside, batches) == ((6, 9), 8)
     times = [*inside, batches, *(time for times in found.values() for time in times)]
@@ -73,7 +73,7 @@ def test_inputs_probes_and_operators_take_whole_numbers_of_numpy(number: Callabl
 def test_what_is_refused_is_said_with_the_range(wrong: Any) -> None:
     """At the driver, at a probe and in an operator."""
     flow = tw.Dataflow("times")
-    flow.input("numbers").probe("read").delay_batches(lambda time: wrong).capture("delayed")
+    flow.input("numbers").probe("read").delay(lambda record, time: wrong).capture("delayed")
     job = tw.run(flow, engine="local")
     for refuse in (job.input("numbers").advance_to, job.input("numbers").delayed, job.probe("read").wait_until):
         with pytest.raises(tw.TidewheelError) as caught:

@@ -111,7 +111,7 @@ def check_sent_again(job: tw.types.Job, query: FakeQuery) -> None:
     handle, computed = job.input("rows"), []
     before, is_first = handle.position, True
 
-    def save(timeout: float) -> None:
+    def save(timeout_s: float) -> None:
         nonlocal is_first
         if is_first:
             is_first = False

@@ -34,7 +34,7 @@ def counted(name: str = "counted") -> tw.Dataflow:
         return moved.filter(lambda n: n > 0), moved.filter(lambda n: n <= 0)
 
     flow = tw.Dataflow(name)
-    flow.input("numbers").iterate(body, "loop").count().probe("done").capture("counts")
+    flow.input("numbers").iterate(body, name="loop").count().probe("done").capture("counts")
     return flow
 
 
@@ -234,7 +234,7 @@ def test_added_dataflows_have_telemetry_of_their_own() -> None:
 def test_snapshots_are_told(tmp_path: Any) -> None:
     """When the last one was taken, how large it is, and how long it took."""
     flow = tw.Dataflow("kept")
-    flow.input("words").stateful_map(lambda word: word, int, lambda n, _: (n + 1, n)).probe("done")
+    flow.input("words").stateful_map(lambda word: word, start=int, step=lambda n, _: (n + 1, n)).probe("done")
     with (
         tw.run(flow, engine="local", snapshots=tw.Snapshots(tmp_path)) as job,
         TelemetryReader(job.name) as reader,

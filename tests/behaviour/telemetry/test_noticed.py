@@ -25,7 +25,7 @@ def test_a_leaked_token_is_seen_while_nothing_runs() -> None:
     """The local engine runs only while the driver waits; telemetry comes in any case."""
     kept: list[tw.TimestampToken] = []
     flow = tw.Dataflow("leaking")
-    flow.input("numbers").unary("hoard", hoarding(kept)).probe("done")
+    flow.input("numbers").unary(hoarding(kept), name="hoard").probe("done")
     with tw.run(flow, engine="local") as job, TelemetryReader(job.name) as reader:
         job.input("numbers").send([1])
         job.input("numbers").close()
@@ -75,7 +75,7 @@ def test_a_token_that_leaks_in_a_job_without_pauses_is_explained_as_one() -> Non
             output.send(lent, batch)
 
     flow = tw.Dataflow("leaky")
-    flow.input("numbers").exchange(lambda n: n).unary("keep", lambda context: schedule).probe("done")
+    flow.input("numbers").exchange(lambda n: n).unary(lambda context: schedule, name="keep").probe("done")
     ended = threading.Event()
     with tw.run(flow, workers=2, engine="local") as job, TelemetryReader(job.name) as reader:
 

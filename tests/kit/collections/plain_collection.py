@@ -173,9 +173,9 @@ class PlainCollection:
         totals = ((key, found, sum(n for _, n in found)) for key, found in self._groups(None))
         return self._made(((key, exact_mean(found, total)), 1) for key, found, total in totals if total)
 
-    def top_k(self, most: int, *, greatest: bool = True) -> "PlainCollection":
+    def top_k(self, k: int, *, greatest: bool = True) -> "PlainCollection":
         return self._made(
-            ((key, value), count) for key, found in self._groups() for value, count in _first(found, most, greatest)
+            ((key, value), count) for key, found in self._groups() for value, count in _first(found, k, greatest)
         )
 
     def iterate(self, body: Callable[..., Any], *others: "PlainCollection", max_rounds: int | None = None) -> Any:

@@ -150,10 +150,10 @@ def flights_of(gateway: Access, **options: Any) -> Iterator[flight.FlightClient]
         yield client
 
 
-def options_of(token: str | None, timeout: float = WITHIN_S) -> flight.FlightCallOptions:
+def options_of(token: str | None, timeout_s: float = WITHIN_S) -> flight.FlightCallOptions:
     """Return what a Flight call shows."""
     headers = [] if token is None else [(b"authorization", f"Bearer {token}".encode())]
-    return flight.FlightCallOptions(headers=headers, timeout=timeout)
+    return flight.FlightCallOptions(headers=headers, timeout=timeout_s)
 
 
 @contextmanager

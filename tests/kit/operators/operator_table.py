@@ -66,11 +66,6 @@ def nothing(*_: Any) -> None:
 # ---------------------------------------------------------------------- record by record
 
 
-def root_of(number: int) -> int | None:
-    """Return the square root of a number that is a square."""
-    return {0: 0, 1: 1, 4: 2, 9: 3, 16: 4, 25: 5}.get(number)
-
-
 def inverse(number: int) -> int:
     """Return what number times the result, modulo 7, is one."""
     return pow(number, -1, 7)
@@ -113,12 +108,6 @@ RECORDS = [
         "expression",
     ),
     OperatorCase(
-        "filter_map",
-        lambda stream, number: stream.filter_map(lambda record: root_of(number(record))),
-        each_epoch(lambda ns: [root for n in ns if (root := root_of(n)) is not None]),
-        order="kept",
-    ),
-    OperatorCase(
         "flat_map",
         lambda stream, number: stream.flat_map(lambda record: (number(record) for _ in range(number(record) % 3))),
         each_epoch(lambda ns: [n for n in ns for _ in range(n % 3)]),
@@ -146,11 +135,6 @@ RECORDS = [
         gives="the same",
     ),
     passing("inspect", lambda stream, number: stream.inspect(number), each_epoch(list)),
-    passing(
-        "inspect_with_time",
-        lambda stream, number: stream.inspect_with_time(lambda record, time, worker: number(record)),
-        each_epoch(list),
-    ),
     passing(
         "inspect_batches",
         lambda stream, number: stream.inspect_batches(lambda batch, time, worker: [*map(number, records(batch))]),
@@ -228,7 +212,7 @@ ROUTING = [
     OperatorCase("rebalance", lambda stream, _: stream.rebalance(), each_epoch(list), gives="the same"),
     OperatorCase(
         "broadcast",
-        lambda stream, _: stream.broadcast().unary("zero", only_on_worker_zero),
+        lambda stream, _: stream.broadcast().unary(only_on_worker_zero, name="zero"),
         each_epoch(list),
         gives="the same",
     ),
@@ -337,7 +321,7 @@ def without_twos(number: int, rounds: int) -> int:
 
 def settle_down(numbers: Numbers) -> Numbers:
     """Replace the numbers of each remainder by half of their greatest, on the worker that owns it."""
-    return numbers.reduce(lambda n: n % 3, max).map(lambda pair: pair[1] // 2)
+    return numbers.aggregate(lambda n: n % 3, add=max).map(lambda pair: pair[1] // 2)
 
 
 def until_all_are_small(numbers: list[int]) -> list[int]:
@@ -370,18 +354,11 @@ TIMES = [
         lambda stream, _: (
             stream.delay(lambda record, time: time + number_of(record) % 5)
             .map(number_of)
-            .unary("gather", gather, exchange=lambda record: 0)
+            .unary(gather, exchange=lambda record: 0, name="gather")
         ),
         lambda feed: {time: sorted(ns) for time, ns in by_time_of(lambda n, time: time + n % 5)(feed).items()},
         name="and wait for whole epochs",
         order="sorted",
-        loop="another",
-    ),
-    OperatorCase(
-        "delay_batches",
-        lambda stream, _: stream.delay_batches(lambda time: time + time % 2),
-        by_time_of(lambda n, time: time + time % 2),
-        gives="the same",
         loop="another",
     ),
     passing(
@@ -406,13 +383,13 @@ TIMES = [
     ),
     OperatorCase(
         "iterate",
-        lambda stream, _: stream.map(number_of).iterate(halve, "halve", rounds=3),
+        lambda stream, _: stream.map(number_of).iterate(halve, name="halve", max_rounds=3),
         each_epoch(lambda ns: [n // 8 for n in ns]),
         name="rounds",
     ),
     OperatorCase(
         "iterate",
-        lambda stream, _: stream.map(number_of).iterate(halve_while_even, "even", rounds=2),
+        lambda stream, _: stream.map(number_of).iterate(halve_while_even, name="even", max_rounds=2),
         each_epoch(lambda ns: [without_twos(n, 2) for n in ns]),
         name="rounds and an end",
     ),
@@ -438,7 +415,7 @@ TIMES = [
         "iterate",
         lambda stream, _: stream.map(number_of).iterate(
             lambda inner, others: inner.join(others, lambda n: 0, lambda row: 0).map(lambda pair: pair[0] + 1),
-            rounds=2,
+            max_rounds=2,
             beside=[stream.filter(lambda row: number_of(row) % 2 == 0)],
         ),
         each_epoch(lambda ns: [n + 2 for n in ns for _ in range(sum(m % 2 == 0 for m in ns) ** 2)]),
@@ -477,7 +454,7 @@ def joining(context: tw.OperatorContext) -> Schedule:
 OWN = [
     of_epoch(
         "unary",
-        lambda stream, number: stream.map(number_of).unary("gather", gather, exchange=lambda n: number(n) % 1),
+        lambda stream, number: stream.map(number_of).unary(gather, exchange=lambda n: number(n) % 1, name="gather"),
         each_epoch(sorted),
         order="sorted",
         fails_in="gather",
@@ -485,7 +462,7 @@ OWN = [
     of_all_epochs(
         "binary",
         lambda stream, _: stream.map(number_of).binary(
-            stream.map(number_of), "join", joining, exchange=(number_of, number_of)
+            stream.map(number_of), joining, exchange=(number_of, number_of), name="join"
         ),
         each_epoch(lambda ns: [n for n, count in Counter(ns).items() for _ in range(count * count)]),
     ),
@@ -566,6 +543,13 @@ EPOCHS = [
         (ARRAYS,),
         "array",
     ),
+    sorting(
+        "top_k",
+        lambda stream, number: stream.top_k(2, order=number, greatest=False),
+        each_epoch(lambda ns: sorted(ns)[:2]),
+        name="least",
+        gives="the same",
+    ),
     of_epoch("distinct", lambda stream, _: stream.distinct(), each_epoch(set), gives="the same"),
     of_epoch(
         "distinct",
@@ -585,32 +569,33 @@ EPOCHS = [
         "count", lambda stream, _: stream.count("n"), each_epoch(lambda ns: Counter(ns).items()), ONLY_ARROW, "column"
     ),
     of_epoch(
-        "reduce",
-        lambda stream, number: stream.reduce(
-            lambda record: number(record) % 3, lambda one, other: max(one, other, key=number)
+        "aggregate",
+        lambda stream, number: stream.aggregate(
+            lambda record: number(record) % 3, add=lambda one, other: max(one, other, key=number)
         ),
         each_epoch(lambda ns: [(key, max(n for n in ns if n % 3 == key)) for key in {n % 3 for n in ns}]),
+        name="without a start",
     ),
     of_epoch(
-        "reduce",
-        lambda stream, _: stream.reduce("n", lambda one, other: {"n": one["n"] + other["n"]}),
+        "aggregate",
+        lambda stream, _: stream.aggregate("n", add=lambda one, other: {"n": one["n"] + other["n"]}),
         each_epoch(lambda ns: [(n, n * ns.count(n)) for n in set(ns)]),
         ONLY_ARROW,
-        "column",
+        "without a start, column",
     ),
     of_epoch(
-        "reduce",
-        lambda stream, number: stream.reduce(lambda n: number(n) < 0, lambda one, other: one * other),
+        "aggregate",
+        lambda stream, number: stream.aggregate(lambda n: number(n) < 0, add=lambda one, other: one * other),
         each_epoch(lambda ns: [(key, math.prod(n for n in ns if (n < 0) == key)) for key in {n < 0 for n in ns}]),
         ONLY_LISTS,
-        "product",
+        "without a start, product",
     ),
     of_epoch(
         "aggregate",
         lambda stream, number: stream.aggregate(
             lambda record: number_of(record) % 3,
-            lambda: (0, 0),
-            lambda state, row: (state[0] + number(row), state[1] + 1),
+            start=lambda: (0, 0),
+            add=lambda state, row: (state[0] + number(row), state[1] + 1),
         ),
         each_epoch(lambda ns: [(key, (sum(found), len(found))) for key, found in by_remainder(ns).items()]),
     ),
@@ -618,10 +603,10 @@ EPOCHS = [
         "aggregate",
         lambda stream, number: stream.aggregate(
             lambda record: number_of(record) % 3,
-            lambda: (0, 0),
-            lambda state, row: (state[0] + number(row), state[1] + 1),
-            lambda key, state: (key, state[0] / state[1]),
-            lambda one, other: (one[0] + other[0], one[1] + other[1]),
+            start=lambda: (0, 0),
+            add=lambda state, row: (state[0] + number(row), state[1] + 1),
+            finish=lambda key, state: (key, state[0] / state[1]),
+            combine=lambda one, other: (one[0] + other[0], one[1] + other[1]),
         ),
         each_epoch(lambda ns: [(key, sum(found) / len(found)) for key, found in by_remainder(ns).items()]),
         name="combined",
@@ -629,7 +614,7 @@ EPOCHS = [
     of_epoch(
         "aggregate",
         lambda stream, number: stream.aggregate(
-            lambda record: number(record) % 2, list, in_place, lambda key, state: (key, sorted(state))
+            lambda record: number(record) % 2, start=list, add=in_place, finish=lambda key, state: (key, sorted(state))
         ),
         each_epoch(lambda ns: [(key, sorted(n for n in ns if n % 2 == key)) for key in {n % 2 for n in ns}]),
         name="in place",
@@ -637,14 +622,20 @@ EPOCHS = [
     of_epoch(
         "aggregate",
         lambda stream, number: stream.aggregate(
-            lambda record: number(record) % 2, list, in_place, lambda key, state: (key, sorted(state)), both_in_place
+            lambda record: number(record) % 2,
+            start=list,
+            add=in_place,
+            finish=lambda key, state: (key, sorted(state)),
+            combine=both_in_place,
         ),
         each_epoch(lambda ns: [(key, sorted(n for n in ns if n % 2 == key)) for key in {n % 2 for n in ns}]),
         name="in place, combined",
     ),
     of_epoch(
         "aggregate",
-        lambda stream, number: stream.aggregate("n", int, lambda total, row: total + number(row), combine=int.__add__),
+        lambda stream, number: stream.aggregate(
+            "n", start=int, add=lambda total, row: total + number(row), combine=int.__add__
+        ),
         each_epoch(lambda ns: [(n, n * ns.count(n)) for n in set(ns)]),
         ONLY_ARROW,
         "column",
@@ -683,10 +674,10 @@ def differences(earlier: list[int], numbers: list[int]) -> Iterable[tuple[int, i
         yield number, number - (before[-1] if before else 0)
 
 
-def three_of_a_kind(key: int, seen: list[int], record: Any) -> tuple[bool, list[tuple[int, ...]]]:
+def three_of_a_kind(seen: Any, record: Any) -> tuple[Any, list[tuple[int, ...]]]:
     """Gather numbers of a remainder; with the third, send them and begin anew."""
     seen.append(number_of(record))
-    return (True, [(key, *seen)]) if len(seen) == 3 else (False, [])
+    return (None, [(seen[0] % 2, *seen)]) if len(seen) == 3 else (seen, [])
 
 
 def triples(earlier: list[int], numbers: list[int]) -> Iterable[tuple[int, ...]]:
@@ -701,14 +692,14 @@ KEYS = [
     of_all_epochs(
         "accumulate",
         lambda stream, number: stream.accumulate(
-            lambda record: number_of(record) % 3, int, lambda total, record: total + number(record)
+            lambda record: number_of(record) % 3, start=int, add=lambda total, record: total + number(record)
         ),
         with_earlier(lambda earlier, ns: [(key, sum(by_remainder(earlier + ns)[key])) for key in by_remainder(ns)]),
     ),
     of_all_epochs(
         "accumulate",
         lambda stream, number: stream.accumulate(
-            "n", int, lambda many, row: many + bool(row), lambda key, many: (number(key), many)
+            "n", start=int, add=lambda many, row: many + bool(row), finish=lambda key, many: (number(key), many)
         ),
         with_earlier(lambda earlier, ns: [(n, (earlier + ns).count(n)) for n in set(ns)]),
         ONLY_ARROW,
@@ -718,25 +709,28 @@ KEYS = [
         "stateful_map",
         lambda stream, number: stream.stateful_map(
             lambda record: number_of(record) % 3,
-            int,
-            lambda last, record: (number_of(record), (number_of(record), number_of(record) - last)),
-            number,
+            start=int,
+            step=lambda last, record: (number_of(record), (number_of(record), number_of(record) - last)),
+            order=number,
         ),
         with_earlier(differences),
     ),
     of_all_epochs(
         "stateful_map",
-        lambda stream, number: stream.stateful_map("n", int, lambda many, row: (many + 1, (number(row), many + 1))),
+        lambda stream, number: stream.stateful_map(
+            "n", start=int, step=lambda many, row: (many + 1, (number(row), many + 1))
+        ),
         with_earlier(lambda earlier, ns: [(n, (earlier + ns[: at + 1]).count(n)) for at, n in enumerate(ns)]),
         ONLY_ARROW,
         "column",
     ),
     of_all_epochs(
-        "state_machine",
-        lambda stream, number: stream.state_machine(
-            lambda record: number_of(record) % 2, list, three_of_a_kind, order=number
-        ),
+        "stateful_map",
+        lambda stream, number: stream.stateful_map(
+            lambda record: number_of(record) % 2, start=list, step=three_of_a_kind, order=number
+        ).flat_map(list),
         with_earlier(triples),
+        name="any number of results",
     ),
     of_all_epochs(
         "deduplicate",
@@ -1188,8 +1182,8 @@ COLLECTIONS = [
         ),
     ),
     of_collection(
-        "lookups",
-        lambda numbers, _: pairs(numbers, number_of).lookups("pairs"),
+        "lookup",
+        lambda numbers, _: pairs(numbers, number_of).lookup("pairs"),
         plain=pairs,
         loop="refused",
     ),

@@ -40,7 +40,7 @@ def in_a_loop(case: OperatorCase) -> OperatorCase:
             made.append(case.describe(inner, read))
             return inner.map_batches(halves_of).concat(made[0].map_batches(nothing_of))
 
-        stream.iterate(body, "round", rounds=2)
+        stream.iterate(body, name="round", max_rounds=2)
         return made[0]
 
     def results(feed: Feed) -> Results:

@@ -39,6 +39,7 @@ OPTIONAL: Final = (OMITTED, 0)
 
 ANYTHING: Final = {
     "sort": ("reverse",),
+    "top_k": ("greatest",),
     "Collection.map": ("columns",),
     "Collection.filter": ("columns",),
     "Collection.top_k": ("greatest",),
@@ -48,14 +49,12 @@ ANYTHING: Final = {
 ARGUMENTS: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
     "map": {"function": OF_A_RECORD},
     "filter": {"predicate": OF_A_RECORD},
-    "filter_map": {"function": OF_A_RECORD},
     "flat_map": {"function": OF_A_RECORD},
     "inspect": {"function": OF_A_RECORD},
     "try_map": {
         "function": OF_A_RECORD,
         "catch": (ValueError, (), "ValueError", BaseException, KeyboardInterrupt, (ValueError, 3), None),
     },
-    "inspect_with_time": {"function": FUNCTION},
     "inspect_batches": {"function": FUNCTION},
     "map_batches": {"function": FUNCTION},
     "branch_when": {"predicate": FUNCTION},
@@ -64,7 +63,6 @@ ARGUMENTS: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
     "sample": {"fraction": (0.5, -0.1, 1.1, "0.5", None, True, float("nan")), "seed": (7, "x"), "key": KEY_OR_NONE},
     "with_schema": {"schema": (pa.schema({"n": pa.int64()}), "n", None)},
     "delay": {"function": FUNCTION},
-    "delay_batches": {"function": FUNCTION},
     "on_frontier": {"function": FUNCTION},
     "for_each_epoch": {"function": FUNCTION},
     "sort": {"order": KEY_OR_NONE},
@@ -72,15 +70,14 @@ ARGUMENTS: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
     "deduplicate": {"key": KEY_OR_NONE, "order": KEY_OR_NONE},
     "count": {"key": KEY_OR_NONE},
     "merge": {"by": KEY},
-    "reduce": {"key": KEY, "function": (max, 0, "n", None)},
     "aggregate": {
         "key": KEY,
-        "start": (int, 0, None),
+        "start": (int, 0),
         "add": (max, 0, None),
         "finish": OPTIONAL,
         "combine": OPTIONAL,
     },
-    "accumulate": {"key": KEY, "start": (int, 0, None), "add": (max, 0, None), "finish": OPTIONAL},
+    "accumulate": {"key": KEY, "start": (int, 0), "add": (max, 0, None), "finish": OPTIONAL},
     "stateful_map": {
         "key": KEY,
         "start": (int, 0, None),
@@ -88,11 +85,10 @@ ARGUMENTS: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
         "order": KEY_OR_NONE,
         "scope": ("stream", "all", None),
     },
-    "state_machine": {"key": KEY, "start": (int, 0, None), "step": (divmod, 0, None), "order": KEY_OR_NONE},
     "Collection.map": {"function": FUNCTION},
     "Collection.filter": {"predicate": FUNCTION},
     "Collection.flat_map": {"function": FUNCTION},
     "Collection.reduce": {"function": FUNCTION},
     "Collection.threshold": {"function": FUNCTION},
-    "Collection.top_k": {"most": (1, 0, -1, 1.5, None)},
+    "Collection.top_k": {"k": (1, 0, -1, 1.5, None)},
 }

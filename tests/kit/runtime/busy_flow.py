@@ -33,9 +33,9 @@ def busy_flow() -> tw.Dataflow:
     """Return a dataflow of a loop with exchanges and an operator that waits for whole times, captured as ``counts``."""
     flow = tw.Dataflow("busy")
     numbers = flow.input("numbers")
-    ends = numbers.iterate(halve, "halving").map(lambda end: ("end", end))
+    ends = numbers.iterate(halve, name="halving").map(lambda end: ("end", end))
     residues = numbers.map(lambda number: ("residue", number % 3))
-    counts = ends.concat(residues).unary("count", count_whole_times, exchange=lambda pair: pair)
+    counts = ends.concat(residues).unary(count_whole_times, exchange=lambda pair: pair, name="count")
     counts.probe("done").capture("counts")
     return flow
 

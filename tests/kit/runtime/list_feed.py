@@ -44,8 +44,8 @@ class ListFeed(Feed):
     def frontier(self, probe: str, domain: TimeDomain) -> Antichain:
         raise NotImplementedError
 
-    def wait(self, condition: Callable[[], bool], timeout: float | None) -> Admission:
-        self.last_timeout = timeout
+    def wait(self, condition: Callable[[], bool], timeout_s: float | None) -> Admission:
+        self.last_timeout = timeout_s
         return Admission.TIMED_OUT
 
     def ticket(self, name: str, handle: int, position: InputPosition) -> tuple[Any, ...]:

@@ -32,7 +32,7 @@ def ignore(input: tw.InputPort, output: tw.OutputPort) -> None:
 def flow_of(build: Build, name: str = "subject") -> tw.Dataflow:
     """Return a dataflow of the input ``numbers``, the operator, and the capture ``results``."""
     flow = tw.Dataflow("test")
-    flow.input("numbers").unary(name, build).probe("done").capture("results")
+    flow.input("numbers").unary(build, name=name).probe("done").capture("results")
     return flow
 
 

@@ -62,7 +62,7 @@ def endless() -> tw.Dataflow:
         return spread, spread.filter(lambda number: False)
 
     flow = tw.Dataflow("endless")
-    flow.input("numbers").iterate(body, "ring").probe("done")
+    flow.input("numbers").iterate(body, name="ring").probe("done")
     return flow
 
 
@@ -74,7 +74,7 @@ def ticking(kept: list[tw.TimestampToken]) -> tw.Dataflow:
         return lambda output: None
 
     flow = tw.Dataflow("ticking")
-    (ticks,) = flow.operator("ticker", [], 1, build)
+    (ticks,) = flow.operator([], 1, build, name="ticker")
     ticks.map(str).probe("done")
     return flow
 

@@ -1,11 +1,11 @@
-"""The command line of a simulator: many simulations, in several processes."""
+"""The command line of simulations: many of them, in several processes."""
 
 import argparse
 import logging
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import TypeAlias
@@ -17,18 +17,23 @@ _CHUNK = 100
 
 
 def run_simulations(
-    package: str, description: str | None, report_on: ReportOn, arguments: Sequence[str] | None, runs: int = 10_000
+    package: str,
+    description: str | None,
+    worlds: Mapping[str, ReportOn],
+    arguments: Sequence[str] | None,
+    runs: int = 10_000,
 ) -> int:
     """Run the simulations that the command line asks for; return the exit code.
 
     Args:
-        package: of the simulator; ``python -m`` runs it.
+        package: of the simulations; ``python -m`` runs it.
         description: of the command.
-        report_on: runs some of the simulations.
+        worlds: by the name of each world, what runs some simulations of it.
         arguments: of the command line; by default those of this process.
         runs: how many simulations run if the command line does not say.
     """
     parser = argparse.ArgumentParser(prog=f"python -m {package}", description=description)
+    parser.add_argument("world", nargs="?", choices=list(worlds), default=next(iter(worlds)), help="what it has")
     parser.add_argument("--runs", type=int, default=runs, help="how many simulations")
     parser.add_argument("--seed", type=int, default=0, help="the seed of the first; each next one has the next seed")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many processes")
@@ -36,7 +41,7 @@ def run_simulations(
     last = given.seed + given.runs
     chunks = [range(start, min(start + _CHUNK, last)) for start in range(given.seed, last, _CHUNK)]
     started, done = time.monotonic(), 0
-    for chunk, report in _reports(report_on, chunks, min(given.jobs, len(chunks))):
+    for chunk, report in _reports(worlds[given.world], chunks, min(given.jobs, len(chunks))):
         if report is not None:
             sys.stdout.write(f"{report}\n")
             return 1
@@ -44,7 +49,9 @@ def run_simulations(
         if done // 1000 > (done - len(chunk)) // 1000:
             sys.stdout.write(f"{done} of {given.runs} simulations, {time.monotonic() - started:.0f} s\n")
             sys.stdout.flush()
-    sys.stdout.write(f"{done} simulations from seed {given.seed} passed in {time.monotonic() - started:.0f} s\n")
+    sys.stdout.write(
+        f"{done} simulations of {given.world} from seed {given.seed} passed in {time.monotonic() - started:.0f} s\n"
+    )
     return 0
 
 

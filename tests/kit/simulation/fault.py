@@ -1,9 +1,9 @@
 """A fault that a test puts into the code, which the simulation must find: it shows that the checks check."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from itertools import islice
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from tests.kit.simulation.injection import Injection
 from tests.kit.simulation.violation import ViolationError
@@ -24,12 +24,17 @@ class Fault(Generic[Chosen]):
         inject: returns a context in which the code is wrong.
         checks: the promises that the defect breaks; empty if it may break any of them.
         concerns: whether the defect can show in a scenario at all.
+        has: the parts of a world in which it can show.
+        seed: the first seed at which it is caught; None where the search for it takes long.
     """
 
     name: str
     inject: Callable[[], Injection]
     checks: frozenset[str] = frozenset()
     concerns: Callable[[Chosen], bool] = _always
+    _: KW_ONLY
+    has: frozenset[Any] = frozenset()
+    seed: int | None = None
 
     def __str__(self) -> str:
         return self.name
@@ -40,15 +45,19 @@ def check_found(
     scenarios: Iterable[Chosen],
     simulate: Callable[[Chosen], ViolationError | None],
     most: int,
-) -> None:
-    """Assert that a fault is found within the first ``most`` scenarios that it concerns.
+) -> ViolationError:
+    """Assert that a fault is found within the first ``most`` scenarios that it concerns; return how it shows.
 
     The violation has to be a promise that the fault breaks, and no crash. Without the fault, the scenario has to pass.
     """
-    tried = list(islice(filter(fault.concerns, scenarios), most))
-    with fault.inject():
-        found = ((scenario, simulate(scenario)) for scenario in tried)
-        scenario, violation = next((one for one in found if one[1] is not None), (tried[0], None))
-    assert violation is not None, f"{fault.name} was not caught in {len(tried)} simulations"
+    for scenario in islice(filter(fault.concerns, scenarios), most):
+        with fault.inject():
+            violation = simulate(scenario)
+        if violation is not None:
+            break
+    else:
+        raise AssertionError(f"{fault.name} was not caught in {most} simulations")
+    print(f"{fault.name} is caught in {scenario}")  # noqa: T201 - pytest shows it beside a failure
     assert violation.check in fault.checks or (not fault.checks and violation.check != "raised"), str(violation)
     assert simulate(scenario) is None
+    return violation

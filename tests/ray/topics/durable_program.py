@@ -38,7 +38,7 @@ def append(file: IO[str], line: object) -> None:
 def found(subscription: tw.types.Subscription, order: str) -> Iterator[tuple[Any, list[Any]]]:
     """Yield what is to be acknowledged, and its line."""
     if order == "publisher":
-        for epoch in subscription.epochs(timeout=DEADLINE_S):
+        for epoch in subscription.epochs(timeout_s=DEADLINE_S):
             yield epoch, [epoch.time, sorted(epoch.records)]
         return
     for event in subscription:
@@ -54,9 +54,8 @@ def main() -> None:
         try:
             subscription = tw.subscribe(
                 topic,
-                timeout=DEADLINE_S,
-                name=name or None,
-                ack="manual",
+                timeout_s=DEADLINE_S,
+                durable=tw.Durable(name, ack="manual") if name else None,
                 start="earliest",
                 order="total" if order == "total" else "publisher",
             )
@@ -64,7 +63,8 @@ def main() -> None:
                 for done, line in found(subscription, order):
                     if line not in known:
                         append(file, line)
-                    subscription.acknowledge(done)
+                    if name:
+                        subscription.acknowledge(done)
         except tw.TidewheelError as error:
             append(file, {"error": f"{type(error).__name__}: {error}"})
             raise

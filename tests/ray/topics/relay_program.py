@@ -25,32 +25,32 @@ def produce(topic: str, epochs: int) -> None:
     flow = tw.Dataflow("producer")
     flow.input("numbers").exchange(lambda n: n).publish(topic).probe("sent")
     with tw.run(flow, workers=2) as job:
-        job.topic(topic).wait_for_subscribers(1, timeout=DEADLINE_S)
+        job.topic(topic).wait_for_subscribers(1, timeout_s=DEADLINE_S)
         with job.input("numbers") as numbers:
             for epoch in range(epochs):
                 numbers.send([epoch * RECORDS + n for n in range(RECORDS)])
                 numbers.advance_to(epoch + 1)
                 if epoch == epochs // 2:
-                    job.probe("sent").wait_until(epoch + 1, timeout=DEADLINE_S)
+                    job.probe("sent").wait_until(epoch + 1, timeout_s=DEADLINE_S)
                     say("sent")
                     sys.stdin.readline()
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
     say("done")
 
 
 def consume(topic: str, _epochs: int) -> None:
     """Sum each epoch of a topic, on two workers."""
     flow = tw.Dataflow("consumer")
-    numbers = flow.from_topic(topic, timeout=DEADLINE_S)
+    numbers = flow.from_topic(topic, timeout_s=DEADLINE_S)
     numbers.probe("read")
     numbers.rebalance().for_each_epoch(lambda time, records: (time, sum(records))).capture("sums")
     with tw.run(flow, workers=2) as job:
-        frontiers = job.probe("read").advances(timeout=DEADLINE_S)
+        frontiers = job.probe("read").advances(timeout_s=DEADLINE_S)
         first = next(frontiers)
         while first == next(frontiers):
             pass
         say("read")
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
         say(json.dumps([pair for captured in job.captured("sums") for pair in captured.batch]))
 
 

@@ -23,11 +23,11 @@ class Reader:
     """A subscriber on a node; an actor."""
 
     def __init__(self) -> None:
-        self._subscription = tw.subscribe(TOPIC, timeout=DEADLINE_S)
+        self._subscription = tw.subscribe(TOPIC, timeout_s=DEADLINE_S)
 
     def read(self, count: int) -> list[tuple[int, list[int]]]:
         """Return the next epochs."""
-        epochs = self._subscription.epochs(timeout=DEADLINE_S)
+        epochs = self._subscription.epochs(timeout_s=DEADLINE_S)
         return [(epoch.time, sorted(epoch.records)) for _, epoch in zip(range(count), epochs, strict=False)]
 
 
@@ -75,7 +75,7 @@ def tour(cluster: Any, nodes: list[Any], log: str) -> dict[str, Any]:
 
     first, second, third = [node.node_id for node in nodes]
     flow = tw.Dataflow("producer")
-    flow.input("numbers").publish(TOPIC, delivery="exactly_once", log=log)
+    flow.input("numbers").publish(TOPIC, log=tw.Log(log))
     with tw.run(flow, workers=1) as job, tw.relay(TOPIC, [second]) as relay, job.input("numbers") as numbers:
         places = relay_nodes(relay)
         readers = [start_reader(node) for node in (first, third)]

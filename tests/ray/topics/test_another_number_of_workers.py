@@ -38,7 +38,7 @@ def feed(job: tw.types.Job, until: int, kills: dict[int, Any]) -> None:
             if until == EPOCHS * BATCHES:
                 numbers.close()
                 job.wait(DEADLINE_S)
-        except tw.Rewound:
+        except tw.JobRolledBack:
             continue
         return
 
@@ -51,7 +51,9 @@ class Reader:
         self.found: list[Any] = []
 
     def subscribe(self) -> tw.types.Subscription:
-        return tw.subscribe(self._topic, name=self._name, start="earliest", timeout=DEADLINE_S, **self._options)
+        return tw.subscribe(
+            self._topic, durable=tw.Durable(self._name), start="earliest", timeout_s=DEADLINE_S, **self._options
+        )
 
     def read(self, subscription: tw.types.Subscription, epochs: int) -> None:
         """Read up to so many epochs in all, and acknowledge all but the last."""
@@ -75,7 +77,7 @@ def test_epochs_are_seen_once(tmp_path: Path, seed: int) -> None:
     flow = tw.Dataflow(topic)
     numbers = flow.input("numbers").rebalance().map(abs).exchange(abs).rebalance()
     visible: Any = "snapshot" if seed % 2 else "epoch"
-    numbers.publish(topic, delivery="exactly_once", log=tmp_path / "log", visible=visible)
+    numbers.publish(topic, log=tw.Log(tmp_path / "log"), visible=visible)
     readers = [Reader(topic, "reader"), Reader(topic, "total", order="total")]
     ends = [*sorted(random.sample(range(5 * BATCHES, 30 * BATCHES), len(lives) - 1)), EPOCHS * BATCHES]
     for workers, end in zip(lives, ends, strict=True):

@@ -31,7 +31,7 @@ def topic(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(params=["best_effort", pytest.param("exactly_once", marks=pytest.mark.long)])
 def delivery(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, Any]:
     """The arguments of `publish` for either kind of delivery."""
-    return {"delivery": request.param, **({"log": tmp_path} if request.param == "exactly_once" else {})}
+    return {"log": tw.Log(tmp_path)} if request.param == "exactly_once" else {}
 
 
 def publishing(topic: str, options: dict[str, Any]) -> tw.Dataflow:
@@ -46,7 +46,7 @@ def send_all(job: tw.types.Job) -> None:
         for epoch in range(EPOCHS):
             numbers.send([epoch * RECORDS + n for n in range(RECORDS)])
             numbers.advance_to(epoch + 1)
-    job.probe("sent").wait_until(EPOCHS, timeout=DEADLINE_S)
+    job.probe("sent").wait_until(EPOCHS, timeout_s=DEADLINE_S)
 
 
 def wait_for_its_stop(job: tw.types.Job) -> None:
@@ -65,7 +65,7 @@ def test_another_process_that_comes_later_gets_all_epochs(
             assert consumer.code == 0, errors
         sums = dict(json.loads(output.splitlines()[-1]))
         assert sums == {epoch: sum(epoch * RECORDS + n for n in range(RECORDS)) for epoch in range(EPOCHS)}
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
 
 
 def test_it_says_what_it_waits_for_and_the_job_can_be_left(
@@ -92,7 +92,7 @@ def test_it_says_what_it_waits_for_and_the_job_can_be_left(
             waiting.start()
             assert eventually(lambda: said() >= 2, DEADLINE_S)
             with pytest.raises(TimeoutError):
-                next(only.epochs(timeout=0.1))
+                next(only.epochs(timeout_s=0.1))
         began_s = time.monotonic()
         job.stop()
         waiting.join(DEADLINE_S)
@@ -103,16 +103,16 @@ def test_it_says_what_it_waits_for_and_the_job_can_be_left(
 @pytest.mark.long  # one that only some partitions have begun is another such log
 def test_a_log_that_has_messages_awaits_nobody(topic: str, tmp_path: Path, ray_cluster: str) -> None:
     """A job that is started again goes on, as what it sends is in the log already."""
-    options = {"delivery": "exactly_once", "log": tmp_path, "wait_for": 1}
+    options = {"log": tw.Log(tmp_path), "wait_for": 1}
     with tw.run(publishing(topic, options), workers=2) as job:
         send_all(job)
-        with tw.subscribe(topic, name="billing", ack="manual") as billing:
-            first = next(billing.epochs(timeout=DEADLINE_S))
+        with tw.subscribe(topic, durable=tw.Durable("billing", ack="manual")) as billing:
+            first = next(billing.epochs(timeout_s=DEADLINE_S))
             assert (first.time, len(first.records)) == (0, RECORDS)
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
     with tw.run(publishing(topic, options), workers=2) as job:
         send_all(job)
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
 
 
 def test_a_subscriber_that_comes_and_goes_before_the_first_record_holds_up_nothing(
@@ -124,17 +124,17 @@ def test_a_subscriber_that_comes_and_goes_before_the_first_record_holds_up_nothi
     flow.input("others").probe("others")
     with tw.run(flow) as job:
         with tw.subscribe(topic):
-            job.topic(topic).wait_for_subscribers(1, timeout=DEADLINE_S)
+            job.topic(topic).wait_for_subscribers(1, timeout_s=DEADLINE_S)
         assert eventually(lambda: not any(one["subscribers"] for one in job.topic(topic).statistics()), DEADLINE_S)
         for name in ("numbers", "others"):
             with job.input(name) as numbers:
                 numbers.send([1])
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
 
 
 def test_a_log_that_only_some_partitions_have_begun_awaits_nobody(topic: str, tmp_path: Path, ray_cluster: str) -> None:
     """All partitions go on: none waits for subscribers while its worker does not."""
-    options: dict[str, Any] = {"delivery": "exactly_once", "log": tmp_path, "wait_for": 1}
+    options: dict[str, Any] = {"log": tw.Log(tmp_path), "wait_for": 1}
 
     def flow() -> tw.Dataflow:
         made = tw.Dataflow(f"publishes {topic}")
@@ -152,4 +152,4 @@ def test_a_log_that_only_some_partitions_have_begun_awaits_nobody(topic: str, tm
     with tw.run(flow(), workers=2) as job:
         with job.input("numbers") as numbers:
             numbers.send([1])
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)

@@ -42,7 +42,7 @@ def topic(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def watch() -> Iterator[tw.types.TopicWatch]:
     """Tells what happens to topics; a test fails if it waits for too long."""
-    with tw.watch_topics(timeout=DEADLINE_S) as made:
+    with tw.watch_topics(timeout_s=DEADLINE_S) as made:
         yield made
 
 
@@ -113,7 +113,7 @@ def test_topics_of_a_killed_driver_are_gone_within_seconds(
     with tw.run(publish(topic), workers=1) as job, tw.subscribe(topic) as subscription:
         assert next(events).job == job.name
         send_epoch(job, 0)
-        assert next(subscription.epochs(timeout=DEADLINE_S)).records == [0, 1]
+        assert next(subscription.epochs(timeout_s=DEADLINE_S)).records == [0, 1]
         job.stop()
 
 
@@ -134,7 +134,7 @@ def test_a_new_catalog_learns_what_lives(ray_cluster: str, topic: str, watch: tw
         first = {event.topic: event for event in (next(watch), next(watch))}
         assert first.keys() == {topic, other}
         before = incarnation()
-        epochs = early.epochs(timeout=DEADLINE_S)
+        epochs = early.epochs(timeout_s=DEADLINE_S)
         send_epoch(job, 0)
         assert sorted(next(epochs).records) == [0, 1]
         kill_process()
@@ -149,7 +149,7 @@ def test_a_new_catalog_learns_what_lives(ray_cluster: str, topic: str, watch: tw
         with tw.subscribe(topic) as late, tw.subscribe(other):
             send_epoch(job, 2)
             assert sorted(next(epochs).records) == [20, 21]
-            assert sorted(next(late.epochs(timeout=DEADLINE_S)).records) == [20, 21]
+            assert sorted(next(late.epochs(timeout_s=DEADLINE_S)).records) == [20, 21]
         assert eventually(lambda: job.topic(topic).problem is None)
         with tw.run(publish(f"{topic}/new"), workers=1) as new:
             assert [(event.event, event.topic) for event in (next(watch),)] == [("published", f"{topic}/new")]
@@ -189,7 +189,7 @@ def test_a_name_that_another_job_has_taken_meanwhile_is_not_taken_back(
         first.handles[0].data(0, [1])
         first.handles[0].frontier([(0, -1), (1, 1)])
         first.handles[0].flush()
-        assert next(subscription.epochs(timeout=DEADLINE_S)).records == [1]
+        assert next(subscription.epochs(timeout_s=DEADLINE_S)).records == [1]
         second.finish(None, 0)
         assert check_until(first, lambda: first.problem is None)
         assert named()[topic] == "first"
@@ -231,7 +231,7 @@ def test_events_come_as_epochs_of_a_topic(topic: str) -> None:
         version = ask_catalog("listing").version
         with tw.run(publish(topic, schema=int, partition="merged"), workers=2) as job:
             job.stop()
-        epochs = subscription.epochs(timeout=DEADLINE_S)
+        epochs = subscription.epochs(timeout_s=DEADLINE_S)
         found = [(epoch.time, epoch.records) for epoch in (next(epochs), next(epochs))]
     assert [time for time, _ in found] == [version + 1, version + 2]
     assert [(e.event, e.topic, e.job, e.partitions, e.schema) for _, events in found for e in events] == [
@@ -250,7 +250,7 @@ def test_a_merged_topic_ends_when_all_workers_have(topic: str) -> None:
         for epoch in range(20):
             send_epoch(job, epoch)
         job.input("numbers").close()
-        found = {epoch.time: sorted(epoch.records) for epoch in subscription.epochs(timeout=DEADLINE_S)}
+        found = {epoch.time: sorted(epoch.records) for epoch in subscription.epochs(timeout_s=DEADLINE_S)}
         job.wait(DEADLINE_S)
     assert found == {epoch: [10 * epoch, 10 * epoch + 1] for epoch in range(20)}
 
@@ -279,7 +279,7 @@ def test_typed_topics_tell_both_sides_of_a_mismatch(topic: str) -> None:
     with tw.subscribe(topic, schema=Reading) as subscription:
         job.input("numbers").send([1])
         job.input("numbers").advance_to(1)
-        [record] = next(subscription.epochs(timeout=DEADLINE_S)).records
+        [record] = next(subscription.epochs(timeout_s=DEADLINE_S)).records
         assert record.value == 1
         job.input("numbers").send([0])
         job.input("numbers").advance_to(2)

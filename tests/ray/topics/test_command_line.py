@@ -39,12 +39,12 @@ def test_topics_and_tail_in_another_process(ray_cluster: str) -> None:
         tail = ("tail", "numbers on ray", "--epochs", "--where", "record>2")
         reader = threading.Thread(target=lambda: found.append(command(ray_cluster, *tail)))
         reader.start()
-        job.topic("numbers on ray").wait_for_subscribers(1, timeout=_DEADLINE_S)
+        job.topic("numbers on ray").wait_for_subscribers(1, timeout_s=_DEADLINE_S)
         with job.input("numbers") as numbers:
             numbers.send([1, 2, 3, 4])
             numbers.advance_to(1)
             numbers.send([6])
-        job.wait(timeout=_DEADLINE_S)
+        job.wait(timeout_s=_DEADLINE_S)
         reader.join(_DEADLINE_S)
     assert [(ran.returncode, sorted(ran.stdout.splitlines())) for ran in found] == [(0, ["0\t3", "0\t4", "1\t6"])]
 

@@ -75,9 +75,9 @@ def test_the_consumer_may_die_first(ray_cluster: str, topic: str) -> None:
             consumer.wait_until_it_says("read")
             consumer.kill(signal.SIGKILL)
         producer.wait_until_it_says("sent")
-        with tw.subscribe(topic, timeout=DEADLINE_S) as later:
+        with tw.subscribe(topic, timeout_s=DEADLINE_S) as later:
             producer.tell()
-            found = {epoch.time: sum(epoch.records) for epoch in later.epochs(timeout=DEADLINE_S)}
+            found = {epoch.time: sum(epoch.records) for epoch in later.epochs(timeout_s=DEADLINE_S)}
         assert found
         assert found == expected(min(found))
         assert producer.ended(DEADLINE_S)[0].splitlines()[-1:] == ["done"]

@@ -27,7 +27,7 @@ def pid_of(actor: Any) -> int:
 def test_what_was_waited_for_is_in_the_log(tmp_path: Path) -> None:
     """Not before the input has passed it, at both partitions; a publisher that is started again knows what it has."""
     flow = tw.Dataflow("durable")
-    flow.input("numbers").publish("durable", delivery="exactly_once", log=tmp_path)
+    flow.input("numbers").publish("durable", log=tw.Log(tmp_path))
     with tw.run(flow, workers=2) as job:
         topic, numbers = job.topic("durable"), job.input("numbers")
         numbers.send([1])
@@ -44,8 +44,8 @@ def test_what_was_waited_for_is_in_the_log(tmp_path: Path) -> None:
         numbers.send([2])
         numbers.close()
         topic.wait_until(4, DEADLINE_S)
-        with tw.subscribe("durable", start="earliest", name="reader") as subscription:
-            assert [(epoch.time, epoch.records) for epoch in subscription.epochs(timeout=DEADLINE_S)] == [
+        with tw.subscribe("durable", start="earliest", durable=tw.Durable("reader")) as subscription:
+            assert [(epoch.time, epoch.records) for epoch in subscription.epochs(timeout_s=DEADLINE_S)] == [
                 (0, [1]),
                 (3, [2]),
             ]
@@ -68,7 +68,7 @@ def test_a_topic_without_a_log_is_never_durable(engine: Any) -> None:
 def test_who_waits_hears_that_the_job_is_over(tmp_path: Path, fails: bool) -> None:
     """Soon, and why."""
     flow = tw.Dataflow("cut short")
-    flow.input("numbers").publish("cut", delivery="exactly_once", log=tmp_path)
+    flow.input("numbers").publish("cut", log=tw.Log(tmp_path))
     job = tw.run(flow)
     topic, numbers = job.topic("cut"), job.input("numbers")
     numbers.advance_to(2)
@@ -94,7 +94,7 @@ def test_who_waits_hears_that_the_job_is_over(tmp_path: Path, fails: bool) -> No
 def test_all_is_durable_of_a_topic_that_has_ended(tmp_path: Path) -> None:
     """Also when its publishers have gone with the job."""
     flow = tw.Dataflow("whole")
-    flow.input("numbers").publish("whole", delivery="exactly_once", log=tmp_path)
+    flow.input("numbers").publish("whole", log=tw.Log(tmp_path))
     with tw.run(flow) as job:
         topic = job.topic("whole")
         job.input("numbers").send([1])

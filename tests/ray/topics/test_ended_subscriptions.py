@@ -18,10 +18,10 @@ def test_who_is_ended_has_an_error_and_begins_anew(tmp_path: Path) -> None:
     with ExitStack() as stack:
         job = stack.enter_context(publishing(topic, tmp_path))
         numbers = stack.enter_context(job.input("numbers"))
-        with tw.subscribe(topic, name="away"):
+        with tw.subscribe(topic, durable=tw.Durable("away")):
             pass
-        billing = stack.enter_context(tw.subscribe(topic, name="billing"))
-        audit = stack.enter_context(tw.subscribe(topic, name="audit"))
+        billing = stack.enter_context(tw.subscribe(topic, durable=tw.Durable("billing")))
+        audit = stack.enter_context(tw.subscribe(topic, durable=tw.Durable("audit")))
         send(numbers, range(2))
         assert read(billing, 1) == expected(range(1))
         with pytest.raises(DeliveryError, match="no durable subscription 'biling'; those there are: 'audit', 'away', "):
@@ -33,8 +33,8 @@ def test_who_is_ended_has_an_error_and_begins_anew(tmp_path: Path) -> None:
         send(numbers, range(2, 4))
         assert read(audit, 4) == expected(range(4))
         with pytest.raises(DeliveryError, match="subscription 'billing' has been ended"):
-            list(billing.epochs(timeout=DEADLINE_S))
-        again = stack.enter_context(tw.subscribe(topic, name="billing"))
+            list(billing.epochs(timeout_s=DEADLINE_S))
+        again = stack.enter_context(tw.subscribe(topic, durable=tw.Durable("billing")))
         send(numbers, range(4, 5))
         assert read(again, 1) == expected(range(4, 5))
 
@@ -42,7 +42,7 @@ def test_who_is_ended_has_an_error_and_begins_anew(tmp_path: Path) -> None:
 def test_what_has_no_durable_subscriptions_is_an_error() -> None:
     """Which is a name that is none, no topic, or one of best effort."""
     with pytest.raises(UnknownTopic):
-        tw.end_subscription("of nobody", "billing", timeout=0)
+        tw.end_subscription("of nobody", "billing", timeout_s=0)
     flow = tw.Dataflow("best")
     flow.input("numbers").publish("at best")
     with tw.run(flow, engine="local") as job:

@@ -136,7 +136,7 @@ def run_to_its_end(job: RayJob, before_close: Callable[[], None], after_close: C
             if once:
                 once.pop()()
             job.wait(DEADLINE_S)
-        except tw.Rewound:
+        except tw.JobRolledBack:
             rewound += 1
         else:
             return rewound

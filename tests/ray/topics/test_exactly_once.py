@@ -28,7 +28,7 @@ def topic(request: pytest.FixtureRequest) -> str:
 def publishing(topic: str, log: Path, workers: int = 2, **options: Any) -> Iterator[Any]:
     """A job that publishes its input."""
     flow = tw.Dataflow(f"publishes {topic}")
-    flow.input("numbers").publish(topic, delivery="exactly_once", log=log, **options).probe("published")
+    flow.input("numbers").publish(topic, log=tw.Log(log), **options).probe("published")
     with tw.run(flow, workers=workers) as job:
         yield job
         job.stop()
@@ -47,7 +47,7 @@ def records(epoch: int) -> list[int]:
 
 def read(subscription: tw.types.Subscription, count: int) -> list[tuple[int, list[int]]]:
     """Return the next epochs."""
-    epochs = subscription.epochs(timeout=DEADLINE_S)
+    epochs = subscription.epochs(timeout_s=DEADLINE_S)
     return [(epoch.time, sorted(epoch.records)) for _, epoch in zip(range(count), epochs, strict=False)]
 
 
@@ -72,22 +72,25 @@ def kill(actor: Any) -> None:
 def test_a_durable_subscription_goes_on_where_it_was(topic: str, tmp_path: Path) -> None:
     """By its name, with what it has not acknowledged, and to the end of the topic; others begin where they say."""
     with publishing(topic, tmp_path) as job, job.input("numbers") as numbers:
-        with tw.subscribe(topic, name="billing", ack="manual") as billing:
+        with tw.subscribe(topic, durable=tw.Durable("billing", ack="manual")) as billing:
             send(numbers, range(5))
-            for epoch in billing.epochs(timeout=DEADLINE_S):
+            for epoch in billing.epochs(timeout_s=DEADLINE_S):
                 if epoch.time < 3:
                     billing.acknowledge(epoch)
                 if epoch.time == 4:
                     break
-        with tw.subscribe(topic, name="billing") as billing, tw.subscribe(topic, start="earliest") as all_of_it:
+        with (
+            tw.subscribe(topic, durable=tw.Durable("billing")) as billing,
+            tw.subscribe(topic, start="earliest") as all_of_it,
+        ):
             assert read(billing, 2) == expected(range(3, 5))
             assert read(all_of_it, 5) == expected(range(5))
-        with tw.subscribe(topic, name="billing") as billing, tw.subscribe(topic) as live:
+        with tw.subscribe(topic, durable=tw.Durable("billing")) as billing, tw.subscribe(topic) as live:
             send(numbers, range(5, 7))
             assert read(live, 2) == expected(range(5, 7))
             numbers.close()
             assert read(billing, 9) == expected(range(5, 7))
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
 
 
 def test_total_order_is_the_same_for_everybody(topic: str, tmp_path: Path) -> None:
@@ -101,7 +104,7 @@ def test_total_order_is_the_same_for_everybody(topic: str, tmp_path: Path) -> No
                 seen.append(
                     [(event.partition, event.number) for event in subscription if isinstance(event, tw.types.Batch)]
                 )
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
     assert seen[0] == seen[1]
     assert [number for _, number in seen[0]] == sorted(number for _, number in seen[0])
     assert len(seen[0]) >= 20
@@ -114,10 +117,10 @@ def test_total_order_has_the_last_messages_of_a_job(topic: str, tmp_path: Path) 
         with job.input("numbers") as numbers:
             for epoch in range(4):
                 send(numbers, range(epoch, epoch + 1))
-                job.topic(topic).wait_until(epoch + 1, timeout=DEADLINE_S)
+                job.topic(topic).wait_until(epoch + 1, timeout_s=DEADLINE_S)
                 kill(publishers(topic)[0])
             send(numbers, range(4, 6))
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
         batches = [event.records for event in subscription if isinstance(event, tw.types.Batch)]
     assert sorted(record for batch in batches for record in batch) == [n for epoch in range(6) for n in records(epoch)]
 
@@ -125,7 +128,10 @@ def test_total_order_has_the_last_messages_of_a_job(topic: str, tmp_path: Path) 
 def test_a_publisher_that_is_killed_comes_back_with_all_that_it_had(topic: str, tmp_path: Path) -> None:
     """Neither the job nor its subscribers notice more than that it takes a moment."""
     with publishing(topic, tmp_path) as job, job.input("numbers") as numbers:
-        with tw.subscribe(topic, name="billing") as billing, tw.subscribe(topic, start="earliest") as unnamed:
+        with (
+            tw.subscribe(topic, durable=tw.Durable("billing")) as billing,
+            tw.subscribe(topic, start="earliest") as unnamed,
+        ):
             send(numbers, range(3))
             assert read(billing, 3) == expected(range(3))
             for publisher in publishers(topic):
@@ -134,24 +140,27 @@ def test_a_publisher_that_is_killed_comes_back_with_all_that_it_had(topic: str, 
             numbers.close()
             assert read(billing, 9) == expected(range(3, 6))
             assert read(unnamed, 9) == expected(range(6))
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
 
 
 def test_a_job_that_starts_again_publishes_nothing_twice(topic: str, tmp_path: Path) -> None:
     """What it sends again is left out; what is new follows what is there, and names go on."""
     with publishing(topic, tmp_path) as job:
-        with tw.subscribe(topic, name="billing") as billing:
+        with tw.subscribe(topic, durable=tw.Durable("billing")) as billing:
             numbers = job.input("numbers")
             send(numbers, range(4))
             assert read(billing, 2) == expected(range(2))
         job.stop()
     with publishing(topic, tmp_path) as job:
-        with tw.subscribe(topic, name="billing") as billing, tw.subscribe(topic, start="earliest") as all_of_it:
+        with (
+            tw.subscribe(topic, durable=tw.Durable("billing")) as billing,
+            tw.subscribe(topic, start="earliest") as all_of_it,
+        ):
             with job.input("numbers") as numbers:
                 send(numbers, range(6))
             assert read(billing, 9) == expected(range(2, 6))
             assert read(all_of_it, 9) == expected(range(6))
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
 
 
 def test_a_log_of_another_job_is_an_error_before_anything_runs(topic: str, tmp_path: Path) -> None:
@@ -169,7 +178,7 @@ def test_a_job_that_begins_again_may_send_an_open_epoch_differently(topic: str, 
         numbers = job.input("numbers")
         numbers.send([1])
         numbers.advance_to(1)
-        job.probe("published").wait_until(1, timeout=DEADLINE_S)
+        job.probe("published").wait_until(1, timeout_s=DEADLINE_S)
         numbers.send([2])
         with tw.subscribe(topic, start="earliest") as subscription:
             batches = (event.records for event in subscription if isinstance(event, tw.types.Batch))
@@ -191,18 +200,18 @@ def test_a_job_that_begins_again_may_send_an_open_epoch_differently(topic: str, 
             elif isinstance(event, tw.types.RolledBack):
                 assert [batch.records for batch in stands] == [[1], [2]]
                 stands = [batch for batch in stands if not event.voids(batch)]
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
     assert [batch.records for batch in stands] == [[1], [3]]
 
 
 def test_subscribers_of_a_job_that_fails_are_told(topic: str, tmp_path: Path) -> None:
     """Once they have read what it had published; the name can go on with the job's next life."""
     flow = tw.Dataflow("fails")
-    flow.input("numbers").map(lambda n: 1 // n).publish(topic, delivery="exactly_once", log=tmp_path)
+    flow.input("numbers").map(lambda n: 1 // n).publish(topic, log=tw.Log(tmp_path))
     with (
         pytest.raises(tw.TidewheelError, match="division"),
         tw.run(flow) as job,
-        tw.subscribe(topic, name="billing") as billing,
+        tw.subscribe(topic, durable=tw.Durable("billing")) as billing,
     ):
         fail(job, billing)
 
@@ -217,7 +226,7 @@ def fail(job: Any, billing: tw.types.Subscription) -> None:
     numbers.advance_to(2)
     with pytest.raises(PublisherLost, match="division"):
         read(billing, 1)
-    job.wait(timeout=DEADLINE_S)
+    job.wait(timeout_s=DEADLINE_S)
 
 
 @pytest.mark.long
@@ -225,10 +234,12 @@ def test_what_was_acknowledged_when_a_job_is_stopped_stays_so(topic: str, tmp_pa
     """Though the subscriptions are closed after that, of which one acknowledges by itself and the other by hand."""
     names: dict[str, Literal["auto", "manual"]] = {"billing": "auto", "audit": "manual"}
     with publishing(topic, tmp_path) as job, ExitStack() as stack:
-        subscriptions = [stack.enter_context(tw.subscribe(topic, name=name, ack=ack)) for name, ack in names.items()]
+        subscriptions = [
+            stack.enter_context(tw.subscribe(topic, durable=tw.Durable(name, ack=ack))) for name, ack in names.items()
+        ]
         send(job.input("numbers"), range(3))
         for subscription, ack in zip(subscriptions, names.values(), strict=True):
-            for epoch in subscription.epochs(timeout=DEADLINE_S):
+            for epoch in subscription.epochs(timeout_s=DEADLINE_S):
                 if ack == "manual":
                     subscription.acknowledge(epoch)
                 if epoch.time == 2:
@@ -236,15 +247,15 @@ def test_what_was_acknowledged_when_a_job_is_stopped_stays_so(topic: str, tmp_pa
         job.stop()
     with publishing(topic, tmp_path) as job:
         with ExitStack() as stack:
-            subscriptions = [stack.enter_context(tw.subscribe(topic, name=name)) for name in names]
+            subscriptions = [stack.enter_context(tw.subscribe(topic, durable=tw.Durable(name))) for name in names]
             with job.input("numbers") as numbers:
                 send(numbers, range(5))
             assert [read(subscription, 9) for subscription in subscriptions] == [expected(range(3, 5))] * 2
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
 
 
 def each_epoch(subscription: tw.types.Subscription, *, acknowledges: bool) -> Iterator[tw.types.Epoch]:
-    for epoch in subscription.epochs(timeout=DEADLINE_S):
+    for epoch in subscription.epochs(timeout_s=DEADLINE_S):
         if acknowledges:
             subscription.acknowledge(epoch)
         yield epoch
@@ -260,10 +271,10 @@ def test_a_job_gets_the_log_though_another_one_s_last_epochs_are_not_read(
     The job is told that the topic has ended.
     """
     with publishing(topic, tmp_path) as job:
-        billing = tw.subscribe(topic, name="billing", ack="manual")
+        billing = tw.subscribe(topic, durable=tw.Durable("billing", ack="manual"))
         with job.input("numbers") as numbers:
             send(numbers, range(3))
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
     with publishing(topic, tmp_path) as job:
         had: list[tw.types.Epoch] = []
         with pytest.raises(PublisherLost, match="another job goes on with its log"):
@@ -273,31 +284,34 @@ def test_a_job_gets_the_log_though_another_one_s_last_epochs_are_not_read(
         billing.close()
         with job.input("numbers") as numbers:
             send(numbers, range(4))
-        with tw.subscribe(topic, name="billing") as billing:
+        with tw.subscribe(topic, durable=tw.Durable("billing")) as billing:
             assert read(billing, 9) == expected(range(3))
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
     assert caplog.text.count("has the topic to its end already") == 1
 
 
 def test_another_dataflow_reads_it(topic: str, tmp_path: Path) -> None:
     """It never has to hold back the one that publishes."""
     second = tw.Dataflow("reads")
-    second.from_topic(topic).publish(f"{topic} again", delivery="exactly_once", log=tmp_path, partition="merged")
+    second.from_topic(topic).publish(f"{topic} again", log=tw.Log(tmp_path), partition="merged")
     with publishing(topic, tmp_path, workers=1) as job, tw.run(second, workers=2) as other:
-        job.topic(topic).wait_for_subscribers(1, timeout=DEADLINE_S)
+        job.topic(topic).wait_for_subscribers(1, timeout_s=DEADLINE_S)
         with tw.subscribe(f"{topic} again") as again:
             with job.input("numbers") as numbers:
                 send(numbers, range(4))
             assert read(again, 9) == expected(range(4))
-        other.wait(timeout=DEADLINE_S)
-        job.wait(timeout=DEADLINE_S)
+        other.wait(timeout_s=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
 
 
 def test_the_newest_reader_has_the_name(topic: str, tmp_path: Path) -> None:
     """So that a subscriber which was killed can start again at once; one that was not gets an error."""
     with publishing(topic, tmp_path, workers=1) as job:
         numbers = job.input("numbers")
-        with tw.subscribe(topic, name="billing") as old, tw.subscribe(topic, name="billing") as new:
+        with (
+            tw.subscribe(topic, durable=tw.Durable("billing")) as old,
+            tw.subscribe(topic, durable=tw.Durable("billing")) as new,
+        ):
             send(numbers, range(2))
             assert read(new, 2) == expected(range(2))
             with pytest.raises(DeliveryError, match=r"another reader .*'billing'"):
@@ -311,7 +325,7 @@ def test_best_effort_topics_have_no_names(topic: str) -> None:
     flow.input("numbers").publish(topic)
     with tw.run(flow) as job:
         with pytest.raises(DeliveryError, match="is best effort"):
-            tw.subscribe(topic, name="billing")
+            tw.subscribe(topic, durable=tw.Durable("billing"))
         job.stop()
 
 

@@ -130,7 +130,7 @@ def test_everybody_has_everything_once(
     topic = f"killed-{run}-{place}"
     log = tmp_path if place == "folder" else request.getfixturevalue("bucket")
     flow = tw.Dataflow(topic)
-    flow.input("numbers").rebalance().publish(topic, delivery="exactly_once", log=log)
+    flow.input("numbers").rebalance().publish(topic, log=tw.Log(log))
     with ExitStack() as stack:
         job = stack.enter_context(tw.run(flow, workers=2))
         relay = stack.enter_context(tw.relay(topic))
@@ -151,7 +151,7 @@ def test_everybody_has_everything_once(
         began_s = time.monotonic()
         billing, audit, copy = [reading.result() for reading in readings]
         say = f"{say}: struck {struck}, read to the end within {time.monotonic() - began_s:.1f} s"
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
 
     expected: dict[int, list[int]] = {}
     sends = random.Random(f"{SEED} {run} sends")

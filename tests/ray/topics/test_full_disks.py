@@ -46,10 +46,10 @@ def test_who_waits_for_the_job_is_told(tmp_path: Path) -> None:
         with pytest.raises(
             TimeoutError, match=r"topic 'on a full disk': partition 0: the log in .* is full .*; all inputs are closed"
         ):
-            job.wait(timeout=0.1)
+            job.wait(timeout_s=0.1)
         ray.get(publisher.__ray_call__.remote(make_room), timeout=DEADLINE_S)
         assert read(subscription, 2) == expected(range(2, 4))
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
 
 
 ROOM = 100 << 20
@@ -84,10 +84,10 @@ def test_a_disk_that_a_topic_has_filled_has_room_again_once_it_is_read(tmp_path:
 
     topic, epochs = "fills its disk", 200
     flow = tw.Dataflow("disk")
-    flow.input("records").exchange(lambda record: record[0]).publish(topic, delivery="exactly_once", log=str(tmp_path))
+    flow.input("records").exchange(lambda record: record[0]).publish(topic, log=tw.Log(str(tmp_path)))
     record = os.urandom(MEGABYTE)
     with tw.run(flow, workers=2, config=tw.RuntimeConfig(bytes_in_flight=4 * MEGABYTE)) as job:
-        tw.subscribe(topic, name="reader", start="earliest").close()
+        tw.subscribe(topic, durable=tw.Durable("reader"), start="earliest").close()
         for publisher in publishers(topic):
             ray.get(publisher.__ray_call__.remote(limit_disk, str(tmp_path)), timeout=DEADLINE_S)
 
@@ -100,7 +100,7 @@ def test_a_disk_that_a_topic_has_filled_has_room_again_once_it_is_read(tmp_path:
         feeder = threading.Thread(target=feed)
         feeder.start()
         assert eventually(lambda: "is full" in str(job.topic(topic).problem), DEADLINE_S)
-        with tw.subscribe(topic, name="reader", start="earliest") as subscription:
-            assert [epoch.time for epoch in subscription.epochs(timeout=READ_S)] == list(range(epochs))
+        with tw.subscribe(topic, durable=tw.Durable("reader"), start="earliest") as subscription:
+            assert [epoch.time for epoch in subscription.epochs(timeout_s=READ_S)] == list(range(epochs))
         feeder.join(DEADLINE_S)
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)

@@ -84,13 +84,13 @@ def test_every_protocol_serves_a_topic_on_ray(ray_cluster: str, tables: bool) ->
         batches = in_thread(lambda: gateway.batches(topic, "n>1"))
         response = gateway.request(f"/topics/{quote(topic, safe='')}/events?where=n%3E1")
         with gateway.socket(topic) as socket:
-            job.topic(topic).wait_for_subscribers(3, timeout=_DEADLINE_S)
+            job.topic(topic).wait_for_subscribers(3, timeout_s=_DEADLINE_S)
             with job.input("numbers") as sender:
                 sender.send([1, 2, 3, 4])
                 sender.advance_to(1)
                 sender.send([5, 6])
             objects = [json.loads(socket.recv(_DEADLINE_S)) for _ in range(3)]
-        job.wait(timeout=_DEADLINE_S)
+        job.wait(timeout_s=_DEADLINE_S)
         assert [found["type"] for found in objects] == ["epoch", "epoch", "end"]
         of_socket = [(found["time"], found["records"]) for found in objects[:2]]
         assert sorted_epochs(of_socket) == [(0, [1, 2, 3, 4]), (1, [5, 6])]
@@ -109,7 +109,7 @@ def test_ctrl_c_tells_the_clients_and_disturbs_nobody_else(ray_cluster: str) -> 
     with tw.run(numbers(topic)) as job, tw.subscribe(topic) as other:
         with serving(ray_cluster) as gateway, gateway.socket(topic) as socket:
             response = gateway.request(f"/topics/{quote(topic)}/events")
-            job.topic(topic).wait_for_subscribers(3, timeout=_DEADLINE_S)
+            job.topic(topic).wait_for_subscribers(3, timeout_s=_DEADLINE_S)
             job.input("numbers").send([1])
             job.input("numbers").advance_to(1)
             assert json.loads(socket.recv(_DEADLINE_S))["time"] == 0
@@ -121,7 +121,7 @@ def test_ctrl_c_tells_the_clients_and_disturbs_nobody_else(ray_cluster: str) -> 
         job.input("numbers").send([2])
         job.input("numbers").close()
         assert [epoch.records for epoch in other.epochs()] == [[{"n": 1}], [{"n": 2}]]
-        job.wait(timeout=_DEADLINE_S)
+        job.wait(timeout_s=_DEADLINE_S)
 
 
 def test_a_filter_that_fails_at_the_publishers_is_one_error_for_one_client(ray_cluster: str) -> None:
@@ -137,7 +137,7 @@ def test_a_filter_that_fails_at_the_publishers_is_one_error_for_one_client(ray_c
         told = in_thread(flight_error)
         response = gateway.request(f"/topics/{quote(topic)}/events?where=m%3E1")
         with gateway.socket(topic) as socket:
-            job.topic(topic).wait_for_subscribers(3, timeout=_DEADLINE_S)
+            job.topic(topic).wait_for_subscribers(3, timeout_s=_DEADLINE_S)
             with job.input("numbers") as sender:
                 sender.send([1])
             assert [json.loads(socket.recv(_DEADLINE_S))["type"] for _ in range(2)] == ["epoch", "end"]
@@ -145,7 +145,7 @@ def test_a_filter_that_fails_at_the_publishers_is_one_error_for_one_client(ray_c
         assert kind == "error"
         for text in (data["message"], told()):
             assert "there is no field 'm', but ['n']" in text
-        job.wait(timeout=_DEADLINE_S)
+        job.wait(timeout_s=_DEADLINE_S)
 
 
 def test_without_a_cluster_it_says_so() -> None:

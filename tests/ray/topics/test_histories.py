@@ -75,13 +75,13 @@ def test_a_dashboard_has_the_state_whenever_it_comes() -> None:
             reader = opened.enter_context(tw.subscribe(topic))
             changes.send([(record, -count) for record, count in changes_of(epoch + 1)[:2]])
             readers.append(reader)
-            assert rows(reader.to_arrow(until=epoch, timeout=DEADLINE_S)) == state_at(epoch)
+            assert rows(reader.to_arrow(until=epoch, timeout_s=DEADLINE_S)) == state_at(epoch)
             with tw.subscribe(topic) as late:  # publishers may not have heard yet that the last epoch is complete
-                assert rows(late.to_arrow(timeout=DEADLINE_S)) in [state_at(epoch), state_at(epoch - 1)]
+                assert rows(late.to_arrow(timeout_s=DEADLINE_S)) in [state_at(epoch), state_at(epoch - 1)]
         changes.close()
         for reader in readers:
-            assert rows(reader.to_arrow(until=12, timeout=DEADLINE_S)) == state_at(11)
-        job.wait(timeout=DEADLINE_S)
+            assert rows(reader.to_arrow(until=12, timeout_s=DEADLINE_S)) == state_at(11)
+        job.wait(timeout_s=DEADLINE_S)
 
 
 def test_a_log_has_the_state_for_everybody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,24 +90,24 @@ def test_a_log_has_the_state_for_everybody(tmp_path: Path, monkeypatch: pytest.M
     options: dict[str, Any] = {"delivery": "exactly_once", "log": tmp_path}
     with nothing_left(), tw.run(collection(topic, **options), workers=2) as job:
         changes = job.input("changes")
-        with tw.subscribe(topic, name="named") as named:
+        with tw.subscribe(topic, durable=tw.Durable("named")) as named:
             send(changes, range(6))
-            assert rows(named.to_arrow(until=5, timeout=DEADLINE_S)) == state_at(5)
+            assert rows(named.to_arrow(until=5, timeout_s=DEADLINE_S)) == state_at(5)
         for publisher in publishers(topic):
             kill(publisher)
         with tw.subscribe(topic) as late:
-            first = next(iter(late.epochs(timeout=DEADLINE_S)))
+            first = next(iter(late.epochs(timeout_s=DEADLINE_S)))
             assert first.time == 5
             assert total([first]) == state_at(5)
         send(changes, range(6, 8))
         with tw.relay(topic), tw.subscribe(topic) as late:
-            assert rows(late.to_arrow(until=7, timeout=DEADLINE_S)) == state_at(7)
-        with tw.subscribe(topic, name="named") as named:
+            assert rows(late.to_arrow(until=7, timeout_s=DEADLINE_S)) == state_at(7)
+        with tw.subscribe(topic, durable=tw.Durable("named")) as named:
             with pytest.raises(DeliveryError, match="goes on where it was before, so to_arrow"):
-                named.to_arrow(until=7, timeout=DEADLINE_S)
-            found = [epoch for _, epoch in zip(range(2), named.epochs(timeout=DEADLINE_S), strict=False)]
+                named.to_arrow(until=7, timeout_s=DEADLINE_S)
+            found = [epoch for _, epoch in zip(range(2), named.epochs(timeout_s=DEADLINE_S), strict=False)]
             assert [epoch.time for epoch in found] == [6, 7]
-        job.topic(topic).wait_until(8, timeout=DEADLINE_S)
+        job.topic(topic).wait_until(8, timeout_s=DEADLINE_S)
         begun = PubendCalls.subscribe
         with monkeypatch.context() as patch:
             patch.setattr(PubendCalls, "subscribe", lambda self: [forgetful(one) for one in begun(self)])
@@ -118,9 +118,9 @@ def test_a_log_has_the_state_for_everybody(tmp_path: Path, monkeypatch: pytest.M
         changes = job.input("changes")
         send(changes, range(9))
         with tw.subscribe(topic) as late:
-            assert rows(late.to_arrow(until=8, timeout=DEADLINE_S)) == state_at(8)
+            assert rows(late.to_arrow(until=8, timeout_s=DEADLINE_S)) == state_at(8)
         changes.close()
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
 
 
 def forgetful(begun: Begun) -> Begun:
@@ -164,12 +164,12 @@ def test_the_state_outlives_workers_and_publishers(tmp_path: Path, delivery: str
                     changes.advance_to(epoch)
                     changes.send(changes_of(epoch))
                     if random.random() < 0.1:
-                        readers.append(opened.enter_context(tw.subscribe(topic, timeout=DEADLINE_S)))
+                        readers.append(opened.enter_context(tw.subscribe(topic, timeout_s=DEADLINE_S)))
                     threading.Event().wait(PAUSE_S)
                 changes.advance_to(EPOCHS)
-                job.probe("done").wait_until(EPOCHS, timeout=DEADLINE_S)
+                job.probe("done").wait_until(EPOCHS, timeout_s=DEADLINE_S)
                 break
-            except tw.Rewound:
+            except tw.JobRolledBack:
                 rewound += 1
         readers.append(opened.enter_context(tw.subscribe(topic)))
         found = [table for reader in readers if (table := last_table(reader)) is not None]
@@ -184,6 +184,6 @@ def test_the_state_outlives_workers_and_publishers(tmp_path: Path, delivery: str
 def last_table(reader: tw.types.Subscription) -> dict[tuple[int, int], int] | None:
     """Return the state after the last epoch; None if the reader is told that it has to subscribe again."""
     try:
-        return rows(reader.to_arrow(until=EPOCHS - 1, timeout=DEADLINE_S))
+        return rows(reader.to_arrow(until=EPOCHS - 1, timeout_s=DEADLINE_S))
     except PublisherLost:
         return None

@@ -40,7 +40,7 @@ def test_each_process_that_a_record_leaves_pickles_it_once(tmp_path: Path) -> No
         with job.input("records") as handle:
             for number in range(RECORDS):
                 handle.send([Marked(number, str(notes))])
-        epochs = list(subscription.epochs(timeout=DEADLINE_S))
+        epochs = list(subscription.epochs(timeout_s=DEADLINE_S))
         job.wait(DEADLINE_S)
     assert sorted(record.number for epoch in epochs for record in epoch.records) == list(range(RECORDS))
     pickled = Counter(tuple(map(int, line.split())) for line in notes.read_text(encoding="utf-8").splitlines())

@@ -80,7 +80,7 @@ def test_each_end_comes_once(
         tw.subscribe(topic) as subscription,
     ):
         job.start()
-        epochs = subscription.epochs(timeout=DEADLINE_S)
+        epochs = subscription.epochs(timeout_s=DEADLINE_S)
         with job.input("walks") as walks:
             send(walks, 0)
             found = [next(epochs)]
@@ -104,7 +104,7 @@ def test_an_epoch_waits_for_no_end_and_late_subscribers_are_told_of_later_ones(t
         lines.send([("a", 1), ("b", 2)])
         lines.end_substream("b")
         lines.advance_to(1)
-        first = next(early.epochs(timeout=DEADLINE_S))
+        first = next(early.epochs(timeout_s=DEADLINE_S))
         assert sorted(first.records) == [("a", 1), ("b", 2)]
         assert "a" not in first.ended
         late = stack.enter_context(tw.subscribe(topic, where=lambda line: line[1] > 5))
@@ -112,8 +112,8 @@ def test_an_epoch_waits_for_no_end_and_late_subscribers_are_told_of_later_ones(t
         lines.send([("a", 3), ("c", 6)])
         lines.end_substream("a")
         lines.close()
-        later = list(late.epochs(timeout=DEADLINE_S))
-        rest = [first, *early.epochs(timeout=DEADLINE_S)]
+        later = list(late.epochs(timeout_s=DEADLINE_S))
+        rest = [first, *early.epochs(timeout_s=DEADLINE_S)]
         job.wait(DEADLINE_S)
     assert sorted(key for epoch in rest for key in epoch.ended) == ["a", "b", "c"]
     assert [record for epoch in later for record in epoch.records] == [("c", 6)]
@@ -122,24 +122,24 @@ def test_an_epoch_waits_for_no_end_and_late_subscribers_are_told_of_later_ones(t
 
 def test_ends_are_durable_and_come_again_until_they_are_acknowledged(topic: str, tmp_path: Path) -> None:
     """With exactly-once delivery, over the death of publishers, and to who goes on with a subscription later."""
-    flow = walking(topic, delivery="exactly_once", log=tmp_path)
+    flow = walking(topic, log=tw.Log(tmp_path))
     with tw.run(flow, workers=2) as job, ExitStack() as stack:
         found: list[tw.types.Epoch] = []
         with job.input("walks") as walks:
-            with tw.subscribe(topic, name="billing", ack="manual") as billing:
+            with tw.subscribe(topic, durable=tw.Durable("billing", ack="manual")) as billing:
                 for epoch in range(2):
                     send(walks, epoch)
                 job.probe("published").wait_until(2, DEADLINE_S)
-                epochs = billing.epochs(timeout=DEADLINE_S)
+                epochs = billing.epochs(timeout_s=DEADLINE_S)
                 found.append(next(epochs))
                 billing.acknowledge(found[0])
                 next(epochs)  # it is given out, and not acknowledged
             for publisher in publishers(topic):
                 kill(publisher)
-            again = stack.enter_context(tw.subscribe(topic, name="billing"))
+            again = stack.enter_context(tw.subscribe(topic, durable=tw.Durable("billing")))
             for epoch in range(2, EPOCHS):
                 send(walks, epoch)
-        found += again.epochs(timeout=DEADLINE_S)
+        found += again.epochs(timeout_s=DEADLINE_S)
         job.wait(DEADLINE_S)
     assert_all_ended(found)
     assert len({epoch.time for epoch in found}) == len(found)
@@ -150,13 +150,13 @@ def test_ends_are_durable_and_come_again_until_they_are_acknowledged(topic: str,
 )
 def test_relays_pass_ends_on(topic: str, where: Any, tmp_path: Path) -> None:
     """As they are, also to who wants some records only."""
-    with tw.run(walking(topic, delivery="exactly_once", log=tmp_path), workers=2) as job, ExitStack() as stack:
+    with tw.run(walking(topic, log=tw.Log(tmp_path)), workers=2) as job, ExitStack() as stack:
         stack.enter_context(tw.relay(topic))
         subscription = stack.enter_context(tw.subscribe(topic, where=where, start="earliest"))
         with job.input("walks") as walks:
             for epoch in range(EPOCHS):
                 send(walks, epoch)
-        epochs = list(subscription.epochs(timeout=DEADLINE_S))
+        epochs = list(subscription.epochs(timeout_s=DEADLINE_S))
         job.wait(DEADLINE_S)
     if where is None:
         assert_all_ended(epochs)
@@ -168,14 +168,14 @@ def test_relays_pass_ends_on(topic: str, where: Any, tmp_path: Path) -> None:
 
 def test_a_job_that_starts_again_with_ends_needs_another_log(topic: str, tmp_path: Path) -> None:
     """As its ends are told at other times, some would be there twice, and others never; without ends it may go on."""
-    flow = walking(topic, delivery="exactly_once", log=tmp_path)
+    flow = walking(topic, log=tw.Log(tmp_path))
     with tw.run(flow, workers=1) as job:
         with job.input("walks") as walks:
             send(walks, 0)
         job.wait(DEADLINE_S)
     with pytest.raises(tw.DeliveryError, match=r"has something already, .* Give this run a log of its own"):
-        tw.run(walking(topic, delivery="exactly_once", log=tmp_path), workers=1)
-    with tw.run(walking(topic, delivery="exactly_once", log=tmp_path / "other"), workers=1) as job:
+        tw.run(walking(topic, log=tw.Log(tmp_path)), workers=1)
+    with tw.run(walking(topic, log=tw.Log(tmp_path / "other")), workers=1) as job:
         job.input("walks").close()
         job.wait(DEADLINE_S)
 
@@ -184,7 +184,7 @@ def test_folders_of_epochs_have_the_records_alone(topic: str, tmp_path: Path) ->
     """What `write_epochs` does not write, the ends, it acknowledges all the same: nothing of it comes again."""
     flow = tw.Dataflow(topic)
     rows = flow.input("rows").substreams("orders", "key")
-    rows.publish(topic, ends=True, delivery="exactly_once", log=tmp_path / "log")
+    rows.publish(topic, ends=True, log=tw.Log(tmp_path / "log"))
     with tw.run(flow) as job:
         with write_epochs(topic, tmp_path / "epochs", checkpoint=tmp_path / "state", max_delay_s=0) as writer:
             with job.input("rows") as handle:
@@ -193,8 +193,8 @@ def test_folders_of_epochs_have_the_records_alone(topic: str, tmp_path: Path) ->
                     handle.advance_to(epoch + 1)
                 handle.end_substream("a", "b", "never")
             writer.wait(DEADLINE_S)
-        with tw.subscribe(topic, name=writer.subscription) as again:
-            assert list(again.epochs(timeout=DEADLINE_S)) == []
+        with tw.subscribe(topic, durable=tw.Durable(writer.subscription)) as again:
+            assert list(again.epochs(timeout_s=DEADLINE_S)) == []
         job.wait(DEADLINE_S)
     written = [parquet.read_table(file)["n"].to_pylist() for file in (tmp_path / "epochs").glob("*.parquet")]
     assert sorted(n for part in written for n in part) == [0, 1, 2, 10, 11, 12]

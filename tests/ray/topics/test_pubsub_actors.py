@@ -131,7 +131,7 @@ SUBSCRIBER = """
 import json, sys
 {connect}
 from tidewheel.pubsub.subscribers.subscribing import subscribe
-with subscribe({topic!r}, timeout=30) as subscription:
+with subscribe({topic!r}, timeout_s=30) as subscription:
     print(json.dumps([[epoch.time, epoch.records] for epoch in subscription.epochs()]))
 """
 
@@ -169,7 +169,7 @@ def test_a_subscriber_in_another_process(
 def test_without_a_cluster_the_error_says_so() -> None:
     """A process whose cluster is not there gets an error after its timeout; Ray alone would try for minutes."""
     result = subprocess.run(
-        [sys.executable, "-c", "from tidewheel import subscribe; subscribe('any', timeout=0)"],
+        [sys.executable, "-c", "from tidewheel import subscribe; subscribe('any', timeout_s=0)"],
         env={**os.environ, "RAY_ADDRESS": "127.0.0.1:1"},
         capture_output=True,
         text=True,
@@ -184,7 +184,7 @@ def test_an_unknown_topic_is_an_error_after_the_timeout(running: RunningPublicat
     """The error names the topic, how long it was waited for, and what there is."""
     began_s = time.monotonic()
     with pytest.raises(UnknownTopic, match=r"no job published topic 'nothing' within 0.3 s; .*") as caught:
-        subscribe("nothing", timeout=0.3)
+        subscribe("nothing", timeout_s=0.3)
     assert 0.3 <= time.monotonic() - began_s < 10
     assert topic in caught.value.topics
     assert caught.value.waited_s == 0.3
@@ -193,7 +193,7 @@ def test_an_unknown_topic_is_an_error_after_the_timeout(running: RunningPublicat
 def test_subscribing_waits_for_the_topic(topic: str) -> None:
     """A subscriber may come first."""
     found: list[Subscription] = []
-    thread = threading.Thread(target=lambda: found.append(subscribe(topic, timeout=DEADLINE_S)))
+    thread = threading.Thread(target=lambda: found.append(subscribe(topic, timeout_s=DEADLINE_S)))
     thread.start()
     running = Publication(topic, IntegerDomain()).start(host(workers=1))
     assert joined(thread)
@@ -259,7 +259,7 @@ def test_a_topic_that_has_not_ended_fails(
     assert reason in str(seen[-1])
     assert eventually(lambda: not any(is_alive(publisher) for publisher in publishers(running)))
     with pytest.raises(UnknownTopic):
-        subscribe(topic, timeout=0)
+        subscribe(topic, timeout_s=0)
 
 
 def test_finishing_waits_until_the_last_messages_are_fetched(running: RunningPublication, topic: str) -> None:

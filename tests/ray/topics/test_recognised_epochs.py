@@ -31,8 +31,10 @@ def built(topic: str, folder: Path) -> tw.Dataflow:
     """Return a dataflow in which every operator between workers is before the topic."""
     flow = tw.Dataflow(topic)
     numbers = looped(flow.input("numbers").rebalance()).concat(flow.input("others").exchange(abs).distinct())
-    counted = numbers.count().accumulate(lambda pair: pair[0] % 5, lambda: 0, lambda total, pair: total + pair[1])
-    counted.rebalance().publish(topic, delivery="exactly_once", log=folder)
+    counted = numbers.count().accumulate(
+        lambda pair: pair[0] % 5, start=lambda: 0, add=lambda total, pair: total + pair[1]
+    )
+    counted.rebalance().publish(topic, log=tw.Log(folder))
     return flow
 
 
@@ -62,7 +64,7 @@ def test_the_same_content_is_published_once(tmp_path: Path, seed: int) -> None:
         for epochs in (random.randint(1, EPOCHS - 1), EPOCHS):
             with (
                 tw.run(flow, workers=random.randint(1, 3)) as job,
-                tw.subscribe(f"known again {seed}", name="reader", start="earliest") as reader,
+                tw.subscribe(f"known again {seed}", durable=tw.Durable("reader"), start="earliest") as reader,
             ):
                 send(job, epochs, random)
                 job.topic(f"known again {seed}").wait_until(epochs, DEADLINE_S)
@@ -79,7 +81,7 @@ def test_other_content_is_an_error(tmp_path: Path) -> None:
     """It names the topic, the epoch, a partition and a record, and readers are told, too."""
     flow = tw.Dataflow("other content")
     texts = flow.input("numbers").rebalance().map(lambda number: f"record {number}").exchange(len).rebalance()
-    texts.publish("other content", delivery="exactly_once", log=tmp_path)
+    texts.publish("other content", log=tw.Log(tmp_path))
 
     def live(base: int, workers: int = 2) -> tw.types.Job:
         job = tw.run(flow, workers=workers)

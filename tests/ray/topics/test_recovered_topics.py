@@ -57,7 +57,7 @@ def feed(job: tw.types.Job, kills: dict[int, Any]) -> int:
                 threading.Event().wait(PAUSE_S)  # so that there are snapshots in between, in the middle of epochs
             numbers.close()
             job.wait(DEADLINE_S)
-        except tw.Rewound:
+        except tw.JobRolledBack:
             rewound += 1
         else:
             return rewound
@@ -111,7 +111,7 @@ def test_epochs_of_an_exactly_once_topic_are_shown_once(tmp_path: Path, ray_clus
     topic = f"recovered-exactly-once-{seed}"
     flow = tw.Dataflow("exactly once")
     numbers = flow.input("numbers").rebalance().map(abs).exchange(abs).rebalance()
-    numbers.publish(topic, delivery="exactly_once", log=tmp_path / "log", wait_for=1)
+    numbers.publish(topic, log=tw.Log(tmp_path / "log"), wait_for=1)
     with (
         nothing_left(),
         run(flow, tmp_path / "snapshots") as job,
@@ -134,7 +134,7 @@ def test_a_job_goes_on_with_an_exactly_once_topic(tmp_path: Path, ray_cluster: s
     """Another program with the same folders publishes what comes after the snapshot, and the log has the rest."""
     topic = "resumed exactly once"
     flow = tw.Dataflow("resumed")
-    flow.input("numbers").rebalance().map(abs).publish(topic, delivery="exactly_once", log=tmp_path / "log")
+    flow.input("numbers").rebalance().map(abs).publish(topic, log=tw.Log(tmp_path / "log"))
     with nothing_left(), run(flow, tmp_path / "snapshots", every_s=1000) as job:
         numbers = job.input("numbers")
         for sent in range(EPOCHS * BATCHES // 2 + 1):
@@ -161,7 +161,7 @@ def test_snapshots_from_before_another_run_are_refused(tmp_path: Path) -> None:
     """What that run has made void would be missing. Without the snapshots everything comes, once."""
     topic = "left behind"
     flow = tw.Dataflow("leaves behind")
-    flow.input("numbers").publish(topic, delivery="exactly_once", log=tmp_path / "log")
+    flow.input("numbers").publish(topic, log=tw.Log(tmp_path / "log"))
 
     def publish_a_part(job: tw.types.Job) -> None:
         """Publish some of epoch 0, up to where it is durable."""
@@ -200,12 +200,15 @@ def test_a_job_begins_again_with_an_exactly_once_topic(tmp_path: Path, seed: int
     topic = f"begun again {seed}"
     flow = tw.Dataflow("begins again")
     numbers = flow.input("numbers").rebalance().exchange(lambda number: number // 7).count().rebalance()
-    numbers.publish(topic, delivery="exactly_once", log=tmp_path)
+    numbers.publish(topic, log=tw.Log(tmp_path))
     counted = [[epoch, [[number, 1] for number in records]] for epoch, records in expected()]
     found: list[Any] = []
     with nothing_left():
         for stop in [*sorted(moments(Random(seed), 2)), EPOCHS * BATCHES]:
-            with tw.run(flow, workers=2) as job, tw.subscribe(topic, name="reader", start="earliest") as reader:
+            with (
+                tw.run(flow, workers=2) as job,
+                tw.subscribe(topic, durable=tw.Durable("reader"), start="earliest") as reader,
+            ):
                 handle = job.input("numbers")
                 for sent in range(stop):
                     handle.advance_to(sent // BATCHES)
@@ -274,7 +277,7 @@ def test_a_subscriber_may_come_back_late(tmp_path: Path, monkeypatch: pytest.Mon
         assert eventually(lambda: sum(one["records"] for one in publication.statistics()) == 2, DEADLINE_S)
         kill_actor(publication._publishers[0])
         assert eventually(lambda: numbers.position.batches == 1, DEADLINE_S)
-        with pytest.raises(tw.Rewound):
+        with pytest.raises(tw.JobRolledBack):
             numbers.send([2])
         numbers.send([2])
         numbers.close()
@@ -311,10 +314,10 @@ def test_a_dataflow_that_reads_the_topic_goes_on(
     """It receives each epoch once it is complete, and nothing that becomes void as a worker of the other job dies."""
     random = Random(delivery)
     topic = f"chained, {delivery}"
-    options: dict[str, Any] = {"log": tmp_path / "log"} if delivery == "exactly_once" else {}
+    options: dict[str, Any] = {"log": tw.Log(tmp_path / "log")} if delivery == "exactly_once" else {}
     flow = tw.Dataflow("upstream")
     numbers = flow.input("numbers").rebalance().map(abs).exchange(abs).rebalance()
-    numbers.publish(topic, delivery=delivery, wait_for=1, **options)
+    numbers.publish(topic, wait_for=1, **options)
     reading = tw.Dataflow("downstream")
     reading.from_topic(topic).rebalance().map(str).capture("texts")
     with (
@@ -344,10 +347,10 @@ def test_readers_of_events_are_told_what_is_void(tmp_path: Path) -> None:
         job.snapshot()
         numbers.send([2])
         while len(batches) < 2:
-            batches += [event for event in topic.take(DEADLINE_S) if isinstance(event, tw.types.Batch)]
+            batches += [event for event in topic.poll(DEADLINE_S) if isinstance(event, tw.types.Batch)]
         os.kill(job.pids[0], signal.SIGKILL)
         assert eventually(lambda: numbers.position.batches == 1, DEADLINE_S)
-        with pytest.raises(tw.Rewound):
+        with pytest.raises(tw.JobRolledBack):
             numbers.send([2])
         numbers.send([2])
         numbers.close()

@@ -66,7 +66,7 @@ def test_relays_form_a_tree_by_themselves(topic: str, tmp_path: Path) -> None:
     """Where all relays have two children, the next subscribers get another one. Each may die like any relay."""
     with ExitStack() as stack:
         job = stack.enter_context(publishing(topic, tmp_path))
-        relays = stack.enter_context(tw.relay(topic, [node_id()], most_children=2))
+        relays = stack.enter_context(tw.relay(topic, [node_id()], max_children=2))
         numbers = stack.enter_context(job.input("numbers"))
         subscriptions: list[tw.types.Subscription] = []
         trees = []
@@ -123,8 +123,8 @@ def test_relays_above_that_are_closed_are_missed_by_nobody(
         assert read(subscription, 3) == [(at, batch[:1]) for at, batch in expected(range(3, 6))]
         assert children(lower) == [1]
         for most in (0, True, 1.5):
-            with pytest.raises(DeliveryError, match="most_children is a number, at least 1, not"):
-                tw.relay(topic, most_children=most)  # type: ignore[arg-type]
+            with pytest.raises(DeliveryError, match="max_children is a number, at least 1, not"):
+                tw.relay(topic, max_children=most)  # type: ignore[arg-type]
         for wrong in (upper, [lower]):
             with pytest.raises(DeliveryError, match=r"parents is what tw.relay\(.*\) has returned, with open relays"):
                 tw.relay(topic, parents=wrong)  # type: ignore[arg-type]

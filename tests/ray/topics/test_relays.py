@@ -37,7 +37,7 @@ def publishing(topic: str, log: Path, workers: int = 2, **options: Any) -> Itera
     """A job that publishes its input exactly once."""
     flow = tw.Dataflow(f"publishes {topic}")
     numbers = flow.input("numbers").exchange(lambda n: n)
-    numbers.publish(topic, delivery="exactly_once", log=log, **options).probe("published")
+    numbers.publish(topic, log=tw.Log(log), **options).probe("published")
     with tw.run(flow, workers=workers) as job:
         yield job
         job.stop()
@@ -56,7 +56,7 @@ def expected(epochs: range) -> list[tuple[int, list[int]]]:
 
 def read(subscription: tw.types.Subscription, count: int) -> list[tuple[int, list[int]]]:
     """Return the next epochs."""
-    epochs = subscription.epochs(timeout=DEADLINE_S)
+    epochs = subscription.epochs(timeout_s=DEADLINE_S)
     return [(epoch.time, sorted(epoch.records)) for _, epoch in zip(range(count), epochs, strict=False)]
 
 
@@ -116,8 +116,8 @@ def test_everybody_has_everything_once_though_relays_are_killed(topic: str, tmp_
             send(numbers, epochs[10:])
             assert [read(subscription, 20) for subscription in plain] == [expected(epochs)] * 4
         numbers.close()
-        job.wait(timeout=DEADLINE_S)
-        assert [list(subscription.epochs(timeout=DEADLINE_S)) for subscription in plain] == [[]] * 4
+        job.wait(timeout_s=DEADLINE_S)
+        assert [list(subscription.epochs(timeout_s=DEADLINE_S)) for subscription in plain] == [[]] * 4
         assert [program.wait(DEADLINE_S) for program in programs] == [0, 0]
     for file in files:
         assert file.read_text().splitlines() == [
@@ -213,7 +213,7 @@ def test_subscribers_behind_a_relay_are_one_to_the_publishers(topic: str, tmp_pa
         kill(relay.actors[0])
         send(numbers, range(10, 20))
         numbers.close()
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
         assert [program.wait(DEADLINE_S) for program in programs] == [0, 0]
     for file in files:
         assert file.read_text().splitlines() == [
@@ -255,7 +255,7 @@ def test_a_relay_goes_on_with_the_next_life_of_its_topic(topic: str, tmp_path: P
                 with job.input("numbers") as numbers:
                     send(numbers, range(3))
                 assert read(subscription, 4) == expected(range(3))
-            job.wait(timeout=DEADLINE_S)
+            job.wait(timeout_s=DEADLINE_S)
         with publishing(topic, tmp_path / "second", partition="merged") as job, job.input("numbers") as numbers:
             assert eventually(lambda: bool(ask_catalog("parent", *life(topic), node_id())), DEADLINE_S)
             with tw.subscribe(topic) as subscription:
@@ -267,11 +267,11 @@ def test_a_relay_goes_on_with_the_next_life_of_its_topic(topic: str, tmp_path: P
 def test_what_cannot_be_relayed_is_an_error(topic: str, tmp_path: Path) -> None:
     """That says what to do."""
     with pytest.raises(UnknownTopic, match=topic):
-        tw.relay(topic, timeout=0.1)
+        tw.relay(topic, timeout_s=0.1)
     flow = tw.Dataflow("best effort")
     flow.input("numbers").publish(topic)
     with tw.run(flow, workers=1) as job:
-        with pytest.raises(DeliveryError, match="Publish it with delivery='exactly_once'"):
+        with pytest.raises(DeliveryError, match=r"Publish it with log=tw\.Log\(place\)"):
             tw.relay(topic)
         job.stop()
     with tw.run(flow, engine="local") as job:

@@ -45,14 +45,14 @@ def topic(request: pytest.FixtureRequest) -> str:
 
 def publishing(topic: str) -> tw.Dataflow:
     flow = tw.Dataflow(topic)
-    flow.source("arrays", Arrays()).publish(topic, partition="merged", capacity=CAPACITY)
+    flow.source("arrays", Arrays()).publish(topic, partition="merged", capacity_bytes=CAPACITY)
     return flow
 
 
 def read_all(subscription: tw.types.Subscription) -> list[int]:
     """Read to the end; return the times, each of which came whole."""
     times = []
-    for epoch in subscription.epochs(timeout=DEADLINE_S):
+    for epoch in subscription.epochs(timeout_s=DEADLINE_S):
         [batch] = epoch.batches
         assert (len(batch), batch.data[0], batch.data[-1]) == (SIZE // 8, epoch.time, epoch.time)
         times.append(epoch.time)
@@ -82,15 +82,15 @@ def test_a_source_waits_for_one_that_blocks(topic: str) -> None:
     """While it does not read, little more than the limits is sent; then everything comes."""
     with (
         tw.run(publishing(topic), workers=1, config=SMALL, paused=True) as job,
-        tw.subscribe(topic, slow="block", timeout=DEADLINE_S) as subscription,
+        tw.subscribe(topic, slow="block", timeout_s=DEADLINE_S) as subscription,
     ):
         job.start()
-        assert next(subscription.epochs(timeout=DEADLINE_S)).time == 0
+        assert next(subscription.epochs(timeout_s=DEADLINE_S)).time == 0
         assert stands_still(job)
         assert sent(job) < EPOCHS / 2
         assert job.statistics().topics[topic][0]["holders"] == 1
         assert read_all(subscription) == list(range(1, EPOCHS))
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
 
 
 def test_one_that_never_reads_is_cut_off(topic: str) -> None:
@@ -98,13 +98,13 @@ def test_one_that_never_reads_is_cut_off(topic: str) -> None:
     seen: list[int] = []
     with (
         tw.run(publishing(topic), workers=1, config=SMALL, paused=True) as job,
-        tw.subscribe(topic, slow="block", block_limit=1.0, timeout=DEADLINE_S) as unread,
-        tw.subscribe(topic, slow="block", timeout=DEADLINE_S) as read,
+        tw.subscribe(topic, slow="block", block_limit_s=1.0, timeout_s=DEADLINE_S) as unread,
+        tw.subscribe(topic, slow="block", timeout_s=DEADLINE_S) as read,
     ):
         thread = threading.Thread(target=lambda: seen.extend(read_all(read)))
         thread.start()
         job.start()
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
         with pytest.raises(tw.DeliveryError, match="held back what is published for 1 s without taking any of it"):
             list(unread)
         thread.join(DEADLINE_S)
@@ -116,19 +116,19 @@ def test_where_there_are_no_sockets_calls_have_to_do(topic: str, monkeypatch: py
     monkeypatch.setattr(tickets, "is_possible", lambda: False)  # in this process alone
     with (
         tw.run(publishing(topic), workers=1, config=SMALL, paused=True) as job,
-        tw.subscribe(topic, slow="block", timeout=DEADLINE_S) as subscription,
+        tw.subscribe(topic, slow="block", timeout_s=DEADLINE_S) as subscription,
     ):
         job.start()
         began_s = time.monotonic()
         assert read_all(subscription) == list(range(EPOCHS))
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
         assert time.monotonic() - began_s < DEADLINE_S
 
 
 STOPPED = """
 import sys
 import tidewheel as tw
-with tw.subscribe({topic!r}, timeout=60, slow={slow!r}) as subscription:
+with tw.subscribe({topic!r}, timeout_s=60, slow={slow!r}) as subscription:
     print(next(iter(subscription)), flush=True)
     try:
         for event in subscription:
@@ -159,7 +159,7 @@ def test_a_process_that_is_stopped_holds_nobody_up(topic: str, slow: str, outcom
         with nothing_left(within_s=DEADLINE_S) as members:
             with (
                 tw.run(publishing(topic), workers=1, config=SMALL, paused=True) as job,
-                tw.subscribe(topic, slow="block", timeout=DEADLINE_S) as read,
+                tw.subscribe(topic, slow="block", timeout_s=DEADLINE_S) as read,
             ):
                 assert process.stdout.readline().startswith("Frontier")
                 process.send_signal(signal.SIGSTOP)
@@ -168,7 +168,7 @@ def test_a_process_that_is_stopped_holds_nobody_up(topic: str, slow: str, outcom
                 job.start()
                 assert read_all(read) == list(range(EPOCHS))
                 assert publisher_memory() - before < 2 * CAPACITY + 32 * MIB
-                job.wait(timeout=DEADLINE_S)
+                job.wait(timeout_s=DEADLINE_S)
                 process.send_signal(signal.SIGCONT)
             output, _ = process.communicate(timeout=DEADLINE_S)
             assert outcome.format(topic=topic) in output
@@ -189,7 +189,7 @@ def test_asyncio_on_ray(topic: str) -> None:
     flow.input("numbers").publish(topic)
 
     async def work(numbers: Any, subscription: tw.types.Subscription) -> None:
-        epochs = subscription.epochs(timeout=0.2)
+        epochs = subscription.epochs(timeout_s=0.2)
         with pytest.raises(TimeoutError):
             await anext(epochs)
         for at in range(20):
@@ -202,21 +202,21 @@ def test_asyncio_on_ray(topic: str) -> None:
             with suppress(asyncio.CancelledError, TimeoutError):
                 assert (await waiting).records == [{"n": at}]
                 continue
-            assert (await anext(subscription.epochs(timeout=DEADLINE_S))).records == [{"n": at}]
+            assert (await anext(subscription.epochs(timeout_s=DEADLINE_S))).records == [{"n": at}]
         reading = asyncio.create_task(anext(subscription.epochs()))
         await asyncio.sleep(0)  # it waits
         subscription.close()
         with pytest.raises(StopAsyncIteration):
             await reading
 
-    with nothing_left(), tw.run(flow, workers=2) as job, tw.subscribe(topic, timeout=DEADLINE_S) as subscription:
+    with nothing_left(), tw.run(flow, workers=2) as job, tw.subscribe(topic, timeout_s=DEADLINE_S) as subscription:
         asyncio.run(work(job.input("numbers"), subscription))
         with tw.subscribe(topic) as other:
             job.input("numbers").send([{"n": 20}, {"n": 21, "text": "more"}])
             job.input("numbers").close()
-            frame = other.to_pandas(until=20, timeout=DEADLINE_S)
+            frame = other.to_pandas(until=20, timeout_s=DEADLINE_S)
             assert frame["n"].tolist() == [20, 21]
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
 
 
 FIRST = """
@@ -224,8 +224,8 @@ import threading
 import tidewheel as tw
 
 def read():
-    with tw.subscribe({topic!r}, timeout=60) as subscription:
-        print(f"{{[epoch.records for epoch in subscription.epochs(timeout=60)]}}\\n", end="", flush=True)
+    with tw.subscribe({topic!r}, timeout_s=60) as subscription:
+        print(f"{{[epoch.records for epoch in subscription.epochs(timeout_s=60)]}}\\n", end="", flush=True)
 
 threads = [threading.Thread(target=read) for _ in range(8)]
 for thread in threads:
@@ -248,14 +248,14 @@ def test_threads_that_are_the_first_to_need_the_cluster(topic: str, ray_cluster:
             text=True,
         )
         try:
-            job.topic(topic).wait_for_subscribers(8, timeout=DEADLINE_S)
+            job.topic(topic).wait_for_subscribers(8, timeout_s=DEADLINE_S)
             job.input("numbers").send([1, 2])
             job.input("numbers").close()
             output, errors = process.communicate(timeout=DEADLINE_S)
         finally:
             process.kill()
             process.communicate()
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
     assert (output.splitlines(), errors) == (["[[1, 2]]"] * 8, "")
 
 
@@ -269,7 +269,7 @@ def test_many_subscriptions_at_once(topic: str) -> None:
 
         def subscribe() -> None:
             for _ in range(25):
-                subscriptions.append(tw.subscribe(topic, timeout=DEADLINE_S))  # noqa: PERF401 - those made so far count
+                subscriptions.append(tw.subscribe(topic, timeout_s=DEADLINE_S))  # noqa: PERF401 - those made so far count
 
         threads = [threading.Thread(target=subscribe) for _ in range(4)]
         for thread in threads:
@@ -284,5 +284,5 @@ def test_many_subscriptions_at_once(topic: str) -> None:
             job.input("numbers").advance_to(at + 1)
         job.input("numbers").close()
         for subscription in subscriptions:
-            assert [epoch.records for epoch in subscription.epochs(timeout=DEADLINE_S)] == [[0], [1], [2]]
-        job.wait(timeout=DEADLINE_S)
+            assert [epoch.records for epoch in subscription.epochs(timeout_s=DEADLINE_S)] == [[0], [1], [2]]
+        job.wait(timeout_s=DEADLINE_S)

@@ -29,14 +29,14 @@ def ticking(topic: str, **options: Any) -> tw.Dataflow:
 def test_a_reader_of_a_job_without_an_end(ray_cluster: str, delivery: str, tmp_path: Path) -> None:
     """Its loop ends after whole epochs, none of them missing. One with a log is told, as the next job goes on there."""
     topic = f"ticks, {delivery}"
-    options = {"log": tmp_path} if delivery == "exactly_once" else {}
+    options = {"log": tw.Log(tmp_path)} if delivery == "exactly_once" else {}
     seen: list[tuple[int, int]] = []
 
     def read(live: tw.types.Subscription) -> None:
-        seen.extend((epoch.time, len(epoch.records)) for epoch in live.epochs(timeout=DEADLINE_S))
+        seen.extend((epoch.time, len(epoch.records)) for epoch in live.epochs(timeout_s=DEADLINE_S))
 
     with nothing_left(), ThreadPoolExecutor(1) as pool:
-        job = tw.run(ticking(topic, delivery=delivery, **options), workers=2)
+        job = tw.run(ticking(topic, **options), workers=2)
         with tw.subscribe(topic) as live:
             reader = pool.submit(read, live)
             assert eventually(lambda: len(seen) >= 3, DEADLINE_S)
@@ -54,11 +54,11 @@ def test_a_reader_of_a_job_without_an_end(ray_cluster: str, delivery: str, tmp_p
 def test_a_publisher_that_dies_after_its_job(ray_cluster: str, tmp_path: Path) -> None:
     """It comes back for those who have not read everything, and goes when they have."""
     flow = tw.Dataflow("dies late")
-    flow.input("numbers").publish("dies late", delivery="exactly_once", log=tmp_path)
+    flow.input("numbers").publish("dies late", log=tw.Log(tmp_path))
     with (
         nothing_left(),
         tw.run(flow, workers=1) as job,
-        tw.subscribe("dies late", name="slow", start="earliest") as slow,
+        tw.subscribe("dies late", durable=tw.Durable("slow"), start="earliest") as slow,
     ):
         numbers = job.input("numbers")
         numbers.send([1, 2, 3])
@@ -69,6 +69,6 @@ def test_a_publisher_that_dies_after_its_job(ray_cluster: str, tmp_path: Path) -
         job.stop()
         assert eventually(lambda: len(hosts("publisher")) == 1)
         kill_actor(publishers[0])
-        assert [epoch.records for epoch in slow.epochs(timeout=DEADLINE_S)] == [[1, 2, 3]]
+        assert [epoch.records for epoch in slow.epochs(timeout_s=DEADLINE_S)] == [[1, 2, 3]]
         slow.close()
         assert eventually(lambda: not hosts("publisher"), DEADLINE_S)

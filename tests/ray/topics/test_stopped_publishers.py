@@ -47,7 +47,7 @@ def test_readers_of_a_log_miss_nothing(tmp_path: Path, ray_cluster: str) -> None
     topic = "stopped-with-log"
     flow = tw.Dataflow(topic)
     numbers = flow.input("numbers").rebalance()
-    numbers.publish(topic, delivery="exactly_once", log=tmp_path / "log", wait_for=1)
+    numbers.publish(topic, log=tw.Log(tmp_path / "log"), wait_for=1)
     with nothing_left(), DriverProcess(ray_cluster, READER, topic, "reader") as reader:
         with tw.run(flow, workers=2) as job:
             stop = Stopper(job.topic(topic), 1)
@@ -85,10 +85,10 @@ def stop_the_only_publisher(topic: str) -> None:
     with tw.run(flow, workers=1) as job:
         stop = Stopper(job.topic(topic), 0)
         numbers = job.input("numbers")
-        with tw.subscribe(topic, timeout=DEADLINE_S) as subscription:
+        with tw.subscribe(topic, timeout_s=DEADLINE_S) as subscription:
             numbers.send([1])
             numbers.advance_to(1)
-            epochs = subscription.epochs(timeout=PATIENCE_S + RESTARTED_S)
+            epochs = subscription.epochs(timeout_s=PATIENCE_S + RESTARTED_S)
             assert next(epochs).records == [1]
             stop()
             with pytest.raises(tw.errors.PublisherLost):

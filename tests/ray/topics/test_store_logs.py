@@ -20,7 +20,10 @@ def test_nothing_is_lost_or_doubled(request: pytest.FixtureRequest, bucket: str)
     log: Any = f"{bucket}/logs"
     with publishing(topic, log, workers=1) as job:
         numbers = job.input("numbers")
-        with tw.subscribe(topic, name="billing") as billing, tw.subscribe(topic, start="earliest") as unnamed:
+        with (
+            tw.subscribe(topic, durable=tw.Durable("billing")) as billing,
+            tw.subscribe(topic, start="earliest") as unnamed,
+        ):
             send(numbers, range(3))
             assert read(billing, 3) == expected(range(3))
             for publisher in publishers(topic):
@@ -30,19 +33,22 @@ def test_nothing_is_lost_or_doubled(request: pytest.FixtureRequest, bucket: str)
             assert read(unnamed, 6) == expected(range(6))
         job.stop()
     with publishing(topic, log, workers=1) as job:
-        with tw.subscribe(topic, name="billing") as billing, tw.subscribe(topic, start="earliest") as all_of_it:
+        with (
+            tw.subscribe(topic, durable=tw.Durable("billing")) as billing,
+            tw.subscribe(topic, start="earliest") as all_of_it,
+        ):
             with job.input("numbers") as numbers:
                 send(numbers, range(8))
             assert read(billing, 9) == expected(range(5, 8))
             assert read(all_of_it, 9) == expected(range(8))
-        job.wait(timeout=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
 
 
 def test_a_publisher_that_another_has_replaced_ends_with_its_job(request: pytest.FixtureRequest, bucket: str) -> None:
     """It says why, and writes nothing more."""
     topic = str(request.node.name)
     log: Any = f"{bucket}/logs"
-    place = topic_log(topic, "exactly_once", log, 60.0)
+    place = topic_log(topic, tw.Log(log, retention_s=60.0))
     assert place is not None
     identity = identity_of(topic, 0, 1, IntegerDomain())
     opened = []
@@ -51,11 +57,11 @@ def test_a_publisher_that_another_has_replaced_ends_with_its_job(request: pytest
         with publishing(topic, log, workers=1) as job:
             numbers = job.input("numbers")
             send(numbers, range(3))
-            job.topic(topic).wait_until(3, timeout=DEADLINE_S)
+            job.topic(topic).wait_until(3, timeout_s=DEADLINE_S)
             opened.append(open_log(place.of_partition(topic, 0), identity, b""))
             send(numbers, range(3, 6))
             numbers.close()
-            job.wait(timeout=DEADLINE_S)
+            job.wait(timeout_s=DEADLINE_S)
 
     with pytest.raises((tw.JobError, DeliveryError), match="another publisher has opened the log"):
         publish()

@@ -21,7 +21,7 @@ def drawn(topic: str, folder: Path) -> tw.Dataflow:
     """Return a dataflow that publishes each number with another random one at each attempt."""
     flow = tw.Dataflow(topic)
     pairs = flow.input("numbers").rebalance().map(lambda number: (number, Random().random()))
-    pairs.exchange(hash).publish(topic, delivery="exactly_once", log=folder / "log", visible="snapshot")
+    pairs.exchange(hash).publish(topic, log=tw.Log(folder / "log"), visible="snapshot")
     return flow
 
 
@@ -43,10 +43,10 @@ def read(job: tw.types.Job, reader: tw.types.Subscription, epochs: range) -> lis
     found: list[list[int]] = []
     deadline_s = monotonic() + DEADLINE_S
     while len(found) < len(epochs) and monotonic() < deadline_s:
-        with suppress(tw.Rewound):
+        with suppress(tw.JobRolledBack):
             send(job, epochs.stop)
         with suppress(TimeoutError):
-            epoch = next(reader.epochs(timeout=0.5))
+            epoch = next(reader.epochs(timeout_s=0.5))
             found.append(sorted(number for number, _ in epoch.records))
     return found
 
@@ -63,7 +63,7 @@ def test_each_epoch_is_seen_once(tmp_path: Path, seed: int) -> None:
         for _ in range(2):
             with (
                 tw.run(flow, workers=2, snapshots=snapshots) as job,
-                tw.subscribe(topic, name="reader", start="earliest") as reader,
+                tw.subscribe(topic, durable=tw.Durable("reader"), start="earliest") as reader,
             ):
                 for kills in (False, True, False):
                     end = begun + AT_ONCE

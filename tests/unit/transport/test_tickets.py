@@ -275,4 +275,4 @@ def test_a_subscriber_over_a_socket_needs_no_more_than_its_offer(publisher: Acto
         feed = publisher.feed()
         feed.send([*epoch(0), ended(1)])
         feed.finish()
-        assert [one.time for one in subscription.epochs(timeout=DEADLINE_S)] == [0]
+        assert [one.time for one in subscription.epochs(timeout_s=DEADLINE_S)] == [0]

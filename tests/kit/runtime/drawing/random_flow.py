@@ -58,7 +58,7 @@ class RandomFlow:
         elif kind == "end":
             one.capture(self._unique()) if random.random() < 0.5 else one.probe(self._unique())
         elif kind == "split":
-            streams += self.flow.operator(self._name(), [one, other], 2, build_pass)
+            streams += self.flow.operator([one, other], 2, build_pass, name=self._name())
         else:
             streams.append(self._joined(kind, one, other))
 
@@ -69,8 +69,8 @@ class RandomFlow:
         if kind == "concat":
             return one.concat(other, one)
         if kind == "binary":
-            return one.binary(other, self._name(), build_pass, (key, None))
-        return one.map(str) if self._random.random() < 0.5 else one.unary(self._name(), build_pass)
+            return one.binary(other, build_pass, (key, None), name=self._name())
+        return one.map(str) if self._random.random() < 0.5 else one.unary(build_pass, name=self._name())
 
     def _loop(
         self, streams: list[tw.Stream[Any]], entering: tw.Stream[Any], loop: tw.types.Loop | None, depth: int

@@ -24,7 +24,7 @@ class Reader:
     lost: Exception | None = None
     goes_on = False
 
-    def __init__(self, job: str, *, timeout: float) -> None:
+    def __init__(self, job: str, *, timeout_s: float) -> None:
         self.job = job
         self.closed = threading.Event()
 

@@ -35,8 +35,8 @@ class ByHand:
         self.is_closed = False
         self.timeouts: list[float | None] = []
 
-    def epochs(self, timeout: float | None = None) -> "ByHand":
-        self.timeouts.append(timeout)
+    def epochs(self, timeout_s: float | None = None) -> "ByHand":
+        self.timeouts.append(timeout_s)
         return self
 
     def __iter__(self) -> Iterator[Epoch]:

@@ -28,7 +28,7 @@ SIZES = Fold(list, add_size, lambda sizes: [tuple(sizes)], sum)
 
 def partial_flow() -> tw.Dataflow:
     flow = tw.Dataflow("test")
-    flow.operator("subject", [flow.input("numbers")], 1, build_partial(SIZES), notify=False)[0].capture("results")
+    flow.operator([flow.input("numbers")], 1, build_partial(SIZES), notify=False, name="subject")[0].capture("results")
     return flow
 
 

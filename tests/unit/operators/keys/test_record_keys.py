@@ -138,11 +138,12 @@ _KEYED: dict[str, Callable[[tw.Stream[Any]], tw.Stream[Any]]] = {
     "top_k, order": lambda s: s.top_k(9, order=_take_from_nothing),
     "sort": lambda s: s.sort(_take_from_nothing),
     "merge": lambda s: s.merge(s, by=_take_from_nothing),
-    "aggregate": lambda s: s.aggregate(_take_from_nothing, int, lambda state, record: state),
-    "reduce": lambda s: s.reduce(_take_from_nothing, lambda one, other: one),
-    "accumulate": lambda s: s.accumulate(_take_from_nothing, int, lambda state, record: state),
-    "stateful_map": lambda s: s.stateful_map(lambda record: 0, int, lambda n, r: (n, r), order=_take_from_nothing),
-    "state_machine": lambda s: s.state_machine(_take_from_nothing, int, lambda key, state, record: (False, [record])),
+    "aggregate": lambda s: s.aggregate(_take_from_nothing, start=int, add=lambda state, record: state),
+    "aggregate, without start": lambda s: s.aggregate(_take_from_nothing, add=lambda one, other: one),
+    "accumulate": lambda s: s.accumulate(_take_from_nothing, start=int, add=lambda state, record: state),
+    "stateful_map": lambda s: s.stateful_map(
+        lambda record: 0, start=int, step=lambda n, r: (n, r), order=_take_from_nothing
+    ),
     "join": lambda s: s.join(s, _take_from_nothing),
     "cogroup": lambda s: s.cogroup(s, _take_from_nothing),
     "sample": lambda s: s.sample(0.5, key=_take_from_nothing),

@@ -110,7 +110,7 @@ def test_a_source_waits_for_slow_calls(server: Server) -> None:
     with tw.run(flow, engine="local", config=config) as job:
         assert within_deadline(job, lambda: len(server.begun) == 4)
         with pytest.raises(TimeoutError):
-            job.wait(timeout=0.3)
+            job.wait(timeout_s=0.3)
         assert source.read < 40
         before = source.read
         server.let_go(*range(1, 30))
@@ -127,7 +127,7 @@ def test_an_input_waits_for_slow_calls(server: Server) -> None:
     with tw.run(flow, engine="local", config=tw.RuntimeConfig(bytes_in_flight=16 << 10)) as job:
         with suppress(tw.errors.WouldBlock):
             for _ in range(1000):
-                job.input("numbers").send([1] * 100, timeout=0.3)
+                job.input("numbers").send([1] * 100, timeout_s=0.3)
         assert job.statistics().inputs["numbers"].batches < 100
         job.stop()
 
@@ -293,7 +293,7 @@ def test_it_goes_on_from_its_state() -> None:
         return made
 
     flow = tw.Dataflow("test")
-    flow.input("numbers").unary("restored", build).probe("done").capture("results")
+    flow.input("numbers").unary(build, name="restored").probe("done").capture("results")
     with tw.run(flow, engine="local") as job:
         feed(job, [], [6])
         job.wait(DEADLINE_S)

@@ -40,7 +40,7 @@ def seen(subscription: tw.types.Subscription) -> dict[Any, list[Any]]:
     found: dict[Any, list[Any]] = {}
     while True:
         try:
-            epoch = next(subscription.epochs(timeout=0.0))
+            epoch = next(subscription.epochs(timeout_s=0.0))
         except (TimeoutError, StopIteration):
             return found
         found[epoch.time] = sorted(epoch.records)
@@ -58,7 +58,7 @@ def test_an_epoch_is_shown_once_a_snapshot_has_it(tmp_path: Path, topic: str, wo
                 words.send([f"a{epoch}"])
                 words.send([f"b{epoch}"])
             words.advance_to(3)
-            epochs = subscription.epochs(timeout=DEADLINE_S)
+            epochs = subscription.epochs(timeout_s=DEADLINE_S)
             for epoch in range(3):
                 shown = next(epochs)
                 assert (shown.time, sorted(word for word, _ in shown.records)) == (epoch, [f"a{epoch}", f"b{epoch}"])
@@ -76,7 +76,7 @@ def test_what_was_shown_is_shown_as_it_was(tmp_path: Path, topic: str, workers_a
             words.send(["a"])
             words.send(["b"])
             words.advance_to(1)
-            shown = next(subscription.epochs(timeout=DEADLINE_S))
+            shown = next(subscription.epochs(timeout_s=DEADLINE_S))
         job.stop()
     with tw.run(numbered(topic, numbers), workers=workers_after, engine="local", snapshots=made) as job:
         with tw.subscribe(topic) as subscription:
@@ -84,7 +84,7 @@ def test_what_was_shown_is_shown_as_it_was(tmp_path: Path, topic: str, workers_a
             assert words.position.batches == 2
             words.send(["c"])
             words.close()
-            first, second = subscription.epochs(timeout=DEADLINE_S)
+            first, second = subscription.epochs(timeout_s=DEADLINE_S)
         job.wait(DEADLINE_S)
     assert (first.time, sorted(first.records)) == (0, sorted(shown.records))
     assert (second.time, second.records) == (1, [("c", 2)])
@@ -131,7 +131,9 @@ def test_records_of_substreams_are_shown_together(tmp_path: Path, topic: str) ->
         with tw.subscribe(topic) as subscription, job.input("words") as words:
             words.send(["a1", "b1", "a2"])
             words.close()
-            assert [sorted(epoch.records) for epoch in subscription.epochs(timeout=DEADLINE_S)] == [["a1", "a2", "b1"]]
+            assert [sorted(epoch.records) for epoch in subscription.epochs(timeout_s=DEADLINE_S)] == [
+                ["a1", "a2", "b1"]
+            ]
         job.wait(DEADLINE_S)
 
 

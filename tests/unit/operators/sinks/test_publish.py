@@ -90,7 +90,7 @@ def test_an_epoch_waits_for_the_slower_partition(topic: str) -> None:
 
         return schedule
 
-    flow = publish(topic, lambda stream: stream.unary("hold", build))
+    flow = publish(topic, lambda stream: stream.unary(build, name="hold"))
     with tw.run(flow, workers=2, engine="local") as job, tw.subscribe(topic) as subscription:
         send(job, "numbers", [(0, [0]), (0, [1])])
         with raises(tw.DeliveryError):
@@ -202,7 +202,7 @@ def test_a_merged_topic_has_what_all_workers_have(feed: Feed, kind: Kind, worker
 def test_a_merged_topic_keeps_its_capacity(topic: str) -> None:
     """So many bytes may wait for a subscriber, and no more."""
     flow = tw.Dataflow("test")
-    flow.input("texts").publish(topic, partition="merged", capacity=1000)
+    flow.input("texts").publish(topic, partition="merged", capacity_bytes=1000)
     with tw.run(flow, workers=2, engine="local") as job, tw.subscribe(topic) as slow:
         for time in range(3):
             job.input("texts").send(["x" * 500])
@@ -332,7 +332,14 @@ def test_a_schema_that_is_known_is_declared(topic: str) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [{"schema": 3}, {"partition": "one"}, {"capacity": 0}, {"capacity": 1.5}, {"topic": "tidewheel/x"}, {"topic": ""}],
+    [
+        {"schema": 3},
+        {"partition": "one"},
+        {"capacity_bytes": 0},
+        {"capacity_bytes": 1.5},
+        {"topic": "tidewheel/x"},
+        {"topic": ""},
+    ],
     ids=str,
 )
 def test_what_cannot_be_published_is_refused(arguments: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ def test_what_is_sent_arrives(case: Case) -> None:
 def test_batches_go_whole_to_each_worker_in_turn() -> None:
     """No batch is taken apart; empty ones do not take a worker's turn."""
     feed = [(0, [1, 2]), (0, []), (0, [3]), (1, [4]), (1, [5, 6])]
-    results = run(lambda stream: stream.unary("tag", tag_with_worker), Case(feed, workers=3))
+    results = run(lambda stream: stream.unary(tag_with_worker, name="tag"), Case(feed, workers=3))
     assert [(result.time, result.batch) for result in results] == [
         (0, [(1, 0), (2, 0)]),
         (1, [(5, 0), (6, 0)]),

@@ -59,7 +59,7 @@ def test_a_queue_that_nobody_fills_is_waited_for() -> None:
     """For as long as one likes; it is no mistake, since a thread may fill it yet."""
     with tw.run(flow_of(tw.QueueSource()), engine="local") as job:
         with raises(TimeoutError):
-            job.wait(timeout=0.05)
+            job.wait(timeout_s=0.05)
         job.stop()
 
 
@@ -145,12 +145,12 @@ def test_a_full_queue_says_so() -> None:
     source.put(1)
     source.put(2)
     with raises(tw.errors.WouldBlock):
-        source.put(3, timeout=0)
+        source.put(3, timeout_s=0)
     with tw.run(flow_of(source), engine="local") as job:
         job.probe("read").wait_until(1, DEADLINE_S)
-        source.put(4, timeout=0)
+        source.put(4, timeout_s=0)
         job.probe("read").wait_until(2, DEADLINE_S)
-        source.close(timeout=0)
+        source.close(timeout_s=0)
         job.wait(DEADLINE_S)
         assert records_of(job) == [1, 2, 4]
 
@@ -173,7 +173,7 @@ def test_a_dataflow_that_is_held_up_holds_the_queue_up() -> None:
         return schedule
 
     flow = tw.Dataflow("test")
-    flow.source("numbers", source).flat_map(lambda numbers: numbers).unary("stuck", build)
+    flow.source("numbers", source).flat_map(lambda numbers: numbers).unary(build, name="stuck")
     with tw.run(flow, engine="local", config=tw.RuntimeConfig(bytes_in_flight=64 << 10)) as job:
         while job.run_round():  # type: ignore[attr-defined]
             pass
@@ -229,11 +229,11 @@ def test_the_end_needs_room_in_a_queue_that_is_shared() -> None:
     source: tw.QueueSource[int] = tw.QueueSource(shared)
     source.put(1)
     with pytest.raises(tw.errors.WouldBlock):
-        source.close(timeout=0.01)
+        source.close(timeout_s=0.01)
     shared.get()
     source.put(2)
     shared.get()
-    source.close(timeout=0)
+    source.close(timeout_s=0)
     assert not shared.empty()
 
 

@@ -43,8 +43,10 @@ def test_void_batches_are_never_sent_on() -> None:
 def test_the_error_of_a_missing_topic_says_how_long_the_source_has_waited() -> None:
     """Not how long the last of its many looks took."""
 
-    def subscribe(*, timeout: float) -> Any:
-        raise UnknownTopic(f"no job published it within {timeout:g} s; there are: a", waited_s=timeout, topics=("a",))
+    def subscribe(*, timeout_s: float) -> Any:
+        raise UnknownTopic(
+            f"no job published it within {timeout_s:g} s; there are: a", waited_s=timeout_s, topics=("a",)
+        )
 
     source = TopicSource("nubmers", IntegerDomain(), subscribe, 0.05)
     with raises(UnknownTopic) as caught:

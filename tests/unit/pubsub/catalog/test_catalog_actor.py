@@ -290,8 +290,8 @@ def test_a_relay_below_others_gets_the_subscribers() -> None:
 def test_a_full_relay_gets_subscribers_only_if_all_are_full() -> None:
     """It is full with the subscribers that were just sent to it, too; above others as below them."""
     known = CatalogRelays()
-    known.announce(replace(relay("a", "here", 2), most_children=4), now_s=0.0)
-    known.announce(replace(relay("b", "here", 1), most_children=3, depth=1), now_s=0.0)
+    known.announce(replace(relay("a", "here", 2), max_children=4), now_s=0.0)
+    known.announce(replace(relay("b", "here", 1), max_children=3, depth=1), now_s=0.0)
     assert parents(known, "here", 6) == "bbaabb"
 
 

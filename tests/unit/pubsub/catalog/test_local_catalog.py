@@ -43,7 +43,7 @@ def test_the_catalog_of_a_process_is_a_topic() -> None:
         first.finish(None, 1.0)
         second.finish("it broke", 1.0)
         third = LocalJob("third").publish("catalog/d")
-        epochs = subscription.epochs(timeout=10)
+        epochs = subscription.epochs(timeout_s=10)
         found = [(epoch.time, event) for epoch in (next(epochs) for _ in range(4)) for event in epoch.records]
         assert [(time - version, e.event, e.topic, e.job, e.partitions, e.reason) for time, e in found] == [
             (1, "published", "catalog/d", "second", 2, ""),
@@ -52,7 +52,7 @@ def test_the_catalog_of_a_process_is_a_topic() -> None:
             (4, "published", "catalog/d", "third", 1, ""),
         ]
         assert all(event.version == time for time, event in found)
-        assert [event.job for event in next(few.epochs(timeout=10)).records] == ["third"]
+        assert [event.job for event in next(few.epochs(timeout_s=10)).records] == ["third"]
         third.finish(None, 1.0)
 
 
@@ -61,7 +61,7 @@ def test_without_a_cluster_and_topics_there_is_no_catalog(monkeypatch: pytest.Mo
     """Who asks for it most likely means that of a cluster, so the error says that there is none."""
     monkeypatch.setattr(LOCAL_CATALOG, "names", list)
     with pytest.raises(NoCluster, match="no Ray cluster"):
-        subscribe(CATALOG_TOPIC, timeout=0)
+        subscribe(CATALOG_TOPIC, timeout_s=0)
 
 
 def test_what_takes_the_place_of_an_ended_job_is_told_after_its_end() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.simulation_delivery.filters import Multiple
+from tests.simulation.delivery.filters import Multiple
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.fanout import PATIENT, Fanout, Outgoing
 from tidewheel.pubsub.messages.delivery_messages import KnowledgeMessage

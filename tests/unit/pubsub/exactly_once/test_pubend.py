@@ -6,7 +6,7 @@ import pytest
 
 from tests.kit.exactly_once.subends import FRONTIERS, begun_at
 from tests.kit.messages import raises
-from tests.simulation_delivery.disk import MESSAGE, RESERVATION, Disk
+from tests.simulation.disk import MESSAGE, RESERVATION, DiskRecords
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.exactly_once.fanout import Outgoing
 from tidewheel.pubsub.exactly_once.pubend import Pubend
@@ -33,7 +33,7 @@ class Publishing:
     """
 
     def __init__(self, cache_bytes: int = 1000) -> None:
-        self.disk = Disk()
+        self.disk = DiskRecords()
         self.pubend = Pubend(0, 1, self.disk, len, cache_bytes=cache_bytes)
         self.pubend.fanout.join("child")
         self.subscriptions = Subscriptions(self.pubend, {}, "topic 't', partition 0")
@@ -72,7 +72,7 @@ def messages_of(told: list[KnowledgeMessage]) -> list[bytes]:
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_ticks_grow_and_are_those_of_one_pubend(number: int) -> None:
     """By the clock, also where it stands still or goes back, and after many messages at once."""
-    pubend = Pubend(number, 3, Disk(), len, next_tick=50)
+    pubend = Pubend(number, 3, DiskRecords(), len, next_tick=50)
     clock = (0, 70, 70, 60, 1000)
     ticks = [tick for now in clock for tick, _ in pubend.assign([b"a", b"b", b"c"], now)]
     assert ticks == sorted(set(ticks))
@@ -84,7 +84,7 @@ def test_ticks_grow_and_are_those_of_one_pubend(number: int) -> None:
 
 def test_what_is_no_message_has_a_tick_of_its_own() -> None:
     """Also where the clock stands still: that it is durable says nothing of a message behind it."""
-    pubend = Pubend(0, 1, Disk(), len)
+    pubend = Pubend(0, 1, DiskRecords(), len)
     ticks = [pubend.pass_over(5), pubend.pass_over(5), pubend.assign([b"a"], 5)[0][0], pubend.pass_over(5)]
     assert ticks == [5, 6, 7, 8]
     assert pubend.logged(6) == []
@@ -92,7 +92,7 @@ def test_what_is_no_message_has_a_tick_of_its_own() -> None:
 
 def test_a_message_is_told_once_it_is_durable() -> None:
     """With the silence before it, and none of what comes after."""
-    pubend = Pubend(0, 1, Disk(), len)
+    pubend = Pubend(0, 1, DiskRecords(), len)
     pubend.fanout.join("child")
     assert pubend.assign([b"a", b"b"], 5) == [(5, b"a"), (6, b"b")]
     assert pubend.assign([b"c"], 9) == [(9, b"c")]
@@ -105,7 +105,7 @@ def test_a_message_is_told_once_it_is_durable() -> None:
 
 def test_silence_is_told_as_far_as_it_is_reserved_and_nothing_waits() -> None:
     """A reservation is asked for in good time, and once; no message is put where silence was told."""
-    pubend = Pubend(0, 1, Disk(), len)
+    pubend = Pubend(0, 1, DiskRecords(), len)
     pubend.fanout.join("child")
     assert pubend.be_silent(10) == []
     assert pubend.reserve(10, 100) == 110
@@ -122,7 +122,7 @@ def test_silence_is_told_as_far_as_it_is_reserved_and_nothing_waits() -> None:
 
 def test_silence_is_promised_ahead_where_no_messages_come() -> None:
     """Half as far as there were none, and no further than is said; and never behind a message that waits."""
-    pubend = Pubend(0, 1, Disk(), len)
+    pubend = Pubend(0, 1, DiskRecords(), len)
     pubend.reserved(10_000)
     pubend.be_silent(100, 60)
     assert pubend.told_end == 150
@@ -138,7 +138,7 @@ def test_silence_is_promised_ahead_where_no_messages_come() -> None:
 
 def test_silence_is_promised_to_a_child_that_waits_for_it() -> None:
     """Once it is reserved. Later messages come behind it, and the clock goes on from there."""
-    pubend = Pubend(0, 1, Disk(), len)
+    pubend = Pubend(0, 1, DiskRecords(), len)
     pubend.fanout.join("child")
     pubend.reserved(pubend.reserve(10, 100) or 0)
     pubend.be_silent(10)

@@ -5,7 +5,7 @@ from functools import reduce
 from operator import xor
 
 from tests.kit.exactly_once.subends import FRONTIERS, begun_at
-from tests.simulation_delivery.disk import Disk
+from tests.simulation.disk import DiskRecords
 from tidewheel.pubsub.exactly_once.consolidation import digest_of
 from tidewheel.pubsub.exactly_once.living_readers import LivingReaders
 from tidewheel.pubsub.exactly_once.pubend import Pubend
@@ -15,7 +15,7 @@ from tidewheel.pubsub.messages.delivery_messages import Ack, Begun, Consolidated
 
 
 def subscriptions_of(standings: Mapping[str, Standing] = {}) -> Subscriptions:
-    return Subscriptions(Pubend(0, 1, Disk(), len), standings, "topic 't', partition 0")
+    return Subscriptions(Pubend(0, 1, DiskRecords(), len), standings, "topic 't', partition 0")
 
 
 def begin(subscriptions: Subscriptions, name: str, tick: int = 0) -> Begun:

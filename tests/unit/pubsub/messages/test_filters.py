@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.simulation_delivery.filters import Multiple
+from tests.simulation.delivery.filters import Multiple
 from tidewheel.pubsub.messages import filters
 from tidewheel.pubsub.messages.filters import (
     MOST_FILTERS,

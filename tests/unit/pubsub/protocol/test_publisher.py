@@ -287,7 +287,7 @@ class Holding:
         self.publisher = Publisher(IntegerDomain(), capacity_bytes=1000)
         self.taken = dict.fromkeys(limits_s, 0)
         for name, limit_s in limits_s.items():
-            self.publisher.subscribe(name, DeliveryOptions(slow="block", block_limit=limit_s))
+            self.publisher.subscribe(name, DeliveryOptions(slow="block", block_limit_s=limit_s))
 
     def hold(self, *names: str) -> None:
         """Let so many of them hold, and nobody else."""

@@ -62,7 +62,7 @@ def test_a_merged_topic_has_one_partition() -> None:
                     connection.data(1, ["a"])
                     connection.frontier([(1, -1)])
                     connection.flush()
-            assert [(epoch.time, epoch.records) for epoch in subscription.epochs(timeout=10)] == [(1, ["a"])]
+            assert [(epoch.time, epoch.records) for epoch in subscription.epochs(timeout_s=10)] == [(1, ["a"])]
     finally:
         running.finish(None, 1)
 

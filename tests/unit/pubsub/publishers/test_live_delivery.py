@@ -59,7 +59,7 @@ SIZES = (1, 100, 40_000, 700_000)
 
 def sizes_of(subscription: Any) -> list[tuple[int, int]]:
     """Read to the end; return time and bytes of each epoch."""
-    return [(one.time, len(one.batches[0].encoded.payload)) for one in subscription.epochs(timeout=DEADLINE_S)]
+    return [(one.time, len(one.batches[0].encoded.payload)) for one in subscription.epochs(timeout_s=DEADLINE_S)]
 
 
 def send_on(send: Callable[[list[FeedEvent]], None]) -> None:
@@ -141,8 +141,8 @@ def test_several_partitions_are_read_at_once() -> None:
         assert eventually(lambda: first.statistics().subscribers == 0)
         batches: list[Batch] = []
         while len(batches) < EPOCHS:
-            batches += [event for event in subscription.take(DEADLINE_S) if isinstance(event, Batch)]
-        assert not subscription.is_over
+            batches += [event for event in subscription.poll(DEADLINE_S) if isinstance(event, Batch)]
+        assert not subscription.has_ended
         other.send([data(3), ended(0)])
         other.finish()
         assert isinstance(list(subscription)[-1], End)
@@ -153,7 +153,7 @@ def test_a_failure_comes_after_what_came_before() -> None:
     with ActorThread() as publisher, publisher.subscription("s") as subscription:
         feed = publisher.feed()
         feed.send(epoch(0))
-        epochs = subscription.epochs(timeout=DEADLINE_S)
+        epochs = subscription.epochs(timeout_s=DEADLINE_S)
         assert next(epochs).time == 0
         feed.send(epoch(1))
         assert eventually(lambda: publisher.statistics().sequence == 4)
@@ -211,7 +211,7 @@ def test_garbage_of_a_worker_fails_the_topic() -> None:
                 connection.send(b"".join(message_frame(encode(event))))
             assert eventually(lambda: publisher.statistics().sequence == 2)
             connection.send(b"\xff" * 12)
-            epochs = subscription.epochs(timeout=DEADLINE_S)
+            epochs = subscription.epochs(timeout_s=DEADLINE_S)
             assert next(epochs).time == 0
             with raises(PublisherLost):
                 next(epochs)
@@ -249,7 +249,7 @@ def test_a_subscriber_whose_publisher_has_gone_is_told() -> None:
         publisher.feed().send([*epoch(0), *epoch(1)])
         assert eventually(lambda: publisher.statistics().queued_bytes < 1000 and publisher.statistics().sequence == 4)
         publisher.die()
-        epochs = subscription.epochs(timeout=DEADLINE_S)
+        epochs = subscription.epochs(timeout_s=DEADLINE_S)
         assert [next(epochs).time, next(epochs).time] == [0, 1]
         with raises(PublisherLost):
             next(epochs)
@@ -265,7 +265,7 @@ def test_a_subscriber_that_has_gone_is_forgotten_at_once(slow: Any) -> None:
         time = 0
         while publisher.statistics().lag_bytes < 2_000_000:  # beyond what its connection takes
             feed.send(epoch(time, 500_000))
-            assert next(stays.epochs(timeout=DEADLINE_S)).time == time
+            assert next(stays.epochs(timeout_s=DEADLINE_S)).time == time
             time += 1
         gone.release()
         assert eventually(lambda: publisher.statistics().subscribers == 1)

@@ -71,7 +71,7 @@ def test_a_typo_on_the_local_engine_names_the_topics_of_this_process() -> None:
     flow.input("numbers").publish("readings of north")
     with tw.run(flow, engine="local") as job:
         with raises(UnknownTopic) as raised:
-            tw.subscribe("readings of nort", timeout=0)
+            tw.subscribe("readings of nort", timeout_s=0)
         job.stop()
     assert "'readings of north'" in str(raised.value)
     assert "; did you mean 'readings of north'?, and no Ray cluster runs on this machine" in str(raised.value)
@@ -95,9 +95,9 @@ def test_a_cluster_that_does_not_answer_takes_no_longer_than_the_timeout(monkeyp
     assert len(limits) in range(2, 8)
 
 
-@pytest.mark.parametrize(("timeout", "asked"), [(None, 3), (60.0, 3), (0.0, 1)])
+@pytest.mark.parametrize(("timeout_s", "asked"), [(None, 3), (60.0, 3), (0.0, 1)])
 def test_a_catalog_that_starts_for_long_is_waited_for_like_the_topic(
-    monkeypatch: pytest.MonkeyPatch, timeout: float | None, asked: int
+    monkeypatch: pytest.MonkeyPatch, timeout_s: float | None, asked: int
 ) -> None:
     """On a busy machine it takes more than the seconds that one call may take. Without a timeout it is asked once."""
     info = TopicInfo("numbers", "job", IntegerDomain(), (), "first")
@@ -112,10 +112,10 @@ def test_a_catalog_that_starts_for_long_is_waited_for_like_the_topic(
     monkeypatch.setattr(catalog_actor, "ask_catalog", ask)
     monkeypatch.setattr(subscribing, "connect_to_running", lambda *_: None)
     if asked > 1:
-        assert find_topic("numbers", timeout) == info
+        assert find_topic("numbers", timeout_s) == info
     else:
         with pytest.raises(DeliveryError, match="has not answered"):
-            find_topic("numbers", timeout)
+            find_topic("numbers", timeout_s)
     assert len(calls) == asked
     assert all(within_s <= 7.0 for within_s in calls)
 
@@ -134,8 +134,8 @@ def test_the_choice_among_several_clusters_is_not_waited_for(monkeypatch: pytest
 
 
 @pytest.mark.parametrize("call", [tw.relay, tw.subscribe, partial(tw.end_subscription, name="mine")])
-@pytest.mark.parametrize("timeout", ["a", [1]])
-def test_a_timeout_that_is_no_number_is_refused(call: Callable[..., object], timeout: Any) -> None:
+@pytest.mark.parametrize("timeout_s", ["a", [1]])
+def test_a_timeout_that_is_no_number_is_refused(call: Callable[..., object], timeout_s: Any) -> None:
     """By all that waits for a topic, before it looks for a cluster."""
     with raises(DeliveryError):
-        call("nowhere", timeout=timeout)
+        call("nowhere", timeout_s=timeout_s)

@@ -170,7 +170,7 @@ def test_a_job_that_runs_by_itself_is_waited_for() -> None:
 
 
 def test_reading_a_closed_subscription_is_an_error_unless_the_topic_has_ended() -> None:
-    """It does not read as a topic that has ended; an iteration under way ends, and `take` returns nothing."""
+    """It does not read as a topic that has ended; an iteration under way ends, and `poll` returns nothing."""
     running = LocalJob().publish("subscription/l")
     with subscribe("subscription/l") as subscription, subscribe("subscription/l") as whole:
         epochs = subscription.epochs()
@@ -178,7 +178,7 @@ def test_reading_a_closed_subscription_is_an_error_unless_the_topic_has_ended() 
         assert next(epochs).records == [1]
         subscription.close()
         assert list(epochs) == []
-        assert (subscription.take(), subscription.is_over) == ([], True)
+        assert (subscription.poll(), subscription.has_ended) == ([], True)
         reads: list[Callable[[], object]] = [subscription.epochs, subscription.to_arrow, subscription.to_pandas]
         for read in (*reads, subscription.__iter__, subscription.__aiter__):
             with raises(DeliveryError):
@@ -282,7 +282,7 @@ def test_an_exception_of_a_subscriber_is_its_own() -> None:
 def test_what_cannot_be_asked_for_is_refused(asked: Any, text: str) -> None:
     """At once, before the topic is even looked for."""
     with pytest.raises(DeliveryError, match=text):
-        subscribe("subscription/nowhere", timeout=0, **asked)
+        subscribe("subscription/nowhere", timeout_s=0, **asked)
 
 
 def test_falling_behind_may_cost_epochs() -> None:

@@ -12,10 +12,11 @@ from tidewheel.pubsub.catalog.catalog import TopicInfo
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.delivery_options import Delivery, DeliveryOptions
 from tidewheel.pubsub.messages.events import Frontier, RolledBack
-from tidewheel.pubsub.publishers.topic_log import TopicLog, topic_log
+from tidewheel.pubsub.publishers.topic_log import Log, TopicLog, topic_log
 from tidewheel.pubsub.subscribers.subscription_options import (
     Acknowledging,
     DoneBatches,
+    Durable,
     Start,
     SubscriptionOptions,
     check_options,
@@ -66,48 +67,41 @@ def test_what_a_topic_does_not_have_cannot_be_asked_of_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("delivery", "directory", "retention", "message"),
+    ("log", "message"),
     [
-        ("at_least_once", None, 1.0, "delivery is 'best_effort' or 'exactly_once', not 'at_least_once'"),
-        ("best_effort", "/logs", 1.0, "log= goes with delivery='exactly_once'"),
-        ("exactly_once", None, 1.0, "needs a log: say log="),
-        ("exactly_once", "", 1.0, "log is a directory or a URL, not ''"),
-        ("exactly_once", 7, 1.0, "not 7"),
-        ("exactly_once", "/lo\0gs", 1.0, "log is a directory or a URL, not '/lo\\x00gs'"),
-        (
-            "exactly_once",
-            "ftp://host/logs",
-            1.0,
-            "ftp://host/logs is no place for a log: use a path, file:///path, s3:",
-        ),
-        ("exactly_once", Path("s3://bucket/logs"), 1.0, "s3:/bucket/logs is no place for a log: a URL has two slashes"),
-        (
-            "exactly_once",
-            "s3://me:secret@bucket/logs?key=secret",
-            1.0,
-            "s3://bucket/logs is given with a user, a query",
-        ),
-        ("exactly_once", "/logs", 0, "retention is a number of seconds above 0, not 0"),
-        ("exactly_once", "/logs", "a week", "not 'a week'"),
+        ("/logs", "log is tw.Log(place), not '/logs'"),
+        (Log(""), "the place of a log is a directory or a URL, not ''"),
+        (Log(7), "not 7"),  # type: ignore[arg-type]
+        (Log("/lo\0gs"), "the place of a log is a directory or a URL, not '/lo\\x00gs'"),
+        (Log("ftp://host/logs"), "ftp://host/logs is no place for a log: use a path, file:///path, s3:"),
+        (Log(Path("s3://bucket/logs")), "s3:/bucket/logs is no place for a log: a URL has two slashes"),
+        (Log("s3://me:secret@bucket/logs?key=secret"), "s3://bucket/logs is given with a user, a query"),
+        (Log("/logs", retention_s=0), "retention_s is a number of seconds above 0, not 0"),
+        (Log("/logs", retention_s="a week"), "not 'a week'"),  # type: ignore[arg-type]
     ],
-    ids=["delivery", "log too much", "no log", "empty", "number", "nul", "scheme", "path", "secret", "zero", "text"],
+    ids=["no log", "empty", "number", "nul", "scheme", "path", "secret", "zero", "text"],
 )
-def test_a_publication_says_what_is_wrong_with_its_log(
-    delivery: str, directory: object, retention: object, message: str
-) -> None:
+def test_a_publication_says_what_is_wrong_with_its_log(log: object, message: str) -> None:
     """With the name of the topic."""
     with pytest.raises(DeliveryError, match=re.escape(message)) as caught:
-        topic_log("bills", delivery, directory, retention)
+        topic_log("bills", log)
     assert caught.value.topic == "bills"
+
+
+@pytest.mark.parametrize("arguments", [{"name": None}, {"name": ""}, {"name": "bills", "ack": "never"}])
+def test_a_durable_subscription_has_a_name_and_a_way_to_acknowledge(arguments: dict[str, Any]) -> None:
+    """It is checked where the program says it."""
+    with pytest.raises(DeliveryError):
+        Durable(**arguments)
 
 
 def test_each_partition_has_a_directory_of_its_own() -> None:
     """Whatever the name of the topic has in it."""
-    log = topic_log("../bills of/today", "exactly_once", "/logs", 10)
+    log = topic_log("../bills of/today", Log("/logs", retention_s=10))
     assert log == TopicLog("/logs", 10.0)
     assert log.of_partition("../bills of/today", 3) == "/logs/%2E%2E%2Fbills%20of%2Ftoday/partition-3"
-    assert topic_log("bills", "best_effort", None, 10) is None
-    log = topic_log("bills", "exactly_once", "s3://bucket/logs/", 10)
+    assert topic_log("bills", None) is None
+    log = topic_log("bills", Log("s3://bucket/logs/"))
     assert log is not None
     assert log.of_partition("bills", 0) == "s3://bucket/logs/bills/partition-0"
 

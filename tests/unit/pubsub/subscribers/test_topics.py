@@ -73,11 +73,11 @@ def watch(cluster: PlayedCluster) -> Iterator[TopicWatch]:
     assert not reading()
 
 
-def watching(cluster: PlayedCluster, timeout: float | None = DEADLINE_S) -> TopicWatch:
+def watching(cluster: PlayedCluster, timeout_s: float | None = DEADLINE_S) -> TopicWatch:
     sightings: Sightings = queue.Queue()
     reader = CatalogReader(cluster.subscribe, cluster.listing, sightings)
     reader.start()
-    return TopicWatch([reader], sightings, timeout)
+    return TopicWatch([reader], sightings, timeout_s)
 
 
 def reading() -> list[threading.Thread]:
@@ -123,14 +123,14 @@ def test_what_a_new_catalog_does_not_learn_has_gone(
 def test_the_iteration_ends_after_a_time_without_news(cluster: PlayedCluster) -> None:
     """With 0 it tells what there is; it may be asked again."""
     cluster.register("a")
-    with watching(cluster, timeout=0) as watch:
+    with watching(cluster, timeout_s=0) as watch:
         assert short(watch, 9) == [("published", "a", "first")]
         assert list(watch) == []
 
 
 def test_closing_ends_an_iteration_that_waits(cluster: PlayedCluster) -> None:
     """From another thread, at once; and again, to no effect."""
-    watch = watching(cluster, timeout=None)
+    watch = watching(cluster, timeout_s=None)
     found: list[Any] = []
     thread = threading.Thread(target=lambda: found.append(list(watch)))
     thread.start()
@@ -175,7 +175,7 @@ def no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_topics_of_this_process_are_watched_without_a_cluster() -> None:
     """From a local job on, which may then end."""
     running = LocalJob("local").publish("watch/a", 1 << 20)
-    with watch_topics(timeout=DEADLINE_S) as watch:
+    with watch_topics(timeout_s=DEADLINE_S) as watch:
         assert next(event for event in watch if event.topic == "watch/a").event == "published"
         running.finish("it broke", 1)
         event = next(event for event in watch if event.topic == "watch/a")

@@ -46,8 +46,8 @@ def run(describe: Callable[[Rows], object], batch: Any, config: tw.RuntimeConfig
         ("bump", lambda rows: rows.filter(bool).map(change, name="bump").map(dict).probe("end")),
         ("flat_map", lambda rows: rows.flat_map(lambda row: [change(row)]).probe("end")),
         ("inspect", lambda rows: rows.inspect(change)),
-        ("inspect_with_time", lambda rows: rows.inspect_with_time(lambda row, time, worker: change(row))),
-        ("own", lambda rows: rows.unary("own", build_changing)),
+        ("inspect_batches", lambda rows: rows.inspect_batches(lambda batch, time, worker: change(batch[0]))),
+        ("own", lambda rows: rows.unary(build_changing, name="own")),
         ("map", lambda rows: rows.substreams("s", key="n", last=bool).map(change).probe("end")),
     ],
 )
@@ -70,7 +70,9 @@ def test_the_error_shows_both_and_what_to_do() -> None:
 )
 def test_what_changes_nothing_runs_as_ever(batch: Any) -> None:
     """Whatever the batches are, also records that cannot be pickled."""
-    [found] = run(lambda rows: rows.map(lambda row: [row]).aggregate(len, list, lambda made, row: [*made, row]), batch)
+    [found] = run(
+        lambda rows: rows.map(lambda row: [row]).aggregate(len, start=list, add=lambda made, row: [*made, row]), batch
+    )
     assert found is batch or found == batch
 
 
@@ -88,13 +90,13 @@ def test_operators_that_wait_for_substreams_run_as_ever(bound: Any) -> None:
     """Ends of substreams wait among the batches."""
     flow = tw.Dataflow("ends")
     split = flow.input("rows").substreams("s", key=lambda row: row[0])
-    split.unary("own", build_firm, bound=bound).without_substreams().capture("rows")
+    split.unary(build_firm, bound=bound, name="own").without_substreams().capture("rows")
     with tw.run(flow, engine="local", config=CHECKED) as job:
         with job.input("rows") as rows:
             rows.send([("a", 1), ("b", 2)])
             rows.end_substream("a")
             rows.send([("b", 3)])
-        job.wait(timeout=30)
+        job.wait(timeout_s=30)
         assert sorted(row for got in job.captured("rows") for row in got.batch) == [("a", 1), ("b", 2), ("b", 3)]
 
 

@@ -46,7 +46,7 @@ def same(batch: Any) -> Any:
         (lambda s: s.map(abs).publish("middle").filter(bool), ["map", "publish middle", "filter"]),
         (lambda s: s.map(abs).filter(bool).capture("end"), ["map > filter", "capture end"]),
         (lambda s: s.map(abs).concat(s.filter(bool)).map(str), ["map", "filter", "concat", "map-2"]),
-        (lambda s: s.map(abs).unary("u", scheduled(ignore)).map(abs), ["map", "u", "map-2"]),
+        (lambda s: s.map(abs).unary(scheduled(ignore), name="u").map(abs), ["map", "u", "map-2"]),
         (lambda s: s.iterate(lambda i: (i.map(abs).filter(bool), i.map(abs))), None),
     ],
 )
@@ -133,7 +133,7 @@ def test_names_stay_unique() -> None:
     flow = tw.Dataflow("names")
     stream = flow.input("numbers")
     for _ in range(4):
-        stream = stream.map(lambda n: n).unary("map > map", reading(lambda _: True)).map(lambda n: n).exchange(abs)
+        stream = stream.map(lambda n: n).unary(reading(lambda _: True), name="map > map").map(lambda n: n).exchange(abs)
     stream.capture("results")
     plan = description_of(flow).plan()
     assert len({operator.name for operator in plan.operators}) == len(plan.operators)
@@ -197,7 +197,7 @@ STAGES: dict[str, tuple[Callable[[tw.Stream[Any]], tw.Stream[Any]], Callable[[It
     "exchange": (lambda s: s.exchange(lambda n: n // 2), list),
     "probe": (lambda s: s.probe(f"probe {next(serial)}"), list),
     "capture": (lambda s: s.capture(f"capture {next(serial)}"), list),
-    "unary": (lambda s: s.unary("pass", reading(lambda _: True)), list),
+    "unary": (lambda s: s.unary(reading(lambda _: True), name="pass"), list),
     "concat": (lambda s: s.map(abs).concat(s.map(lambda n: -n)), lambda ns: [m for n in ns for m in (abs(n), -n)]),
     "loop": (
         lambda s: s.iterate(lambda i: (i.filter(lambda n: n > 4).map(lambda n: n - 3), i.filter(lambda n: n <= 4))),

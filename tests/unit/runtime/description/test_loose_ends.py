@@ -45,7 +45,7 @@ def with_sink_inside(numbers: Numbers) -> tuple[Numbers, Numbers]:
         (lambda numbers: numbers.map(abs, name="sizes").count(), ["count"]),
         (lambda numbers: (numbers.map(abs), numbers.capture("all")), ["map"]),
         (lambda numbers: numbers.branch(bool), ["branch"]),
-        (lambda numbers: numbers.iterate(lambda inner: inner.map(abs), rounds=2), ["leave"]),
+        (lambda numbers: numbers.iterate(lambda inner: inner.map(abs), max_rounds=2), ["leave"]),
         (lambda numbers: numbers.join(numbers, abs), ["join"]),
         (lambda numbers: numbers.window(tw.TumblingWindows(1), key=abs, at=abs), ["window"]),
         (lambda numbers: numbers.window(tw.TumblingWindows(1), key=abs, at=None, name="visits"), ["visits"]),
@@ -65,15 +65,14 @@ def test_a_stream_that_nobody_reads_is_found(describe: Callable[[Numbers], objec
         lambda numbers: numbers.capture_to("folder"),
         lambda numbers: numbers.write_files("folder"),
         lambda numbers: numbers.inspect(abs),
-        lambda numbers: numbers.inspect_with_time(build),
         lambda numbers: numbers.inspect_batches(build),
         lambda numbers: numbers.for_each_epoch(build),
         lambda numbers: numbers.on_frontier(build),
         lambda numbers: numbers.map_async(abs),
-        lambda numbers: numbers.unary("own", build),
-        lambda numbers: numbers.binary(numbers, "own", build),
-        lambda numbers: numbers.flow.operator("own", [numbers], 2, build),
-        lambda numbers: numbers.flow.operator("own", [numbers], 0, build),
+        lambda numbers: numbers.unary(build, name="own"),
+        lambda numbers: numbers.binary(numbers, build, name="own"),
+        lambda numbers: numbers.flow.operator([numbers], 2, build, name="own"),
+        lambda numbers: numbers.flow.operator([numbers], 0, build, name="own"),
         lambda numbers: numbers.branch(bool).rest.capture("rest"),
         lambda numbers: numbers.try_map(abs).results.capture("results"),
         lambda numbers: numbers.window(tw.TumblingWindows(1), key=abs, at=abs).results.capture("results"),
@@ -82,7 +81,7 @@ def test_a_stream_that_nobody_reads_is_found(describe: Callable[[Numbers], objec
         lambda numbers: numbers.iterate(with_sink_inside),
         lambda numbers: round_of_outer(numbers.as_collection()).changes().capture("changes"),
         lambda numbers: numbers.iterate(lambda outer: (outer.iterate(with_sink_inside), outer)),
-        lambda numbers: numbers.substreams("s", key=abs).unary("own", build, bound="soft"),
+        lambda numbers: numbers.substreams("s", key=abs).unary(build, bound="soft", name="own"),
     ],
 )
 def test_there_is_no_false_alarm(describe: Callable[[Numbers], object]) -> None:
@@ -94,8 +93,8 @@ def test_loops_with_alike_names_are_told_apart() -> None:
     """What has an effect in one is no reason for the other."""
 
     def describe(numbers: Numbers) -> None:
-        numbers.iterate(lambda inner: (inner.map(abs).filter(bool), inner), "rounds")
-        numbers.iterate(lambda inner: (inner.inspect(abs).filter(bool), inner), "rounds2").capture("all")
+        numbers.iterate(lambda inner: (inner.map(abs).filter(bool), inner), name="rounds")
+        numbers.iterate(lambda inner: (inner.inspect(abs).filter(bool), inner), name="rounds2").capture("all")
 
     assert described(describe) == ["leave"]
 

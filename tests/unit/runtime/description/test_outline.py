@@ -32,7 +32,7 @@ def named(flow: tw.Dataflow, name: str) -> OperatorOutline:
 def test_an_operator_is_as_it_was_described(flow: tw.Dataflow) -> None:
     """Its inputs, how records come to them, how many outputs it has, and whether it may run as one with others."""
     numbers = flow.input("numbers")
-    flow.operator("split", [numbers, numbers.map(abs)], 2, build_pass, exchange=[None, "key"])
+    flow.operator([numbers, numbers.map(abs)], 2, build_pass, exchange=[None, "key"], name="split")
     split, mapped = named(flow, "split"), named(flow, "map")
     assert (split.sources, split.pacts) == ((Source(0, 0), Source(1, 0)), (None, Exchange("key")))
     assert (split.outputs, split.is_stage, mapped.is_stage) == (2, False, True)
@@ -86,7 +86,7 @@ def test_edges_go_back_only_round_loops(flow: tw.Dataflow) -> None:
 def test_marks_are_what_names_do_not_say(flow: tw.Dataflow) -> None:
     """Probes always; an input, a capture or a topic if its operator had to take another name."""
     numbers = flow.input("numbers").probe("one").probe("other").capture("kept").publish("topic")
-    numbers.unary("input more", build_pass)
+    numbers.unary(build_pass, name="input more")
     flow.input("more")
     assert [operator.marks for operator in description_of(flow).outline().operators] == [
         ("probe 'one'", "probe 'other'"),
@@ -214,7 +214,7 @@ def test_loops_in_loops_are_indented() -> None:
     with flow.scope("outer") as outer, outer.inner("inner") as inner:
         back = outer.feedback()
         entered = flow.input("in").enter(outer).concat(back).enter(inner)
-        left, right = flow.operator("split", [entered], 2, build_pass, exchange=["key"])
+        left, right = flow.operator([entered], 2, build_pass, exchange=["key"], name="split")
         back.connect(left.leave())
         right.leave().leave().probe("done").publish("results")
     assert flow.explain().splitlines() == [

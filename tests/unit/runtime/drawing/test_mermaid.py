@@ -112,7 +112,7 @@ def test_probes_hang_on_their_operator() -> None:
 def test_labels_say_what_is_special() -> None:
     """The key of an exchange, and which output it is if there are several."""
     flow = tw.Dataflow("flow")
-    left, right = flow.operator("split", [flow.input("in")], 2, lambda context: None)  # type: ignore[arg-type, return-value]
+    left, right = flow.operator([flow.input("in")], 2, lambda context: None, name="split")  # type: ignore[arg-type, return-value]
     left.exchange("word")
     right.map(str)
     assert flow.to_mermaid().splitlines()[-2:] == [

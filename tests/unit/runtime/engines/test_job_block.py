@@ -50,9 +50,9 @@ def test_the_end_of_the_block_waits_as_long_as_it_takes(monkeypatch: pytest.Monk
     shown: list[bool | None] = []
     wait, show = LocalJob._wait_for, ShownProgress.shown
 
-    def note(job: LocalJob, condition: Callable[[], bool], what: str, timeout: float | None, *rest: Any) -> None:
-        waited.append(timeout)
-        wait(job, condition, what, timeout, *rest)
+    def note(job: LocalJob, condition: Callable[[], bool], what: str, timeout_s: float | None, *rest: Any) -> None:
+        waited.append(timeout_s)
+        wait(job, condition, what, timeout_s, *rest)
 
     def note_shown(progress: ShownProgress, wanted: bool | None) -> AbstractContextManager[None]:
         shown.append(wanted)

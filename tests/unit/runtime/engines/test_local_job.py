@@ -146,8 +146,8 @@ def test_operators_are_called_in_the_same_order_every_time() -> None:
             return build
 
         flow = tw.Dataflow("test")
-        first = flow.input("numbers").unary("first", noting("first"), exchange=lambda number: number)
-        first.map(str).unary("second", noting("second"), exchange=lambda text: text)
+        first = flow.input("numbers").unary(noting("first"), exchange=lambda number: number, name="first")
+        first.map(str).unary(noting("second"), exchange=lambda text: text, name="second")
         with tw.run(flow, workers=3, engine="local") as job:
             feed(job, [1, 2, 3], [4, 5], [6, 7, 8, 9])
             job.wait()
@@ -313,7 +313,7 @@ def test_sigterm_ends_the_program_also_in_the_middle_of_an_operator(is_stage: bo
     def run() -> None:
         with tw.run(flow, engine="local") as job:
             job.input("numbers").send([1])
-            job.wait(timeout=10.0)
+            job.wait(timeout_s=10.0)
 
     with pytest.raises(SystemExit) as ended:
         run()
@@ -326,9 +326,9 @@ def test_a_question_during_a_round_is_answered_at_its_end(monkeypatch: pytest.Mo
     answers: list[int] = []
 
     class Awaited(Future[Any]):
-        def result(self, timeout: float | None = None) -> Any:
+        def result(self, timeout_s: float | None = None) -> Any:
             waits.set()
-            return super().result(timeout)
+            return super().result(timeout_s)
 
     monkeypatch.setattr(local_job, "Future", Awaited)
     monkeypatch.setattr(local_job, "_SOON_S", 0.0)
@@ -390,7 +390,7 @@ def test_a_limit_holds_while_another_thread_runs_the_job() -> None:
         try:
             assert is_in.wait(DEADLINE_S)
             with raises(tw.errors.WouldBlock):
-                numbers.send([2], worker=1, timeout=0)
+                numbers.send([2], worker=1, timeout_s=0)
         finally:
             may_go_on.set()
             running.join()

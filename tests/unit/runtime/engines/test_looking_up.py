@@ -59,7 +59,7 @@ class GroupJob:
     def __init__(self, seed: int, workers: int, **more: Any) -> None:
         self.random = Random(seed)
         flow = tw.Dataflow("pairs")
-        flow.input("pairs").as_collection(diff=True).lookups("pairs")
+        flow.input("pairs").as_collection(diff=True).lookup("pairs")
         self.group = WorkerGroup(flow, workers, **more)
         self.plan = self.group.cores[0].plan
         self._feed = GroupFeed(self.group)

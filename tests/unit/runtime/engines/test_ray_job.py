@@ -54,9 +54,9 @@ def test_each_thread_that_waits_is_told(job: RayJob, handle: tw.types.InputHandl
     waiting = [waits(job, looked) for _ in range(3)]
     goes_back(job, handle, saved)
     for task in waiting:
-        with raises(tw.Rewound):
+        with raises(tw.JobRolledBack):
             task.join(DEADLINE_S)
-    with pytest.raises(tw.Rewound):
+    with pytest.raises(tw.JobRolledBack):
         job._wait_for(lambda: False, "something", DEADLINE_S)
     with pytest.raises(TimeoutError):
         job._wait_for(lambda: False, "something", 0.0)
@@ -79,7 +79,7 @@ def test_a_wait_does_not_end_as_if_all_had_come(
 
     looks = iter([lambda: None, use])  # before the wait, and after it
     monkeypatch.setattr(job._life, "check_alive", check_alive)
-    with pytest.raises(tw.Rewound):
+    with pytest.raises(tw.JobRolledBack):
         job._wait_for(lambda: False, "something", DEADLINE_S)
     handle.close()
 
@@ -91,7 +91,7 @@ def test_who_has_sent_and_waits_is_told(job: RayJob, handle: tw.types.InputHandl
     handle.send([1])
     goes_back(job, handle, saved)
     job._wait_for(lambda: True, "what the snapshot has", DEADLINE_S)
-    with pytest.raises(tw.Rewound):
+    with pytest.raises(tw.JobRolledBack):
         job._wait_for(lambda: False, "what is missing", DEADLINE_S)
     handle.send([1])
     comes.set()

@@ -179,7 +179,7 @@ def test_a_job_that_goes_back_does_not_fail(bench: Bench, monkeypatch: pytest.Mo
 
     def begin(number: int) -> None:
         begun.set()
-        raise tw.Rewound("job 'job' goes back to a snapshot")
+        raise tw.JobRolledBack("job 'job' goes back to a snapshot")
 
     monkeypatch.setattr(bench.taker._feed, "begin_snapshot", begin)
     with raises(TimeoutError):

@@ -107,7 +107,7 @@ def test_a_token_that_is_never_discarded(delay: int, progress: SpreadName) -> No
     """Operator, worker, time, path and remedy are named; the remedy works."""
     kept: list[tw.TimestampToken] = []
     flow = tw.Dataflow("leaky")
-    flow.input("numbers").unary("leaky", hoarding(kept, lambda time: time + delay), exchange=lambda n: n).map(
+    flow.input("numbers").unary(hoarding(kept, lambda time: time + delay), exchange=lambda n: n, name="leaky").map(
         str
     ).probe("done")
     with deploy(flow, 3, progress) as job:
@@ -354,8 +354,8 @@ def test_two_that_do_not_wait_for_each_other_are_both_causes(progress: SpreadNam
     """A leak before a join and unread messages on its other side are both told in full."""
     kept: list[tw.TimestampToken] = []
     flow = tw.Dataflow("two")
-    left = flow.input("left").unary("leaky", hoarding(kept))
-    right = flow.input("right").unary("deaf", reading(lambda worker: False))
+    left = flow.input("left").unary(hoarding(kept), name="leaky")
+    right = flow.input("right").unary(reading(lambda worker: False), name="deaf")
     left.concat(right).probe("done")
     with deploy(flow, 1, progress) as job:
         for name in ("left", "right"):

@@ -182,7 +182,7 @@ def test_it_joins_in_the_snapshot_that_it_has_heard_of(
     handle._ended = "is of no more use"
 
 
-@pytest.mark.parametrize(("goes_back", "error"), [(True, tw.Rewound), (False, tw.JobError)])
+@pytest.mark.parametrize(("goes_back", "error"), [(True, tw.JobRolledBack), (False, tw.JobError)])
 def test_a_lost_link_means_that_the_job_has_ended_or_gone_back(
     feed: RemoteFeed, monkeypatch: pytest.MonkeyPatch, goes_back: bool, error: type[Exception]
 ) -> None:

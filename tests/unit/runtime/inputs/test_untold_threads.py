@@ -57,11 +57,11 @@ def test_each_thread_is_told_once(
     other.does(handle.send, [2])
     goes_back(handle, saved)
     feed.submitted.clear()
-    with pytest.raises(tw.Rewound, match="is at time 0 again, after 0 batches: send what comes after its position"):
+    with pytest.raises(tw.JobRolledBack, match="is at time 0 again, after 0 batches: send what comes after its"):
         use(handle)
     assert feed.submitted == []
     handle.send([1])
-    with pytest.raises(tw.Rewound, match="is at time 0 again, after 1 batches"):
+    with pytest.raises(tw.JobRolledBack, match="is at time 0 again, after 1 batches"):
         other.does(use, handle)
     assert [command.batch for _, command in feed.submitted] == [[1]]
     other.does(handle.send, [2])
@@ -84,7 +84,7 @@ def test_a_thread_that_is_in_the_middle_of_a_call_is_told_once(
     handle.send([1])
 
     def raise_rewound() -> None:
-        raise tw.Rewound("the job goes back to a snapshot")
+        raise tw.JobRolledBack("the job goes back to a snapshot")
 
     def have_gone_back() -> None:
         monkeypatch.undo()
@@ -97,7 +97,7 @@ def test_a_thread_that_is_in_the_middle_of_a_call_is_told_once(
 
     monkeypatch.setattr(feed, "check_alive", raise_rewound)
     monkeypatch.setattr(feed, "wait_until_usable", wait_until_usable)
-    with pytest.raises(tw.Rewound, match="is at time 0 again, after 0 batches"):
+    with pytest.raises(tw.JobRolledBack, match="is at time 0 again, after 0 batches"):
         use(handle)
     feed.submitted.clear()
     handle.send([1])
@@ -112,7 +112,7 @@ def test_a_thread_of_a_closed_handle_is_told(handle: tw.types.InputHandle, begin
     handle.close()
     goes_back(handle, saved)
     for does in (other.does, lambda close: close()):
-        with pytest.raises(tw.Rewound):
+        with pytest.raises(tw.JobRolledBack):
             does(handle.close)
     assert not handle.is_closed
     handle.close()
@@ -126,7 +126,7 @@ def test_a_return_that_nobody_was_told_of_is_not_forgotten(handle: tw.types.Inpu
     goes_back(handle, saved)
     goes_back(handle, saved)
     assert handle.is_reopened
-    with pytest.raises(tw.Rewound):
+    with pytest.raises(tw.JobRolledBack):
         handle.send([2])
     handle.send([1])
     assert not handle.is_reopened
@@ -139,10 +139,10 @@ def test_a_thread_that_begins_later_is_told_if_it_is_the_first(
     saved = handle.position
     handle.send([1])
     goes_back(handle, saved)
-    with pytest.raises(tw.Rewound):
+    with pytest.raises(tw.JobRolledBack):
         begin().does(handle.send, [2])
     begin().does(handle.send, [1])
-    with pytest.raises(tw.Rewound):
+    with pytest.raises(tw.JobRolledBack):
         handle.send([2])
 
 

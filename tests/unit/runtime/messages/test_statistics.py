@@ -40,7 +40,7 @@ def test_each_operator_counts_what_it_takes_and_gives(kind: Kind, workers: int) 
     """Every stage of a fused chain is counted by itself; a message to two readers is sent once; a sink sends none."""
     flow = tw.Dataflow("counting")
     passed = flow.input("numbers").map_batches(lambda batch: batch).filter(lambda record: kind.number(record) > 2)
-    passed.unary("pass", reading(lambda _: True)).capture("one")
+    passed.unary(reading(lambda _: True), name="pass").capture("one")
     passed.capture("two")
     with deploy(flow, workers) as job:
         for numbers in ([1, 2, 3, 4], [0], [5, 6], []):
@@ -130,7 +130,7 @@ def test_records_that_go_round_a_loop_count_each_time() -> None:
     """Five rounds of one record are five messages in, and as many out but the last."""
     flow = tw.Dataflow("rounds")
     flow.input("numbers").iterate(
-        lambda s: (s.map(lambda n: n - 1).filter(lambda n: n > 0), s.filter(lambda n: n == 1)), "ring"
+        lambda s: (s.map(lambda n: n - 1).filter(lambda n: n > 0), s.filter(lambda n: n == 1)), name="ring"
     ).capture("results")
     with deploy(flow, 1) as job:
         job.input("numbers").send([5])
@@ -148,8 +148,8 @@ def test_the_frontier_of_each_operator() -> None:
     """At its inputs, at an operator without inputs at its outputs; in a loop with rounds; empty where it has ended."""
     kept: list[tw.TimestampToken] = []
     flow = tw.Dataflow("frontiers")
-    early = flow.input("early").unary("leaky", hoarding(kept))
-    looped = early.iterate(lambda s: (s.filter(lambda n: False), s), "ring")
+    early = flow.input("early").unary(hoarding(kept), name="leaky")
+    looped = early.iterate(lambda s: (s.filter(lambda n: False), s), name="ring")
     looped.concat(flow.input("late").map(str)).capture("results")
     with deploy(flow, 2) as job:
         job.input("early").send([1])
@@ -252,7 +252,7 @@ def test_leaks_are_counted_by_worker() -> None:
 def test_seconds_are_those_of_the_functions() -> None:
     """By a clock that ticks once each time it is looked at, all stages of a chain and all operators take some time."""
     flow = tw.Dataflow("clock")
-    flow.input("numbers").map(abs).filter(bool).unary("ignore", scheduled(ignore)).capture("results")
+    flow.input("numbers").map(abs).filter(bool).unary(scheduled(ignore), name="ignore").capture("results")
     ticks = count()
     core = WorkerCore(description_of(flow).plan(), 0, 1, clock=lambda: float(next(ticks)))
     core.step()

@@ -19,7 +19,9 @@ DAMAGES = ["flipped", "half-written", "missing", "manifest"]
 
 def flow() -> tw.Dataflow:
     made = tw.Dataflow("sums")
-    made.input("numbers").stateful_map(lambda n: n % 2, int, added, name="sums").probe("done").capture("sums")
+    made.input("numbers").stateful_map(lambda n: n % 2, start=int, step=added, name="sums").probe("done").capture(
+        "sums"
+    )
     return made
 
 

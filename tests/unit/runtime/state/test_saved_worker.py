@@ -23,7 +23,9 @@ def test_records_find_their_keys_or_are_refused(is_exchanged: bool) -> None:
     """What waits behind an exchange goes where its keys are now; elsewhere it stays, so keys may not move."""
     flow = tw.Dataflow("counting")
     words = flow.input("words")
-    summed = words.unary("sum", running_total, exchange=str) if is_exchanged else words.unary("sum", running_total)
+    summed = (
+        words.unary(running_total, exchange=str, name="sum") if is_exchanged else words.unary(running_total, name="sum")
+    )
     summed.capture("counts")
     plan, had = description_of(flow).plan(), [saved(["a", "b", "c"])]
     assert beginning(1, plan, had, 0, 1).unread["sum"][0][0].batch == ["a", "b", "c"]
@@ -38,7 +40,7 @@ def test_records_find_their_keys_or_are_refused(is_exchanged: bool) -> None:
 def test_an_operator_may_not_lose_an_input_where_records_wait() -> None:
     """An input at which nothing waits may go."""
     flow = tw.Dataflow("joined")
-    flow.input("words").unary("sum", running_total, exchange=str).capture("counts")
+    flow.input("words").unary(running_total, exchange=str, name="sum").capture("counts")
     plan, had = description_of(flow).plan(), saved([])
     had.operators["sum"].unread[1] = []
     assert beginning(1, plan, [had], 0, 1).unread["sum"] == {0: [Unread(0, [], None)]}

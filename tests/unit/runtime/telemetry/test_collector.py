@@ -41,7 +41,7 @@ def counting() -> tw.Dataflow:
     flow = tw.Dataflow("counting")
     words = flow.input("lines").flat_map(str.split, name="split").map(str.lower, name="lower")
     counts = words.exchange(hash, name="spread").stateful_map(
-        lambda word: word, int, lambda n, _: (n + 1, n), name="sum"
+        lambda word: word, start=int, step=lambda n, _: (n + 1, n), name="sum"
     )
     counts.probe("done").capture("counts")
     return flow
@@ -124,7 +124,7 @@ def test_tokens_are_held_since_they_were_seen_first() -> None:
     """A leak is known by its age; those of an input are there, too."""
     kept: list[tw.TimestampToken] = []
     flow = tw.Dataflow("hoarding")
-    flow.input("numbers").unary("hoard", hoarding(kept)).probe("done")
+    flow.input("numbers").unary(hoarding(kept), name="hoard").probe("done")
     made = Looked(flow, workers=1)
     with made.job as job:
         for epoch in range(2):

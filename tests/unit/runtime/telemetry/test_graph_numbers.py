@@ -16,11 +16,11 @@ def looping() -> tw.Dataflow:
         return less.filter(lambda n: n % 3 > 0), less.filter(lambda n: n % 3 == 0)
 
     def outer(numbers: tw.Stream[int]) -> tuple[tw.Stream[int], tw.Stream[int]]:
-        left = numbers.iterate(inner, "inner")
+        left = numbers.iterate(inner, name="inner")
         return left.filter(bool), left.filter(lambda n: not n)
 
     flow = tw.Dataflow("looping")
-    flow.input("numbers").map(abs).map(int).iterate(outer, "outer").map(str).capture("results")
+    flow.input("numbers").map(abs).map(int).iterate(outer, name="outer").map(str).capture("results")
     return flow
 
 

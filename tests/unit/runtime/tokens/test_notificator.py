@@ -81,7 +81,7 @@ def test_several_inputs_are_all_waited_for() -> None:
         return schedule
 
     flow = tw.Dataflow("test")
-    flow.input("left").binary(flow.input("right"), "subject", build).capture("results")
+    flow.input("left").binary(flow.input("right"), build, name="subject").capture("results")
     group = WorkerGroup(flow, workers=1)
     group.send("left", [1])
     group.advance("left", 5)
@@ -273,7 +273,7 @@ def test_tokens_that_are_none_of_ones_own_are_refused() -> None:
         return schedule
 
     flow = tw.Dataflow("test")
-    flow.operator("subject", [flow.input("numbers")], 2, build_two)
+    flow.operator([flow.input("numbers")], 2, build_two, name="subject")
     assert "say for which one the token is to be kept, with retain(output), delayed(time, output) or notify_at(" in str(
         fail_flow(flow, [1])
     )
@@ -296,7 +296,7 @@ def test_a_second_output_for_one_time_is_an_error(lends: bool) -> None:
         return schedule
 
     flow = tw.Dataflow("test")
-    flow.operator("subject", [flow.input("numbers")], 2, build)
+    flow.operator([flow.input("numbers")], 2, build, name="subject")
     error = str(fail_flow(flow, [1]))
     assert "'subject' asked one notificator to keep tokens of two outputs for time 0, and it keeps one. Make" in error
 
@@ -319,7 +319,7 @@ def test_each_output_has_a_notificator_of_its_own() -> None:
         return schedule
 
     flow = tw.Dataflow("test")
-    left, right = flow.operator("subject", [flow.input("numbers")], 2, build)
+    left, right = flow.operator([flow.input("numbers")], 2, build, name="subject")
     left.concat(right).capture("results")
     assert sorted(run_flow(flow, [1], [2])) == [(0, [(0, 0)]), (0, [(1, 0)]), (1, [(0, 1)]), (1, [(1, 1)])]
 
@@ -327,5 +327,5 @@ def test_each_output_has_a_notificator_of_its_own() -> None:
 def test_who_looks_at_no_frontier_cannot_wait() -> None:
     """The error says why there is none."""
     flow = tw.Dataflow("test")
-    flow.operator("subject", [flow.input("numbers")], 1, notified(ignore), notify=False)
+    flow.operator([flow.input("numbers")], 1, notified(ignore), notify=False, name="subject")
     assert "was described with notify=False" in str(fail_flow(flow, [1]))

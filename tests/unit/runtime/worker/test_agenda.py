@@ -72,7 +72,7 @@ def ticking(ticks: int, seconds: float, called: list[float]) -> Any:
 
 def ticker(ticks: int, seconds: float, called: list[float]) -> tw.Dataflow:
     flow = tw.Dataflow("ticker")
-    [numbers] = flow.operator("ticker", [], 1, ticking(ticks, seconds, called))
+    [numbers] = flow.operator([], 1, ticking(ticks, seconds, called), name="ticker")
     numbers.probe("done").capture("results")
     return flow
 
@@ -81,8 +81,8 @@ def test_a_source_that_ticks_on_the_local_engine() -> None:
     """Waiting waits for the clock, where nothing else is left to do."""
     called: list[float] = []
     with tw.run(ticker(4, 0.02, called), engine="local") as job:
-        job.probe("done").wait_until(2, timeout=DEADLINE_S)
-        job.wait(timeout=DEADLINE_S)
+        job.probe("done").wait_until(2, timeout_s=DEADLINE_S)
+        job.wait(timeout_s=DEADLINE_S)
         assert captured(job) == [(n, [n + 1]) for n in range(4)]
     assert all(later - earlier >= 0.02 for earlier, later in pairwise(called))
 
@@ -92,7 +92,7 @@ def test_waiting_for_a_timer_has_an_end() -> None:
     called: list[float] = []
     with tw.run(ticker(2, 1000.0, called), engine="local") as job:
         with raises(TimeoutError):
-            job.wait(timeout=0.05)
+            job.wait(timeout_s=0.05)
         job.stop()
     assert len(called) == 1
 
@@ -127,7 +127,7 @@ def test_another_thread_may_keep_the_activator() -> None:
         return schedule
 
     flow = tw.Dataflow("outside")
-    flow.operator("outside", [], 1, build)
+    flow.operator([], 1, build, name="outside")
     with running(flow) as loop:
         for _ in range(2):
             assert called.acquire(timeout=LOOP_DEADLINE_S)

@@ -38,8 +38,8 @@ def test_an_operator_is_told_that_no_end_will_come_any_more() -> None:
         return schedule
 
     flow = tw.Dataflow("two")
-    flow.operator("watch", [flow.input("words").substreams("words", key=str)], 0, build, bound="soft")
-    flow.operator("other", [flow.input("others").substreams("others", key=str)], 0, build, bound="soft")
+    flow.operator([flow.input("words").substreams("words", key=str)], 0, build, bound="soft", name="watch")
+    flow.operator([flow.input("others").substreams("others", key=str)], 0, build, bound="soft", name="other")
     group = WorkerGroup(flow, workers=1)
     group.send("words", ["a"])
     group.run()
@@ -66,7 +66,7 @@ def test_each_end_is_told_though_the_operator_looks_late() -> None:
         return schedule
 
     flow = tw.Dataflow("late")
-    flow.operator("watch", [flow.input("words").substreams("words", key=str)], 0, build, bound="soft")
+    flow.operator([flow.input("words").substreams("words", key=str)], 0, build, bound="soft", name="watch")
     group = WorkerGroup(flow, workers=1)
     for time, key in enumerate("aba"):
         group.advance("words", time)

@@ -18,7 +18,7 @@ from tidewheel.runtime.description.plan import Schedule
 def error_of_build(build: Any, outputs: int = 1) -> tw.JobError:
     """Return the error of a job whose operator of some outputs cannot be built."""
     flow = tw.Dataflow("test")
-    flow.operator("subject", [flow.input("numbers")], outputs, build)
+    flow.operator([flow.input("numbers")], outputs, build, name="subject")
     with pytest.raises(tw.JobError) as caught:
         tw.run(flow, engine="local")
     return caught.value
@@ -83,7 +83,7 @@ def test_in_a_loop_the_initial_token_is_at_the_loops_first_time() -> None:
 
     flow = tw.Dataflow("test")
     with flow.scope("loop") as loop:
-        flow.input("numbers").enter(loop).unary("subject", build)
+        flow.input("numbers").enter(loop).unary(build, name="subject")
     with tw.run(flow, engine="local") as job:
         feed(job, [1])
         job.wait()
@@ -111,7 +111,7 @@ def test_each_output_has_a_token_of_its_own() -> None:
 
     flow = tw.Dataflow("test")
     left, right = flow.operator(
-        "fork", [flow.input("numbers")], 2, build, {(0, 0): tw.progress.PathSummary.identity(ROOT)}
+        [flow.input("numbers")], 2, build, {(0, 0): tw.progress.PathSummary.identity(ROOT)}, name="fork"
     )
     left.capture("left")
     right.capture("right")
@@ -231,12 +231,12 @@ def test_a_topic_of_a_job_that_could_not_be_built_is_free_again() -> None:
         raise LookupError("no model")
 
     flow = tw.Dataflow("test")
-    flow.input("numbers").unary("subject", build).publish("operator context/topic")
+    flow.input("numbers").unary(build, name="subject").publish("operator context/topic")
     for _ in range(2):
         with raises(tw.JobError):
             tw.run(flow, engine="local")
     flow = tw.Dataflow("test")
-    flow.input("numbers").unary("subject", scheduled(ignore)).publish("operator context/topic")
+    flow.input("numbers").unary(scheduled(ignore), name="subject").publish("operator context/topic")
     with tw.run(flow, engine="local") as job, tw.subscribe("operator context/topic") as subscription:
         feed(job, [1])
         assert list(subscription.epochs()) == []
@@ -270,8 +270,8 @@ def test_each_operator_and_each_worker_has_state_of_its_own() -> None:
     """One name in two operators, or on two workers, is not one state."""
     flow = tw.Dataflow("test")
     numbers = flow.input("numbers")
-    numbers.unary("one", build_counts).capture("one")
-    numbers.filter(lambda n: n > 1).unary("other", build_counts).capture("other")
+    numbers.unary(build_counts, name="one").capture("one")
+    numbers.filter(lambda n: n > 1).unary(build_counts, name="other").capture("other")
     group = WorkerGroup(flow, workers=2)
     group.send("numbers", [1, 2], worker=0)
     group.send("numbers", [1, 3], worker=1)

@@ -73,7 +73,7 @@ def test_what_cannot_be_built_ends_what_was() -> None:
         return closing(ends, "second", fails="built" if context.worker == 1 else "")(context)
 
     flow = tw.Dataflow("test")
-    flow.input("numbers").unary("first", closing(ends, "first")).unary("second", second)
+    flow.input("numbers").unary(closing(ends, "first"), name="first").unary(second, name="second")
     with raises(tw.JobError):
         tw.run(flow, workers=3, engine="local")
     assert ends == [("second", 1), ("first", 1), ("second", 0), ("first", 0)]
@@ -83,8 +83,8 @@ def test_what_fails_in_the_end_is_logged(caplog: pytest.LogCaptureFixture) -> No
     """It names the operator, and the others are ended all the same."""
     ends: Ends = []
     flow = tw.Dataflow("test")
-    flow.input("numbers").unary("first", closing(ends, "first")).unary(
-        "second", closing(ends, "second", fails="closed")
+    flow.input("numbers").unary(closing(ends, "first"), name="first").unary(
+        closing(ends, "second", fails="closed"), name="second"
     )
     with (
         caplog.at_level(logging.ERROR, logger="tidewheel.runtime.worker.agenda"),
@@ -101,7 +101,7 @@ def test_a_dataflow_that_is_dropped_has_ended() -> None:
     """The others of the job go on."""
     ends: Ends = []
     other = tw.Dataflow("other")
-    other.input("numbers").unary("subject", closing(ends, "other"))
+    other.input("numbers").unary(closing(ends, "other"), name="subject")
     with tw.run(flow_of(closing(ends, "first")), engine="local") as job:
         job.add(other)
         job.drop("other")

@@ -74,7 +74,7 @@ def test_a_key_that_fails_names_the_time_of_its_record(sent_at: int | None) -> N
                 output.send(token, batch)
 
     def describe(stream: tw.Stream[Any]) -> None:
-        sender = stream if sent_at is None else stream.unary("later", scheduled(later))
+        sender = stream if sent_at is None else stream.unary(scheduled(later), name="later")
         sender.exchange(lambda n: 1 // n)
 
     error = failing(describe, [], [], [1, 0], workers=2)
@@ -192,7 +192,7 @@ def test_what_came_before_the_error_has_been_sent() -> None:
     def note(input: tw.InputPort, output: tw.OutputPort) -> None:
         sent.extend(batch for _, batch in input)
 
-    flow.input("numbers").map(lambda n: 6 // n).map(lambda n: -n).unary("note", scheduled(note))
+    flow.input("numbers").map(lambda n: 6 // n).map(lambda n: -n).unary(scheduled(note), name="note")
     with raises(tw.JobError):
         run_flow(flow, [1], [2, 3], [6, 0])
     assert sent in ([], [[-6], [-3, -2]])

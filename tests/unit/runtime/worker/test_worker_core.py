@@ -34,7 +34,7 @@ def holding_group() -> tuple[WorkerGroup, list[tw.TimestampToken]]:
         tokens.extend(lent.retain() for lent, _ in input)
 
     flow = tw.Dataflow("test")
-    flow.input("numbers").unary("hold", scheduled(schedule), exchange=lambda number: number).probe("done")
+    flow.input("numbers").unary(scheduled(schedule), exchange=lambda number: number, name="hold").probe("done")
     group = WorkerGroup(flow)
     group.run()
     group.sent.clear()
@@ -81,7 +81,7 @@ def test_what_cancels_out_within_a_step_is_never_told() -> None:
             with lent.retain() as token, token.delayed(5):
                 output.send(token, batch)
 
-    flow.input("numbers").map(abs).unary("subject", scheduled(schedule)).capture("results")
+    flow.input("numbers").map(abs).unary(scheduled(schedule), name="subject").capture("results")
     group = WorkerGroup(flow)
     group.run()
     group.send("numbers", [1], worker=0)
@@ -128,7 +128,7 @@ def test_what_always_has_much_to_send_lets_others_run() -> None:
 
     flow = tw.Dataflow("test")
     for name in ("first", "second", "third"):
-        flow.operator(name, [], 1, build(name))[0].exchange(lambda _: OF_THE_OTHER).probe(name)
+        flow.operator([], 1, build(name), name=name)[0].exchange(lambda _: OF_THE_OTHER).probe(name)
     group = WorkerGroup(flow)
     for _ in range(8):
         group.step(0)
@@ -236,9 +236,9 @@ def test_operators_run_once_a_step_in_the_order_of_description() -> None:
     flow = tw.Dataflow("test")
     with flow.scope("loop") as loop:
         back = loop.feedback()
-        head = flow.input("numbers").enter(loop).concat(back).unary("head", noting("head", sends=True))
-        tail = head.unary("tail", noting("tail", sends=True))
-        tail.unary("last", noting("last", sends=False))
+        head = flow.input("numbers").enter(loop).concat(back).unary(noting("head", sends=True), name="head")
+        tail = head.unary(noting("tail", sends=True), name="tail")
+        tail.unary(noting("last", sends=False), name="last")
         back.connect(tail.filter(lambda number: number > 0).map(lambda number: number - 1))
     group = WorkerGroup(flow, workers=1)
     group.run()
@@ -270,7 +270,7 @@ def test_many_operators_run_in_the_order_of_description() -> None:
     flow = tw.Dataflow("test")
     stream = flow.input("numbers")
     for index in range(20):
-        stream = stream.unary(f"{index:02}", build)
+        stream = stream.unary(build, name=f"{index:02}")
     group = WorkerGroup(flow, workers=1)
     group.run()
     for chosen in ([17, 8, 1], [1, 8, 17], [15, 7, 16, 0], [19, 3]):

@@ -65,9 +65,9 @@ class WatchedLoop(WorkerLoop):
         super().__init__(*arguments, **options)
         self.deliver(Envelope(WATCHER, 0, 0, status=FeederStatus(None)))
 
-    def watch(self, timeout: float = 0.0) -> WorkerStatus:
-        """Return the last status; wait for a new one, ``timeout`` seconds at most."""
-        for head, *_ in self.mail.fetch(WATCHER, timeout):
+    def watch(self, timeout_s: float = 0.0) -> WorkerStatus:
+        """Return the last status; wait for a new one, ``timeout_s`` seconds at most."""
+        for head, *_ in self.mail.fetch(WATCHER, timeout_s):
             envelope = ENVELOPES.decode(head, ())
             assert isinstance(envelope.status, WorkerStatus)
             self.told.append(envelope.sequence)
@@ -104,14 +104,14 @@ def command(loop: WorkerLoop, sequence: int, action: Any, time: Any = None, batc
 
 
 def watch_until(
-    loop: WatchedLoop, condition: Callable[[WorkerStatus], bool], timeout: float = DEADLINE_S
+    loop: WatchedLoop, condition: Callable[[WorkerStatus], bool], timeout_s: float = DEADLINE_S
 ) -> WorkerStatus:
     """Watch a worker as the driver does, until its status is as wanted."""
     while not condition(status := loop.watch()):
         told = len(loop.told)
-        status = loop.watch(timeout)
+        status = loop.watch(timeout_s)
         if len(loop.told) == told:
-            pytest.fail(f"no news within {timeout} s: {status}")
+            pytest.fail(f"no news within {timeout_s} s: {status}")
     return status
 
 
@@ -321,7 +321,7 @@ def test_a_record_that_cannot_be_pickled_names_where_it_was_going() -> None:
     """The error is not that of the link: it has the operator that was to get the record, and the time."""
     flow = tw.Dataflow("test")
     locks = flow.input("numbers").map(lambda number: (number, threading.Lock()))
-    locks.unary("subject", scheduled(ignore), exchange=lambda pair: pair[0])
+    locks.unary(scheduled(ignore), exchange=lambda pair: pair[0], name="subject")
     with running(flow, PicklingLink(), workers=2) as loop:
         command(loop, 0, "advance", 3)
         command(loop, 1, "send", 3, list(range(10)))

@@ -45,8 +45,8 @@ class FakeQuery:
 
     # what is used of StreamingQuery
 
-    def awaitTermination(self, timeout: float) -> bool:  # noqa: N802
-        has_ended = self._ended.wait(timeout)
+    def awaitTermination(self, timeout_s: float) -> bool:  # noqa: N802
+        has_ended = self._ended.wait(timeout_s)
         assert self.is_to_tell.wait(DEADLINE_S)
         if has_ended and self._error is not None:
             raise self._error
@@ -119,7 +119,7 @@ def begun(
     return StreamingFeed(job.input("rows"), writer, "the/checkpoint", progress)
 
 
-def never(time: int, timeout: float) -> None:
+def never(time: int, timeout_s: float) -> None:
     """Let no epoch pass."""
     raise TimeoutError
 
@@ -325,7 +325,7 @@ def test_spark_commits_when_the_dataflow_is_done(job: tw.types.Job, query: FakeQ
     """Until then the micro-batch is not over, though it was sent."""
     is_done = threading.Event()
 
-    def wait_until(time: int, timeout: float) -> None:
+    def wait_until(time: int, timeout_s: float) -> None:
         if not is_done.wait(0.01):
             raise TimeoutError
 
@@ -345,7 +345,7 @@ def test_a_query_is_stopped_while_the_dataflow_is_not_done(job: tw.types.Job, qu
     feeding = begun(job, query, wait_until=never)
     query.begin(0, 1)
     assert eventually(lambda: job.input("rows").time == 1)
-    feeding.stop(timeout=0)
+    feeding.stop(timeout_s=0)
     job.wait(DEADLINE_S)
     assert captured(job) == [(0, [1])]
     assert isinstance(query._error, RuntimeError)
