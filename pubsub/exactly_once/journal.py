@@ -303,7 +303,7 @@ class Journal:
     # Contents of the log
 
     def go_back(self, message: WentBack) -> None:
-        """Record that a return is logged."""
+        """Record a logged return."""
         self._is_abreast = False
         standing = message.standing or {}
         self._returns.append(_Return(None, message.number, tuple(message.lower), dict(standing)))
@@ -317,7 +317,7 @@ class Journal:
         self._unpassed = TimeChains(self._domain, standing)
 
     def record(self, time: Time, checksum: int) -> None:
-        """Record that a batch is logged."""
+        """Record a logged batch."""
         self._epochs.observe(time)
         if time not in self._checksums:
             self._checksums[time] = []

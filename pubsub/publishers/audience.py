@@ -75,12 +75,7 @@ class Audience:
     async def subscribe(
         self, name: str, reader: str, start: int | None, *, durable: bool, again: bool, acknowledged: Ranges = ()
     ) -> Begun:
-        """Begin a subscription; return once it is durable, if it has to be.
-
-        Raises:
-            DeliveryError: the reader cannot have it back.
-            LogError: the log is damaged or cannot be written.
-        """
+        """Do what `DurablePubend.subscribe` does; return once the subscription is durable, if it has to be."""
         begun = await self._begun(
             partial(self.pubend.subscribe, name, reader, start, durable=durable, again=again, acknowledged=acknowledged)
         )

@@ -220,7 +220,7 @@ class RayConnection(PublisherConnection):
             self._feed.close()
 
     def frontier(self, updates: Iterable[tuple[Time, int]]) -> None:
-        """Receive one indivisible move of the frontier."""
+        """Do what `PublisherConnection.frontier` does."""
         changes = list(updates)
         self._frontier.extend(changes)
         super().frontier(changes)
@@ -239,7 +239,7 @@ class RayConnection(PublisherConnection):
         return self._feed is not None and self._feed.is_awaiting
 
     def wait_for_room(self, wake: Callable[[], None]) -> float | None:
-        """Call ``wake`` when there is room again."""
+        """Do what `PublisherConnection.wait_for_room` does."""
         return 0.0 if self._feed is None else self._feed.wait_for_room(wake)
 
     def _send(self, events: list[FeedEvent]) -> None:

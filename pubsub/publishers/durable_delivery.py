@@ -272,15 +272,15 @@ class DurableDelivery:
         return self.audience.is_read_by_all
 
     def unread(self) -> dict[str, int]:
-        """Return the subscriptions with a reader that has not acknowledged everything, as `Audience.unread`."""
+        """Do what `Audience.unread` does."""
         return self.audience.unread()
 
     def is_of(self, name: str, process: str | None) -> bool:
-        """Tell whether the reader of a subscription is of a process."""
+        """Do what `Audience.is_of` does."""
         return self.audience.is_of(name, process)
 
     def give_up(self, name: str) -> None:
-        """Stop waiting for a subscription."""
+        """Do what `Audience.give_up` does."""
         self.audience.give_up(name)
 
     def known_end(self, generation: int) -> PartitionEnd | None:

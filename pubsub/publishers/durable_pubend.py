@@ -265,7 +265,7 @@ class DurablePubend:
             raise self.writer.error
 
     def join(self, child: str, where: Filter | None = None, *, awaits_silence: bool = True) -> None:
-        """Add a subend or relay, as `Fanout.join`: it is told all later knowledge."""
+        """Add a subend or relay, as `Fanout.join`."""
         self._pubend.fanout.join(child, where, awaits_silence=awaits_silence)
 
     def leave(self, child: str) -> None:
@@ -296,9 +296,7 @@ class DurablePubend:
         again: bool = False,
         acknowledged: Ranges = (),
     ) -> Begun:
-        """Begin a subscription, or continue the one of that name, and assign it to a reader.
-
-        The arguments are those of `Subscriptions.subscribe`.
+        """Do what `Subscriptions.subscribe` does.
 
         Raises:
             DeliveryError: the reader cannot have it back.
@@ -334,7 +332,7 @@ class DurablePubend:
         return epochs.snapshot()
 
     def unsubscribe(self, reader: str, acknowledged: Ranges = (), everywhere: tuple[Ranges, ...] = ()) -> None:
-        """Receive the last message of a leaving reader; its subscription stays if it is durable."""
+        """Receive the last message of a leaving reader, as `Subscriptions.leave`."""
         self.subscriptions.leave(reader, acknowledged, everywhere)
         self._note()
 

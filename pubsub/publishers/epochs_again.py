@@ -10,7 +10,7 @@ Invariants:
   the snapshot, or has removed one since.
 - An epoch of which nothing comes is not compared, as the inputs of some jobs go on where they were.
 - Void batches do not count.
-- The log is read only once all of these epochs have come; a job that does not begin again computes nothing.
+- The log is read only once all of these epochs have come.
 - A thread computes digests, as readers leave a publisher that is silent for some seconds; its input is bounded.
 
 Source: seed "Gryphon exactly-once", section 2.2 (what is logged is published, and nothing else).

@@ -48,7 +48,7 @@ class FedPartitions(PublisherConnection):
         self._connections[0].data(time, batch)
 
     def ends(self, time: Time, keys: list[Any]) -> None:
-        """Publish the keys of ended substreams in the first partition."""
+        """Publish ended keys in the first partition."""
         self._connections[0].ends(time, keys)
 
     def frontier(self, updates: Iterable[tuple[Time, int]]) -> None:

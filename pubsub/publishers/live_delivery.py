@@ -312,7 +312,7 @@ class LiveDelivery:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the partition has ended or failed."""
+        """Whether it has ended or failed."""
         return self._publisher.is_finished
 
     @property
@@ -321,7 +321,7 @@ class LiveDelivery:
         return self._publisher.subscribers
 
     def is_drained(self, but_for: str | None) -> bool:
-        """Tell whether the partition is finished and all subscribers have everything, except those of a process."""
+        """Tell whether it is finished, and all subscribers but those of a process have everything."""
         return self.has_ended and self._publisher.is_drained_but_for(but_for)
 
     def has_been_read(self, but_for: str | None) -> bool:
@@ -338,7 +338,7 @@ class LiveDelivery:
         return {subscriber: self.taken_by(subscriber) for subscriber in self._publisher.unread()}
 
     def is_of(self, name: str, process: str | None) -> bool:
-        """Tell whether a subscriber is of a process."""
+        """Tell whether a process has a subscriber."""
         return process is not None and name.startswith(f"{process}/")
 
     def give_up(self, name: str) -> None:

@@ -47,7 +47,7 @@ class LocalPublisher:
             self.changed.notify_all()
 
     def attach(self, subscriber: str, options: DeliveryOptions = EVERYTHING) -> None:
-        """Connect a subscriber: from now on it misses nothing that it wants."""
+        """Do what `Publisher.subscribe` does."""
         with self.changed:
             self.publisher.subscribe(subscriber, options)
             self.changed.notify_all()

@@ -56,11 +56,11 @@ class Delivery(Protocol):
 
     @property
     def has_ended(self) -> bool:
-        """Whether the partition has ended or failed, durably if it has a log."""
+        """Whether the partition has ended or failed, durably with a log."""
 
     @property
     def readers(self) -> int:
-        """The number of subscriptions that are read."""
+        """The number of subscriptions with a reader."""
 
     def is_drained(self, but_for: str | None) -> bool:
         """Tell whether all is published and received, except by readers of a process."""
@@ -154,16 +154,16 @@ class Partition:
     # ------------------------------------------------------------------ the readers and the end
 
     async def read_by(self, count: int, timeout_s: float) -> int:
-        """Wait until ``count`` subscriptions are read; return the number in the end."""
+        """Wait until ``count`` subscriptions have readers; return their number."""
         await self.wait_until(lambda: self.delivery.readers >= count, timeout_s)
         return self.delivery.readers
 
     async def ended(self, timeout_s: float) -> bool:
-        """Wait until the partition has ended or failed, durably if it has a log; tell whether it has."""
+        """Wait for `Delivery.has_ended`; tell whether it is so."""
         return await self.wait_until(lambda: self.delivery.has_ended, timeout_s)
 
     async def drained(self, timeout_s: float, but_for: str | None) -> bool:
-        """Wait until all is published and received, except by readers of a process; tell whether it is."""
+        """Wait for `Delivery.is_drained`; tell whether it is so."""
         self.delivery.go_on()
         return await self.wait_until(lambda: self.delivery.is_drained(but_for), timeout_s)
 
@@ -210,16 +210,16 @@ class Partition:
         return self.delivery.expect(readers)
 
     def fail(self, reason: str, *, on_purpose: bool = False) -> None:
-        """End the partition early, with ``reason`` for its readers."""
+        """Do what `Delivery.fail` does."""
         self.delivery.fail(reason, on_purpose=on_purpose)
 
     @property
     def problem(self) -> str:
-        """Why nothing is published any more; empty while something is."""
+        """The `Delivery.problem`."""
         return self.delivery.problem
 
     def statistics(self) -> dict[str, int]:
-        """Return counts by name."""
+        """Do what `Delivery.statistics` does."""
         return self.delivery.statistics()
 
     async def close(self) -> None:

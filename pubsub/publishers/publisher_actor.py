@@ -75,7 +75,7 @@ class PublisherActor:
 
     @property
     def live(self) -> LiveDelivery:
-        """The delivery of a partition without a log."""
+        """The delivery without a log."""
         delivery = self.partition.delivery
         assert isinstance(delivery, LiveDelivery), "readers of a log subscribe again"
         return delivery
@@ -95,12 +95,7 @@ class PublisherActor:
     async def attach(
         self, child: str, options: DeliveryOptions = EVERYTHING, again: bool = False
     ) -> SocketOffer | None:
-        """Accept a subscriber or relay: it misses nothing that it wants, if it connects or calls in time.
-
-        With ``again`` it was attached to a dead publisher without a log, and this waits for the job to go back.
-
-        Returns:
-            Where it can connect; None if there are no sockets here.
+        """Do what `Partition.attach` does; with ``again``, first wait for the job to go back.
 
         Raises:
             ProtocolError: it is attached already.
@@ -120,11 +115,7 @@ class PublisherActor:
         received: int | None = None,
         again: bool = False,
     ) -> list[Told]:
-        """Return the next messages for a child without a connection, as soon as there are any.
-
-        Raises:
-            ProtocolError: the child is unknown and has to join first.
-        """
+        """Do what `Partition.talk` does."""
         return await self.partition.talk(child, said, wait_s, received, again=again)
 
     async def detach(self, child: str) -> None:
@@ -134,47 +125,32 @@ class PublisherActor:
     # ------------------------------------------------------------------ calls of the publication
 
     async def wait_for_subscribers(self, count: int, timeout_s: float) -> int:
-        """Wait until ``count`` subscriptions are read; return the number in the end."""
+        """Do what `Partition.read_by` does."""
         return await self.partition.read_by(count, timeout_s)
 
     async def awaited(self, timeout_s: float) -> bool:
-        """Wait for the awaited first subscribers; tell whether they have come."""
+        """Do what `Partition.awaited` does."""
         return await self.partition.awaited(timeout_s)
 
     async def ended(self, timeout_s: float) -> bool:
-        """Wait until the partition has ended or failed, durably if it has a log; tell whether it has."""
+        """Do what `Partition.ended` does."""
         return await self.partition.ended(timeout_s)
 
     async def known_end(self, generation: int, timeout_s: float, but_for: str | None) -> PartitionEnd | None:
-        """Wait until the partition has everything of a generation; return its end, or None after the timeout.
-
-        Subscribers without a log have a moment to receive it, too, except those of the process ``but_for``.
-        """
+        """Do what `Partition.known_end` does."""
         return await self.partition.known_end(generation, timeout_s, but_for)
 
     async def end(self, ends: Mapping[int, PartitionEnd], timeout_s: float, but_for: str | None = None) -> bool:
-        """End the partition, as all of the topic have everything; then do as `drained`. Idempotent. Raises LogError.
-
-        Args:
-            ends: the ends by partition, also for a publisher in place of a dead one; a log knows its own.
-            timeout_s: how long to wait for readers.
-            but_for: as for `drained`.
-        """
+        """Do what `Partition.end` does with this partition's end, and then what `drained` does; raises LogError."""
         self.partition.end(ends.get(self._number))
         return await self.drained(timeout_s, but_for)
 
     async def drained(self, timeout_s: float, but_for: str | None = None) -> bool:
-        """Wait until the partition is finished and all readers have all of it; tell whether they have.
-
-        Readers of the process ``but_for`` do not count: it waits here and cannot read meanwhile.
-        """
+        """Do what `Partition.drained` does; the process ``but_for`` waits here, and cannot read meanwhile."""
         return await self.partition.drained(timeout_s, but_for)
 
     async def read_by_all(self, owner: str) -> None:
-        """Wait until all readers have everything, or have received nothing for a lease.
-
-        Readers of the process ``owner`` have no time limit.
-        """
+        """Do what `Partition.read_by_all` does."""
         await self.partition.read_by_all(owner)
 
     async def retire(self, owner: str, others: Sequence[Any] = ()) -> None:
@@ -191,7 +167,7 @@ class PublisherActor:
         ray.actor.exit_actor()
 
     async def fail(self, reason: str, on_purpose: bool = False) -> None:
-        """End the partition early, with ``reason`` for its subscribers; acknowledgements are still received."""
+        """Do what `Partition.fail` does."""
         self.partition.fail(reason, on_purpose=on_purpose)
 
     async def close(self) -> None:
@@ -210,12 +186,11 @@ class PublisherActor:
         return self.partition.statistics()
 
     async def go_back(self, awaits: bool, readers: Sequence[str] = ()) -> list[str]:
-        """Receive nothing more from the worker, as its job goes back to a snapshot; return the subscribers. Idempotent.
+        """Do what `Partition.go_back` and `Partition.expect` do. Idempotent.
 
         Args:
             awaits: whether the first subscribers are still awaited.
-            readers: subscribers of a dead publisher without a log; in its place, this waits a lease for them before it
-                ends.
+            readers: subscribers of a dead publisher without a log, in whose place this is.
         """
         partition = self.partition
         if not awaits:
@@ -241,11 +216,11 @@ class PublisherActor:
         return await self.place(0.0)
 
     async def place(self, timeout_s: float) -> LogPlace:
-        """Return the position of the log once all that was sent is durable; raise LogError if that takes too long."""
+        """Do what `DurableDelivery.place` does."""
         return await self._durable.place(timeout_s)
 
     async def reached(self, time: Time, timeout_s: float) -> bool:
-        """Wait until everything before a time is durable; tell whether it is."""
+        """Do what `DurableDelivery.reached` does."""
         return await self._durable.reached(time, timeout_s)
 
     async def came_again(self, generation: int, timeout_s: float) -> Sums | None:
@@ -253,11 +228,11 @@ class PublisherActor:
         return await self._durable.came_again(generation, timeout_s)
 
     async def logged(self, times: Collection[Time]) -> Sums:
-        """Return the sums of logged epochs; None for those that cannot be compared. Raises LogError."""
+        """Do what `DurableDelivery.logged` does."""
         return await self._durable.logged(times)
 
     async def compared(self, differing: Sequence[Time]) -> dict[int, Difference]:
-        """Do what `DurableDelivery.compared` does; raises LogError or DeliveryError."""
+        """Do what `DurableDelivery.compared` does."""
         return await self._durable.compared(differing)
 
     async def problem(self, known: str = "", timeout_s: float = 0.0) -> str:

@@ -57,7 +57,7 @@ def position_frame(position: WorkerPosition) -> list[Any]:
 
 
 def message_frame(message: EncodedMessage) -> list[Any]:
-    """Return the parts of the frame of a message."""
+    """Return the parts of a message's frame."""
     return frame_of(message.head, (message.payload,))
 
 
@@ -75,7 +75,7 @@ def _position_of(first: EncodedMessage) -> WorkerPosition:
 
 
 def answer_frame(answer: Answer) -> list[Any]:
-    """Return the parts of the frame of an answer.
+    """Return the parts of an answer's frame.
 
     >>> [part] = answer_frame("full")
     >>> decode_answer(part[12:], b"")
