@@ -9,8 +9,7 @@ all names. Invariants:
 - A reader is in the set from its first acknowledgement to the relay on; before and afterwards the pubend keeps messages
   for it.
 
-Durable subscriptions are not consolidated: a later reader continues where the earlier one was, not where the slowest
-reader of the relay was.
+Durable subscriptions are not consolidated: a later reader continues where the earlier one was.
 
 Source: seed "Gryphon exactly-once", section 2.1.1 (consolidation of acknowledgements).
 """

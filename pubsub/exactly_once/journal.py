@@ -4,13 +4,13 @@ A restarted worker sends everything again that may not be durable. Each batch ha
 among the batches of that time. A batch at a logged place is left out, and so is every move of the frontier until the
 worker has caught up with the log.
 
-A job that begins again, or goes back to a snapshot, starts a new generation, which may send other batches, in another
-order, at other partitions. Epochs that were complete at all partitions are left out; their content is compared
-elsewhere. Of later epochs the batches after the snapshot are void for good and come anew: `WentBack` is logged to say
-so. A snapshot that takes void batches for standing is refused, as readers would miss them without an error.
+A job that begins again, or goes back to a snapshot, starts a new generation, which may send its records in other
+batches, another order and at other partitions. Epochs that were complete at all partitions are left out; their content
+is compared elsewhere. Batches of later epochs are void for good behind the snapshot and come anew: `WentBack` is logged
+to say so. A snapshot that takes void batches for standing is refused, as readers would miss them without an error.
 
-A partition ends only once all have everything, as a partition that has ended cannot go back. Until then the last move
-of its worker's frontier, to nothing, is logged as a move of nothing.
+A partition ends only once all have everything, as a partition that has ended cannot go back. Until then a worker's last
+move, to nothing, is logged as a move of nothing.
 
 ===================  ==========================  =====================================================
 time of the batch    its number                  outcome
@@ -21,7 +21,7 @@ latent or active     the next                    logged
 latent or active     later                       an error: something before it is missing
 ===================  ==========================  =====================================================
 
-Within a generation a worker must send the same batches each time; another batch is an error.
+Within a generation a worker must send the same batches each time.
 
 Source: seed "Gryphon exactly-once", section 2.2 (what is logged is published, and nothing else); seed "Strymon
 publish-subscribe", section "Design Goals" (epoch states).
@@ -157,7 +157,7 @@ class Journal:
         self.begin()
 
     def begin(self, position: WorkerPosition | None = None, last_tick: int | None = None) -> WentBack | None:
-        """Record where a worker begins to send; return what to log if it has gone back.
+        """Record where a worker begins; return what to log if it has gone back.
 
         Args:
             position: None for the start.

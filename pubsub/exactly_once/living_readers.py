@@ -1,9 +1,9 @@
 """The subscriptions with a living reader, and those without one for so long that they no longer hold messages.
 
-A connected reader lives. A connected relay lives for a lease after each of its messages, since a relay that hangs stays
-connected while its readers leave it. A reader behind a relay lives for a lease after each of its messages, and after
-its relay has lost it. A subscription that is not durable ends one lease after its reader. A durable one waits for the
-retention time of its messages; the pubend warns after half of it.
+A connected reader lives. A connected relay lives for a lease after each of its messages, since one that hangs stays
+connected. A reader behind a relay lives for a lease after each of its messages, and after its relay has lost it. A
+subscription that is not durable ends one lease after its reader. A durable one waits for the retention time of its
+messages; the pubend warns after half of it.
 
 No clock here: times are seconds of a clock that never goes back.
 """

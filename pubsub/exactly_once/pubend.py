@@ -12,8 +12,8 @@ Invariants:
 - A tick that a subscription may need is final only if it was silent; ticks that all subscriptions have acknowledged are
   final, and the log may forget them (`subscriptions.py`).
 - A subend whose answer was cut short asks for all later ticks, so it is told only answers, until one is not cut short.
-- Every message downstream states before which tick messages are forgotten, so a reader that returns after its
-  subscription has ended does not take missed messages for silence.
+- Every message downstream states before which tick messages are forgotten, so a reader that returns after the end of
+  its subscription does not take missed messages for silence.
 
 Source: seed "Gryphon exactly-once", section 2.2.
 """

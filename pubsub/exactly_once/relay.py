@@ -3,17 +3,16 @@
 No I/O; soft state only. Invariants:
 
 - A relay never says more than it was told; forgotten ticks are Q again, and it may ask for them upstream.
-- What it was told of forgotten messages is of one life of the pubend. The next life may have them again: then the relay
-  forgets the ticks that were final before their end.
-- It makes no tick final by itself: a later child may need a tick that all present children have acknowledged, and only
-  the pubend knows all subscriptions.
+- What it was told of forgotten messages is of one life of the pubend; the next life may have them again, and then final
+  ticks before their end are forgotten.
+- It makes no tick final by itself: a later child may need a tick that all present children have acknowledged.
 - Knowledge later than the first that came unasked is new, and goes to all children; other knowledge is an answer, and
   goes to the curious ones.
 - It asks for what its children want together; its knowledge holds for that union only (`filters.py`).
 - A question without an end ends at the next message: all children are told the later ticks anyway.
 - While a nack is upstream, no other nack asks for the same ticks, until it is answered or too old.
-- A flush has one consolidated acknowledgement, and at most `MOST_ACKS` entries of readers that cannot be consolidated;
-  the others follow with later flushes.
+- A flush has one consolidated acknowledgement, and at most `MOST_ACKS` of other readers; the rest follows with later
+  flushes.
 
 Source: seed "Gryphon exactly-once", sections 2.1.1, 2.4 and 3.
 """

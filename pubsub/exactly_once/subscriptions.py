@@ -89,14 +89,14 @@ class Subscriptions:
         """Begin a subscription, or continue the one of that name, and assign it to a reader.
 
         Args:
-            name: the name of the subscription.
-            reader: its id.
+            name: its name.
+            reader: the id of its reader.
             start: the first wanted tick of a new subscription, by default the tick told next; with ``again``, the first
                 unacknowledged tick of this reader.
             frontiers_at: returns both frontiers before a tick that is not forgotten.
             durable: whether it outlives restarts; `due` returns the entries to log.
             again: whether this reader had it already.
-            acknowledged: with ``again``, the ticks that the reader has acknowledged.
+            acknowledged: with ``again``, the acknowledged ticks that the reader knows.
 
         Raises:
             DeliveryError: the reader cannot have its subscription back.

@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class EpochStates:
-    """The states of all epochs at one publisher, kept as the lower frontier and the set of active epochs.
+    """The states of all epochs at one publisher, as the lower frontier and the set of active epochs.
 
     Attributes:
         active: the active epochs, in the order in which they began.
@@ -162,8 +162,8 @@ def has_moved_back(domain: TimeDomain, changes: Sequence[tuple[Time, int]]) -> b
 class TimeChains:
     """Distinct times, in chains of comparable times, from which a frontier takes those that it has passed.
 
-    A frontier passes the beginning of a chain, so it is not compared with all times. Integers form one chain; a partial
-    order has about as many chains as it has unordered times at once.
+    A frontier passes the beginning of each chain, so it is not compared with all times. Integers form one chain; a
+    partial order has about as many chains as it has unordered times at once.
 
     >>> from tidewheel.progress import IntegerDomain
     >>> chains = TimeChains(IntegerDomain(), [3, 1, 7])
@@ -319,8 +319,7 @@ class EpochFilter:
     A time passes if, in every snapshot, no element of the upper frontier is at or after it, and some element of the
     lower frontier is at or before it. Then every partition sends all of it after its snapshot.
 
-    The second half matters with several partitions: one may have completed an epoch that another has not begun; the
-    seed's rule alone would let through the other's part.
+    The second half matters with several partitions: one may have completed an epoch that another has not begun.
 
     With a time, all later ones pass, so the filter is done once every element of the merged lower frontier passes.
 

@@ -4,19 +4,19 @@ Invariants:
 
 - A subscriber receives a snapshot of both frontiers, then every batch and every change of the lower frontier, then one
   final message. Nothing is kept for later subscribers.
-- Every subscriber has a queue of its own, bounded in bytes. If it overflows, the subscriber is cut off, or has whole
-  epochs dropped, and is told so; or it holds the publisher back: the shell brings nothing while there are `holders`.
-  Removing a subscriber never affects the others.
+- Every subscriber has a queue of its own, bounded in bytes. If it overflows, the subscriber is cut off or misses whole
+  epochs, and is told so; or it holds the publisher back: the shell brings nothing while there are `holders`. Removing a
+  subscriber never affects the others.
 - Unwanted messages are not queued; a condition that fails cuts off only the subscribers that asked for it.
-- The partition ends when its lower frontier becomes empty; if it may not end alone, it waits until all partitions have
-  everything: see `TopicEnd`.
+- The partition ends when its lower frontier becomes empty or, if it may not end alone, when all partitions have
+  everything (`TopicEnd`).
 - While the publisher awaits its first subscribers it is held, so they miss nothing.
-- A worker that continues from a snapshot says where it begins; subscribers receive no snapshot before that, and partly
-  sent epochs are active from then on. If it goes back later, all subscribers are told to go back.
-- With history, the snapshot has all changes so far (`PartitionHistory`). Of a worker that continues from a snapshot of
-  its job, the position has these changes.
-- A publisher in place of a dead one keeps for a while what it has sent, within its capacity, for the dead one's
-  subscribers. A subscriber that would miss something is refused.
+- A worker that continues from a snapshot says where it begins; only then subscribers receive snapshots, and partly sent
+  epochs are active. If it goes back later, all subscribers are told to go back.
+- With history, the snapshot has all changes so far (`PartitionHistory`). A worker's position at a snapshot of its job
+  has these changes, too.
+- A publisher in place of a dead one keeps for a while, within its capacity, all that it sends, for subscribers of the
+  dead one. A subscriber that would miss something is refused.
 
 Source: seed "Strymon publish-subscribe", section "Publisher Logic". The bound, the numbers and the ends are added.
 """

@@ -5,16 +5,15 @@ Invariants:
 - No event comes before the snapshots of all partitions; until then messages wait, undecoded.
 - Of each partition no message is missing, doubled or out of place.
 - A consumer sees all of an epoch, over all partitions, or nothing of it; what it does not see is never decoded.
-- Where epochs may be dropped, batches are held until their epoch is complete: only then has surely no partition dropped
-  its part. The consumer is told of every dropped epoch, which stays dropped though the job goes back and publishes it
-  again.
+- Where epochs may be dropped, batches are held until their epoch is complete, when surely no partition has dropped its
+  part. The consumer is told of every dropped epoch, which stays dropped though a returning job publishes it again.
 - The frontier is the minimal antichain over all partitions: it is never ahead of a batch still to come.
 - When the job goes back to a snapshot, all partitions go back together (`Generations`), and the consumer is told which
   batches are void. Its frontier stays, and repeated earlier epochs are left out.
 - With history, the epochs up to the last one that is complete at some partition become one, at that time: the state
   over all partitions. Each later epoch is as published.
 - The topic ends when all partitions have ended; a failure of one raises at once. Where partitions were stopped on
-  purpose, all others are received to their last message first, so no wholly published epoch is missing.
+  purpose, all others are received to their last message first, so that no whole epoch is missing.
 
 Source: seed "Strymon publish-subscribe", sections "Protocol Messages", "Design Goals" and "Subscriber Logic". The ends
 of partitions are added.

@@ -346,9 +346,9 @@ class DurableDelivery:
     def statistics(self) -> dict[str, int]:
         """Return counts since the start, by name.
 
-        They are messages from the worker, without those logged before, and their bytes; questions of children;
-        connected relays and readers; subscriptions that are read, all, durable, and with something unacknowledged;
-        bytes of the log; bytes that wait for children; and messages skipped for children that did not read.
+        Messages from the worker that were not logged before, and their bytes; questions of children; connected relays
+        and readers; subscriptions that are read, all, durable, and with something unacknowledged; bytes of the log, and
+        those that wait for children; messages skipped for children that did not read.
         """
         core, subscriptions = self.core, self.core.subscriptions
         return {

@@ -1,8 +1,8 @@
 """A pubend with its log: what a worker sends is logged, and told once it is durable.
 
 All calls are on one thread. The log has its own thread, and ``later`` brings back the outcomes; other threads read a
-log in an object store. The log has everything that a restart needs: messages, reservations of silence, and the
-positions of durable subscriptions. One sync covers all that has come together.
+log in an object store. The log has all that a restart needs: messages, reservations of silence, and the positions of
+durable subscriptions. One sync covers all that has come together.
 
 Source: seed "Gryphon exactly-once", section 2.2.
 """

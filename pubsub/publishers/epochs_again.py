@@ -1,8 +1,8 @@
 """Complete epochs that come again, at one partition: what comes of them, and what the log has.
 
-A job that begins again, or goes back, leaves out epochs that are complete in the logs of all partitions, which is right
-only if their content is the same. So each partition adds up the digests of what comes; the publication adds these up
-over all partitions, and compares them with the logs.
+A job that begins again, or goes back, leaves out epochs that are complete in all logs, which is right only if their
+content is the same. So each partition adds up digests of what comes; the publication adds these up, and compares them
+with the logs.
 
 Invariants:
 

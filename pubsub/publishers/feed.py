@@ -5,8 +5,8 @@ publisher with a log confirms what is durable; until then the feed keeps it, and
 publisher. A publisher without a log confirms everything at the end or, if the job keeps snapshots, what it has
 received, which snapshots then omit.
 
-The thread also watches the publisher: one that a signal has stopped neither serves its readers nor ends, so the feed
-kills it, and goes on as for a dead one (`watched_publisher.py`).
+The thread kills a publisher that a signal has stopped, as it neither serves its readers nor ends, and goes on as for a
+dead one (`watched_publisher.py`).
 """
 
 import logging

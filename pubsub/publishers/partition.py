@@ -2,8 +2,7 @@
 
 A pubend, or a publisher without a log, delivers it. Both have the same messages, numbers and states of epochs. A pubend
 numbers by a clock, tells what is durable, promises silence, and answers children that ask again. A publisher without a
-log instead keeps in memory the changes so far, messages for subscribers of a dead publisher, and a queue for each
-subscriber with a policy for overflow.
+log keeps in memory the changes so far, messages for subscribers of a dead publisher, and a queue for each subscriber.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -185,8 +184,8 @@ class Partition:
     async def known_end(self, generation: int, timeout_s: float, but_for: str | None) -> PartitionEnd | None:
         """Wait until the partition has everything of a generation; return its end, or None after the timeout.
 
-        The worker is told first, as it waits for it; readers may have a moment to receive everything, except those of
-        the process ``but_for``.
+        The worker is told first; readers may have a moment to receive everything, except those of the process
+        ``but_for``.
         """
         delivery = self.delivery
         if not await self.wait_until(lambda: delivery.known_end(generation) is not None, timeout_s):
@@ -203,7 +202,7 @@ class Partition:
         self.delivery.end(known)
 
     def expect(self, readers: Sequence[str]) -> list[str]:
-        """Wait with the end, at most a lease, for these subscribers of a dead publisher.
+        """Wait with the end, at most a lease, for subscribers of a dead publisher.
 
         Returns the subscribers that have to come again if this publisher dies.
         """

@@ -255,16 +255,7 @@ class PublisherActor:
         again: bool = False,
         acknowledged: Ranges = (),
     ) -> Begun:
-        """Begin a subscription, or continue the one of that name, and assign it to a reader.
-
-        Args:
-            name: of the subscription.
-            reader: the unique id of the reader; an earlier reader receives nothing more.
-            start: the first tick for a new subscription, by default the one told next, 0 for all kept; with ``again``,
-                the first tick that this reader has not acknowledged.
-            durable: whether it outlives restarts; then this returns once that is logged.
-            again: whether this reader had it before the pubend restarted.
-            acknowledged: with ``again``, what the reader has acknowledged, as far as it has learnt from other pubends.
+        """Do what `Audience.subscribe` does, with the arguments of `Subscriptions.subscribe`.
 
         Raises:
             DeliveryError: another reader has the subscription, or it or the topic has ended.
@@ -280,20 +271,11 @@ class PublisherActor:
         )
 
     async def unsubscribe(self, reader: str, acknowledged: Ranges = (), everywhere: tuple[Ranges, ...] = ()) -> None:
-        """Release a reader: its subscription ends, or waits for another reader if it is durable.
-
-        Args:
-            reader: its id; an unknown one is ignored.
-            acknowledged: everything that it has acknowledged; for a durable subscription this returns once that is
-                durable.
-            everywhere: the same for each pubend of the topic.
-
-        Raises LogError.
-        """
+        """Do what `Audience.unsubscribe` does; raises LogError."""
         await self._durable.audience.unsubscribe(reader, acknowledged, everywhere)
 
     async def end_subscription(self, name: str) -> list[str]:
-        """End a durable subscription for good, and disconnect its reader; return all that existed. Raises LogError."""
+        """Do what `Audience.end_durable` does; raises LogError."""
         return await self._durable.audience.end_durable(name)
 
     def __repr__(self) -> str:

@@ -129,7 +129,7 @@ def start_publishers(
     """Start an actor for each partition, on the node of the worker that feeds it; return their handles.
 
     Args:
-        topic: the name of the topic.
+        topic: its name.
         make: makes the deliveries.
         nodes: the ids of the workers' nodes.
         partitions: how many there are, without logs.

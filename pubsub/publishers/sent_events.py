@@ -1,8 +1,8 @@
 """The events that a worker has sent and may send again, because its publisher died before they were durable.
 
 The worker keeps each event until the publisher reports it as durable. To a restarted publisher it sends its position at
-the first kept event, and then all kept events; the publisher recognises logged events by their places. A snapshot of
-the job has both, too: a worker that continues from it does the same.
+the first kept event, and then all kept events. The publisher recognises logged events by their places; a snapshot of
+the job has position and events, too.
 
 Source: seed "Gryphon exactly-once", section 2.2.
 """
@@ -32,8 +32,8 @@ class SavedEvents:
     """The part of a snapshot for the events of one worker.
 
     Attributes:
-        position: of its publisher.
-        kept: the events after that position.
+        position: what its publisher has.
+        kept: the events after that.
     """
 
     position: WorkerPosition
@@ -58,7 +58,6 @@ class SentEvents:
         DeliveryError: it is to have them, but the snapshot was taken without history.
 
     Attributes:
-        waiting: the number of unconfirmed events.
         waiting_bytes: the bytes of the kept events.
 
     >>> from tidewheel.progress import IntegerDomain
