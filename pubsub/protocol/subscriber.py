@@ -59,7 +59,7 @@ class Subscriber:
         partitions: how many there are; messages come with their number, from 0.
         atomic: whether to hold back epochs that may have been missed in part.
         may_drop: whether publishers may leave out epochs.
-        expected: the type of batches, where the publishers do not check it; None for any.
+        expected: the schema of batches, where the publishers do not check it; None for any.
         began: both frontiers of each partition where this began, if it continues an earlier subscription.
 
     Attributes:

@@ -47,7 +47,7 @@ class LocalPublisher:
             self.changed.notify_all()
 
     def attach(self, subscriber: str, options: DeliveryOptions = EVERYTHING) -> None:
-        """Do what `Publisher.subscribe` does."""
+        """Connect a subscriber, as `Publisher.subscribe`."""
         with self.changed:
             self.publisher.subscribe(subscriber, options)
             self.changed.notify_all()

@@ -75,7 +75,7 @@ class LogReads:
         return found
 
     def fetch(self, missing: NotReady, then: Callable[[], None]) -> None:
-        """Fetch a part of the log, and call ``then`` once it, or the error, is ready."""
+        """Fetch a part of the log, and call ``then``; only during that call it, or the error, is ready."""
         assert self._threads is not None
         waiting = self._waiting.setdefault(missing.key, [])
         waiting.append(then)
