@@ -58,6 +58,7 @@ class LogPlace(NamedTuple):
 
     Attributes:
         lower: its lower frontier; empty if the partition has ended.
+        generation: how often the job has gone back, or has begun again.
         complete: the frontier of the whole topic when that generation began; nothing before the first return.
         has_all: whether its worker has sent everything of that generation.
     """

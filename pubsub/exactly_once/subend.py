@@ -54,6 +54,7 @@ class Subend:
         starts: its beginning at each pubend, by number.
         order: of messages of different pubends: any, or by their ticks.
         room_bytes: the most bytes of waiting messages of each pubend; a larger message may wait alone.
+        idle_s: after so many seconds without a message, messages may have been lost.
         may_consolidate: whether relays may acknowledge for it together with other readers; a durable subscription needs
             its own position.
 

@@ -91,8 +91,8 @@ class Subscriptions:
         Args:
             name: its name.
             reader: the id of its reader.
-            start: the first wanted tick of a new subscription, by default the tick told next; with ``again``, the first
-                unacknowledged tick of this reader.
+            start: the first wanted tick of a new subscription, by default the tick told next, 0 for all kept; with
+                ``again``, the first unacknowledged tick of this reader.
             frontiers_at: returns both frontiers before a tick that is not forgotten.
             durable: whether it outlives restarts; `due` returns the entries to log.
             again: whether this reader had it already.

@@ -36,6 +36,7 @@ class EpochStates:
     Attributes:
         active: the active epochs, in the order in which they began.
         completed: those that the last move of the lower frontier completed.
+        generation: how often the job has gone back.
         complete: the frontier of the logs of the whole topic when the job last went back; nothing without a log.
         passed: the frontier of the worker then, if not before that of the log; otherwise nothing.
         has_all: whether the log says that the worker has sent everything, though the partition may not have ended.

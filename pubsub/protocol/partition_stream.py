@@ -45,8 +45,8 @@ TRANSITIONS: dict[tuple[PartitionState, type[Message]], PartitionState] = {
 class PartitionStream:
     """The messages of one partition at one subscriber, checked by the table.
 
-    A snapshot while it is live is the first message in place of a dead publisher, and becomes the return that it stands
-    for.
+    A snapshot while it is live is the first message of a publisher in place of a dead one, and becomes the return that
+    it stands for.
 
     >>> stream = PartitionStream()
     >>> stream.accept(Numbered(7, InitialFrontierSnapshot([0], []))).lower

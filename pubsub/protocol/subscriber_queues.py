@@ -1,7 +1,4 @@
-"""The queues of a publisher: the waiting messages of each subscriber, and which of them hold back or are cut off.
-
-No I/O.
-"""
+"""The queues of a publisher's subscribers, and which of them hold back or are cut off. No I/O."""
 
 import sys
 from collections.abc import Callable

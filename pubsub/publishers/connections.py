@@ -39,6 +39,7 @@ class Connections:
     """The connections, made on a running loop and used there only.
 
     Args:
+        node: the node of this process; None for a partition without sockets.
         listening: receives everything that is not for the sink.
 
     Attributes:

@@ -110,7 +110,7 @@ class EpochsAgain:
         return all(map(self._complete.less_equal, self._worker.frontier))
 
     def have_come_in(self, generation: int) -> bool:
-        """Tell whether nothing of them will come any more in a generation, which the worker has begun."""
+        """Tell whether the worker has begun a generation, and nothing of them will come any more."""
         return self._generation >= generation and self.have_come
 
     def receive(self, message: EncodedMessage) -> None:

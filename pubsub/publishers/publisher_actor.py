@@ -83,7 +83,7 @@ class PublisherActor:
     # ------------------------------------------------------------------ calls of the worker and of children
 
     async def listen(self, awaits: bool = True) -> SocketOffer | None:
-        """Return where the worker can connect; None if it is on another node or there are no sockets here.
+        """Return where the worker, on this node, can connect; None without sockets here.
 
         Args:
             awaits: whether the worker may wait for the first subscribers. If not, the partition does not wait either.
