@@ -1,8 +1,8 @@
 """What the worker makes of a publisher that shows no sign of life. No I/O, no clock.
 
-A publisher shows its worker life at least every second while its loop runs. Silence alone does not condemn it: a full disk, a
-large state or a busy machine holds its loop up. Only one that a signal has stopped is given up: it does nothing for its
-readers until another signal comes.
+A publisher shows its worker a sign of life at least every second while its loop runs. Silence alone does not condemn
+it: a full disk, a large state or a busy machine holds its loop up. Only one that a signal has stopped is given up: it
+does nothing for its readers until another signal comes.
 
 =========================  ===========================  =========================================
 for `PATIENCE_S` seconds   its process                  what the worker does
