@@ -37,11 +37,11 @@ _FEW_ROWS = 2048
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """The ends of some keys at a time.
+    """The ends of several keys at one time.
 
     Attributes:
         places: the places of keys that have an end, in no order.
-        is_settled: for each key whether its end stays the same at all later times, by all present rows.
+        is_settled: for each key, whether its end stays the same at all later times if no rows are added.
     """
 
     places: Integers

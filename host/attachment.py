@@ -36,7 +36,7 @@ class RunningAttachment(Protocol):
 
     @property
     def problem(self) -> str | None:
-        """A problem of a moment ago that hinders it, while it runs; None for none."""
+        """The problem that hinders it now, while it runs; None for none."""
 
     @property
     def pending(self) -> Sequence[Any]:

@@ -85,7 +85,11 @@ class Stream(
     if not TYPE_CHECKING:  # type checkers know that there are no others
 
         def __getattr__(self, name: str) -> Any:
+            from tidewheel.operators.collections.collection import Collection
+
             hint = f": {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
+            if not hint and not name.startswith("_") and hasattr(Collection, name):
+                hint = f": a collection has it, use as_collection().{name}(...)"
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=self)
 
     @adds_operators()

@@ -43,9 +43,9 @@ def in_pieces(frames: Sequence[Any]) -> list[Any]:
 
 
 def put_together(source: Any, memory: ReceivedMemory) -> list[Any]:
-    """Return the frames of a message in pieces whose mark the socket ``source`` has returned.
+    """Read the rest of a message in pieces from the socket ``source``, which has returned its mark; return its frames.
 
-    Each piece is read to its place in ``memory``.
+    Each piece goes to its place in ``memory``.
 
     Raises:
         ProtocolError: the rest is no message in pieces.

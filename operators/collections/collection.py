@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from tidewheel.operators.collections.builds import Project
     from tidewheel.operators.stream import Stream
 
+_FOLDS = {"accumulate", "aggregate", "stateful_map"}
+"""The operators of streams that fold records by key; of changes they would fold pairs (record, count)."""
+
 
 class Collection:
     """Records, each with a count that changes over time; made by ``stream.as_collection()``.
@@ -53,9 +56,15 @@ class Collection:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
+            if name in _FOLDS:
+                raise AttributeError(
+                    f"a collection has no {name}(): reduce(function), reduce_sum() and others keep the result of each "
+                    "key up to date"
+                )
             if not name.startswith("_") and hasattr(type(self._updates.stream), name):
                 raise AttributeError(
-                    f"a collection has no {name}(), and a stream has: write collection.changes().{name}(...)"
+                    f"a collection has no {name}(), and a stream has: write collection.changes().{name}(...), whose "
+                    "records are (record, count)"
                 )
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 

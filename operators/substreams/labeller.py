@@ -129,7 +129,7 @@ class Labeller:
             self._begin_rescaled(context)
 
     def _begin_rescaled(self, context: OperatorContext) -> None:
-        """Have what waits of this worker's share, and the tokens for that; at an input it is what others had."""
+        """Take the waiting records of this worker's share, and tokens for them; snapshots have them by worker."""
         instance = instance_of(context)
         if instance.mailbox is not None:
             lanes: Any = self.waiting  # that of each of the workers before, not joined

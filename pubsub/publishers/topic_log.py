@@ -31,7 +31,7 @@ class Log:
     """Where a topic keeps its messages, which makes its delivery exactly once.
 
     A publisher writes every batch to the log before a subscriber receives it. The log keeps the batch until all
-    subscriptions have acknowledged it, whichever process dies.
+    subscriptions have acknowledged it, whichever process dies. Logs need Ray: the local engine refuses them.
 
     Args:
         place: a directory on each worker's node that only this user can read. Logs in ``s3://bucket/prefix``, ``gs://``

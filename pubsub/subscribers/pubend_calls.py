@@ -36,10 +36,10 @@ class PubendCalls:
         self.options = options
 
     def subscribe(self) -> list[Begun]:
-        """Subscribe at all pubends, also restarting ones.
+        """Subscribe at all pubends; wait for those that restart.
 
         Returns:
-            Where it begins at each.
+            The position at each pubend where the subscription begins.
 
         Raises:
             DeliveryError: one of them refuses, or messages that the subscription needs are gone.

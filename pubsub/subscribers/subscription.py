@@ -28,9 +28,9 @@ What: TypeAlias = str | int | Callable[[list[Any]], float | None]
 class Subscription:
     """A live view of a topic: an iterator, also with ``async for``, over its events.
 
-    These are `Batch`, `Frontier`, `Dropped`, `End`, and with published ends `SubstreamsEnded`. It ends after the
-    topic's `End`, or after `close`. If the topic fails, a publisher dies or this subscriber is disconnected, iteration
-    raises after all earlier events. After ``job.stop()`` iteration ends without an `End` or partly published epochs;
+    These are `Batch`, `Frontier`, `Dropped`, `RolledBack`, `End`, and with published ends `SubstreamsEnded`. It ends
+    after the topic's `End`, or after `close`. If the topic fails, a publisher dies or this subscriber is disconnected,
+    iteration raises after all earlier events. After ``job.stop()`` iteration ends without an `End` or partly published epochs;
     `frontier` is where these begin. One thread reads; any may call `close`. Several tasks of one event loop may read:
     each event or epoch goes to one of them.
 

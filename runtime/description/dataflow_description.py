@@ -137,7 +137,7 @@ class DataflowDescription:
         return self._add(made, outlet.substreams)[0]
 
     def add_open_operator(self, name: str, scope: Scope, build: Build, summary: PathSummary) -> tuple[int, Outlet]:
-        """Add the end of a loop: an operator of one output and one input, which `connect` connects later."""
+        """Add the operator that closes a loop. It has one input, which `connect` connects later, and one output."""
         summaries = {(0, 0): (summary,)}
         made = DescribedOperator(name, (scope,), (scope,), [None], (None,), build, summaries, notify=False)
         made.by_substream = True

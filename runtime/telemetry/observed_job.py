@@ -36,7 +36,7 @@ class Attachments(Protocol):
 
 
 class ObservedJob(Protocol):
-    """The parts of a `Job` of which documents are made."""
+    """The parts of a `Job` that its telemetry documents describe."""
 
     name: str
     plan: Plan

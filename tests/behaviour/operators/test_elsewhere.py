@@ -18,6 +18,15 @@ def test_an_operator_by_another_name_is_named(name: str) -> None:
     assert name not in dir(stream)
 
 
+def test_what_a_collection_has_is_said() -> None:
+    """A total that is kept up to date is sought at the stream, and a fold at the collection."""
+    stream = tw.Dataflow("test").input("payments")
+    with raises(AttributeError):
+        getattr(stream, "reduce_sum")  # noqa: B009 - type checkers know it
+    with raises(AttributeError):
+        getattr(stream.as_collection(), "accumulate")  # noqa: B009 - type checkers know it
+
+
 def test_any_other_name_is_refused_as_ever() -> None:
     """Without a hint; what Python looks for is not found either."""
     stream = tw.Dataflow("test").input("numbers")
