@@ -30,9 +30,9 @@ class Subscription:
 
     These are `Batch`, `Frontier`, `Dropped`, `RolledBack`, `End`, and with published ends `SubstreamsEnded`. It ends
     after the topic's `End`, or after `close`. If the topic fails, a publisher dies or this subscriber is disconnected,
-    iteration raises after all earlier events. After ``job.stop()`` iteration ends without an `End` or partly published epochs;
-    `frontier` is where these begin. One thread reads; any may call `close`. Several tasks of one event loop may read:
-    each event or epoch goes to one of them.
+    iteration raises after all earlier events. After ``job.stop()`` iteration ends without an `End` or partly published
+    epochs; `frontier` is where these begin. One thread reads; any may call `close`. Several tasks of one event loop
+    may read: each event or epoch goes to one of them.
 
     Unread messages wait at the publishers, within their capacity, or in their logs. Between nodes a publisher without a
     log gives up a subscriber that has not read for a minute.
