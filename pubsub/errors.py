@@ -62,3 +62,7 @@ class UnknownTopic(DeliveryError):  # noqa: N818  it names what happened
 
 class NoCluster(DeliveryError):  # noqa: N818  it names what is missing
     """No job of this process publishes the topic, and this process cannot join a Ray cluster."""
+
+
+class CatalogSilent(DeliveryError):  # noqa: N818  it names what happened
+    """The catalog has not answered in time: it may still be starting."""

@@ -95,6 +95,8 @@ def _begun_elsewhere(root: Path, arguments: list[str], process: int) -> list[str
     if not all(folder.is_dir() for folder in folders):
         return arguments
     inner = [path for folder in folders for path in sorted(folder.iterdir()) if path.is_dir() or path.suffix == ".py"]
+    if not inner or root in folders:  # the root has folders in which there is nothing to collect, such as .venv
+        return arguments
     start = process * len(inner) // _PROCESSES % len(inner)
     return [str(path) for path in inner[start:] + inner[:start] if path.name != "__pycache__"]
 

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 from functools import partial, reduce
 from operator import add as plus
 from reprlib import repr as short
@@ -33,7 +35,7 @@ Add: TypeAlias = Callable[[State, Record], State]
 States: TypeAlias = dict[Any, Any]
 """States, or results, by key."""
 
-_UNCHANGING = frozenset({int, float, bool, str, bytes, type(None)})
+_UNCHANGING = frozenset({int, float, complex, bool, str, bytes, type(None), Decimal, date, datetime, timedelta})
 """Types of states that no function can change in place."""
 
 
@@ -92,7 +94,9 @@ class KeyFold:
 
     def combined(self, combine: Callable[[Any, Any], Any]) -> Fold:
         """Return the second half of the fold."""
-        return _combined(combine, self.results, self.results, _same if self.start is None else _own)
+        return _combined(
+            combine, self.results, self.results, _same if self.start is None and combine is self.add else _own
+        )
 
 
 def added(add: Callable[[Any, Any], Any], state: Any, rows: list[Any], name: str = "the function") -> Any:
@@ -173,7 +177,7 @@ def _combined(
 ) -> Fold:
     """Return the fold that combines the states of each key, which come as pairs (key, state).
 
-    ``own`` returns a state that ``combine`` may change, of one that came in a batch.
+    ``own`` returns a state that ``combine`` may change or keep a part of, of one that came in a batch.
     """
 
     def add(states: States, batch: list[tuple[Any, Any]]) -> States:
@@ -185,7 +189,7 @@ def _combined(
         for key, state in batch:
             if key not in states:
                 states[key] = own(state)
-            elif (both := combine(states[key], state)) is not None or states[key] is None:
+            elif (both := combine(states[key], own(state))) is not None or states[key] is None:
                 states[key] = both
             else:
                 raise combined_to_none(f"the key {short(key)}")
@@ -208,8 +212,14 @@ def _own(state: Any) -> Any:
 
     A snapshot is written while the worker goes on. Until then the message that a state came in stays as it was.
     """
-    parts = state if type(state) is tuple else (state,)
-    return state if all(type(part) in _UNCHANGING for part in parts) else deepcopy(state)
+    return state if _is_unchanging(state) else deepcopy(state)
+
+
+def _is_unchanging(state: Any) -> bool:
+    kind = type(state)
+    if kind is tuple:
+        return all(map(_is_unchanging, state))
+    return kind in _UNCHANGING or (kind.__module__ == "numpy" and not hasattr(state, "__len__"))
 
 
 def _pairs(states: States) -> list[Any]:

@@ -19,7 +19,7 @@ from tidewheel.operators.sources.partitioned_source import OperatorSource
 from tidewheel.operators.sources.share import have_passed, take_forward, tokens_at_first
 from tidewheel.progress import Time, TimeDomain
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
-from tidewheel.pubsub.errors import DeliveryError, NoCluster, UnknownTopic
+from tidewheel.pubsub.errors import CatalogSilent, DeliveryError, NoCluster, UnknownTopic
 from tidewheel.pubsub.messages.events import Batch, End, Event, Frontier
 from tidewheel.pubsub.protocol.epochs import EpochAssembler
 from tidewheel.pubsub.subscribers.subscription import Subscription
@@ -87,7 +87,7 @@ class TopicSource(OperatorSource[Any]):
                     text = str(error).replace(f"within {error.waited_s:g} s", f"within {waited_s:g} s", 1)
                     raise UnknownTopic(text, topic=self.topic, waited_s=waited_s, topics=error.topics) from None
                 LOCAL_CATALOG.lookup(self.topic, min(left_s, _LOOK_S))
-            except NoCluster as error:
+            except (NoCluster, CatalogSilent) as error:
                 if left_s == 0.0 or is_closed():
                     text = f"no job published topic {self.topic!r} within {self.timeout} s in this process, and {error}"
                     raise DeliveryError(text, topic=self.topic) from error

@@ -19,7 +19,7 @@ from tidewheel.progress import TidewheelError
 from tidewheel.pubsub.catalog.catalog import CATALOG_TOPIC, ENDED, Catalog, Listing, TopicEvent, TopicInfo
 from tidewheel.pubsub.catalog.catalog_topic import CatalogTopic
 from tidewheel.pubsub.catalog.publisher_life import publisher_death, publishers_live
-from tidewheel.pubsub.errors import DeliveryError, NoCluster
+from tidewheel.pubsub.errors import CatalogSilent, DeliveryError, NoCluster
 from tidewheel.transport.change_signal import ChangeSignal
 
 _LOG = logging.getLogger(__name__)
@@ -29,10 +29,6 @@ KNOWN_S: Final = 10.0
 """The catalog forgets a relay so many seconds after its last announcement."""
 
 CATALOG_NAME = "tidewheel-catalog"
-
-
-class CatalogSilent(DeliveryError):  # noqa: N818  it names what happened
-    """The catalog has not answered in time: it may still be starting."""
 
 
 class _CatalogDied(DeliveryError):  # noqa: N818  it names what happened

@@ -20,7 +20,7 @@ _REPLY_MARGIN_S = 2.0
 _GO_BACK_S = 30.0
 _LOOK_AT_LOGS_S = 120.0
 
-MakeDeliverys: TypeAlias = Callable[[int, int, str], MakeDelivery]
+MakeDeliveries: TypeAlias = Callable[[int, int, str], MakeDelivery]
 """Makes what makes a partition in its process, from its number, the number of partitions and the id of its node."""
 
 
@@ -118,7 +118,7 @@ def answer_of(call: Any) -> Any:
 
 def start_publishers(
     topic: str,
-    make: MakeDeliverys,
+    make: MakeDeliveries,
     nodes: Sequence[str],
     partitions: int,
     *,

@@ -56,8 +56,8 @@ class PubendCalls:
                 raise DeliveryError(
                     f"topic {self.info.name!r}, partition {partition}: subscription {self._name!r} has not had all "
                     f"that was published before tick {one.lost_end}, and it is no longer kept. A durable subscription "
-                    "holds messages as long as it is read again within the publisher's retention=. Subscribe again to "
-                    "go on with what there is, with start='earliest' if it is a new one",
+                    "holds messages as long as it is read again within the retention_s= of the topic's log. Subscribe "
+                    "again to go on with what there is, with start='earliest' if it is a new one",
                     topic=self.info.name,
                     partition=partition,
                 )

@@ -21,7 +21,14 @@ from tidewheel.host.ray_cluster import (
 from tidewheel.host.retry import Retry
 from tidewheel.pubsub.catalog.catalog import CATALOG_TOPIC, RESERVED, TELEMETRY, TopicInfo
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
-from tidewheel.pubsub.errors import DeliveryError, NoCluster, PublisherLost, SchemaMismatch, UnknownTopic
+from tidewheel.pubsub.errors import (
+    CatalogSilent,
+    DeliveryError,
+    NoCluster,
+    PublisherLost,
+    SchemaMismatch,
+    UnknownTopic,
+)
 from tidewheel.pubsub.exactly_once.subend import Order
 from tidewheel.pubsub.messages.delivery_options import BLOCK_LIMIT_S, DeliveryOptions, Slow, Where
 from tidewheel.pubsub.messages.topic_schema import TopicSchema, topic_schema
@@ -102,9 +109,11 @@ def subscribe(  # noqa: PLR0913 - what a subscriber can ask for, by name
     asked = _asked(topic, durable, start, order)
     expected = None if schema is None else topic_schema(schema)
 
+    deadline_s = _deadline_s(topic, timeout_s if blocking else 0.0)
+
     def connected() -> Subscription:
         here = _here(topic)
-        info = here or find_topic(topic, timeout_s if blocking else 0.0)
+        info = here or find_topic(topic, timeout_s if blocking else 0.0, deadline_s)
         check_options(info, options, asked)
         unchecked = _to_check(info, expected)
         source = _source(info, options, asked, is_here=here is not None)
@@ -189,12 +198,13 @@ def end_subscription(topic: str, name: str, *, timeout_s: float = 10.0) -> None:
         )
 
 
-def find_topic(topic: str, timeout_s: float | None) -> TopicInfo:
+def find_topic(topic: str, timeout_s: float | None, deadline_s: float | None = None) -> TopicInfo:
     """Return a topic of the cluster, which this process joins if needed.
 
     Args:
         topic: its name.
         timeout_s: how long to wait for the cluster and the topic to exist, in seconds; None waits forever.
+        deadline_s: the monotonic time at which that ends, if the wait has begun before.
 
     Raises:
         UnknownTopic: no job published it in time.
@@ -203,10 +213,11 @@ def find_topic(topic: str, timeout_s: float | None) -> TopicInfo:
     """
     from ray.exceptions import AuthenticationError
 
-    from tidewheel.pubsub.catalog.catalog_actor import CatalogSilent, ask_catalog
+    from tidewheel.pubsub.catalog.catalog_actor import ask_catalog
 
-    deadline_s = _deadline_s(topic, timeout_s)
+    deadline_s = _deadline_s(topic, timeout_s) if deadline_s is None else deadline_s
     warned_of: list[str] = []
+    is_silent = False
     while True:
         remaining_s = max(0.0, deadline_s - time.monotonic())
         try:
@@ -224,6 +235,9 @@ def find_topic(topic: str, timeout_s: float | None) -> TopicInfo:
                         topic, timeout_s, here, f"in this process: {_listed(here)}", f", and {error}"
                     ) from None
                 raise
+            if isinstance(error, CatalogSilent) and not is_silent:
+                is_silent = True
+                _LOG.warning("topic %r is waited for: %s", topic, error)
             time.sleep(_AGAIN_S)
             continue
         if info is not None:

@@ -348,7 +348,7 @@ class InputHandle:
         if admission is Admission.TIMED_OUT:
             raise WouldBlock(
                 f"input {self.name!r} at time {self._time!r} would have to wait: {why}, and was for {timeout_s:g} s. "
-                "Nothing was sent: try again later, or with a longer timeout"
+                "Nothing was sent: try again later, or with a longer timeout_s"
             )
         return admission
 

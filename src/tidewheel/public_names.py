@@ -19,13 +19,19 @@ def public_names(
         where: the module that each name comes from, with all names of that.
         submodules: the modules in it that load like names.
     """
+
+    def elsewhere(name: str) -> str:
+        doors = [] if name.startswith("_") else [f"tidewheel.{door}" for door in ("types", "errors", "progress")]
+        there = [f"{door}.{name}" for door in doors if door != module and name in import_module(door).__all__]
+        return f": it is {there[0]}" if there else ""
+
     home = {name: defining for defining, names in where.items() for name in names}
     public = sorted(home)
     home |= dict.fromkeys(submodules, "")
 
     def load(name: str) -> Any:
         if name not in home:
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+            raise AttributeError(f"module {module!r} has no attribute {name!r}{elsewhere(name)}")
         found = getattr(import_module(home[name]), name) if home[name] else import_module(f"{module}.{name}")
         setattr(sys.modules[module], name, found)
         return found

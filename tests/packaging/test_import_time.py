@@ -71,8 +71,10 @@ def test_the_package_has_its_public_names() -> None:
     found, public, module = ran.stdout.splitlines()
     assert {"Dataflow", "run", "subscribe"} <= set(public.split()) <= set(found.split())
     assert module == "tidewheel.runtime.engines.run"
-    with pytest.raises(AttributeError, match="module 'tidewheel' has no attribute 'nothing'"):
+    with pytest.raises(AttributeError, match=r"module 'tidewheel' has no attribute 'nothing'$"):
         tidewheel.nothing  # type: ignore[attr-defined]  # noqa: B018 - it is what raises
+    with pytest.raises(AttributeError, match=r"has no attribute 'Batch': it is tidewheel\.types\.Batch$"):
+        tidewheel.Batch  # type: ignore[attr-defined]  # noqa: B018 - it is what raises
 
 
 def test_to_describe_a_dataflow_takes_under_a_quarter_of_a_second(tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def test_a_dashboard_has_the_state_whenever_it_comes() -> None:
 def test_a_log_has_the_state_for_everybody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Though all have acknowledged everything, a publisher has died, and the job was started again."""
     topic = "histories, logged"
-    options: dict[str, Any] = {"delivery": "exactly_once", "log": tmp_path}
+    options = {"log": tw.Log(tmp_path)}
     with nothing_left(), tw.run(collection(topic, **options), workers=2) as job:
         changes = job.input("changes")
         with tw.subscribe(topic, durable=tw.Durable("named")) as named:
@@ -145,7 +145,7 @@ def test_the_state_outlives_workers_and_publishers(tmp_path: Path, delivery: str
     """
     random = Random(seed)
     topic = f"histories, recovered {delivery} {seed}"
-    options = {} if delivery == "best_effort" else {"delivery": delivery, "log": tmp_path / "log"}
+    options = {} if delivery == "best_effort" else {"log": tw.Log(tmp_path / "log")}
     snapshots = tw.Snapshots(tmp_path / "snapshots", every_s=0.3, restarts=6)
     kills = random.sample(range(10, EPOCHS // 2), 2)
     flow = collection(topic, **options)

@@ -2,10 +2,12 @@
 
 from typing import Any
 
+import pytest
+
 from tests.kit.messages import raises
 from tidewheel.operators.sources.topic_source import TopicSource, whole
 from tidewheel.progress import Antichain, IntegerDomain
-from tidewheel.pubsub.errors import UnknownTopic
+from tidewheel.pubsub.errors import CatalogSilent, DeliveryError, UnknownTopic
 from tidewheel.pubsub.messages.events import Batch, End, Event, Frontier, RolledBack, SubscriberStatistics
 from tidewheel.pubsub.messages.wire import DataMessage
 from tidewheel.pubsub.protocol.epochs import EpochAssembler
@@ -52,3 +54,23 @@ def test_the_error_of_a_missing_topic_says_how_long_the_source_has_waited() -> N
     with raises(UnknownTopic) as caught:
         source._connect(False, lambda: False)
     assert (caught.value.topic, caught.value.waited_s, caught.value.topics) == ("nubmers", 0.05, ("a",))
+
+
+def test_a_catalog_that_starts_slowly_is_waited_for_like_the_topic() -> None:
+    """The first job on a busy cluster starts it; one that does not answer is no error before the timeout."""
+    asked: list[float] = []
+
+    def subscribe(*, timeout_s: float) -> Any:
+        asked.append(timeout_s)
+        if len(asked) < 3:
+            raise CatalogSilent("the catalog has not answered")
+        raise UnknownTopic("no job published it within 0 s", waited_s=0.0)
+
+    source = TopicSource("numbers", IntegerDomain(), subscribe, 0.0)
+    with pytest.raises(DeliveryError, match=r"within 0\.0 s in this process, and the catalog has not answered"):
+        source._connect(False, lambda: False)
+    assert len(asked) == 1
+    source = TopicSource("numbers", IntegerDomain(), subscribe, 60.0)
+    with pytest.raises(UnknownTopic):
+        source._connect(False, lambda: len(asked) > 2)
+    assert len(asked) == 3

@@ -16,7 +16,7 @@ from tidewheel.host import ray_internals
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub.catalog import catalog_actor
 from tidewheel.pubsub.catalog.catalog import TopicInfo
-from tidewheel.pubsub.errors import DeliveryError, NoCluster, UnknownTopic
+from tidewheel.pubsub.errors import CatalogSilent, DeliveryError, NoCluster, UnknownTopic
 from tidewheel.pubsub.subscribers import subscribing
 from tidewheel.pubsub.subscribers.subscribing import find_topic
 
@@ -106,7 +106,7 @@ def test_a_catalog_that_starts_for_long_is_waited_for_like_the_topic(
     def ask(method: str, *arguments: Any, within_s: float) -> TopicInfo:
         calls.append(within_s)
         if len(calls) < 3:
-            raise catalog_actor.CatalogSilent(f"the catalog has not answered within {within_s} s")
+            raise CatalogSilent(f"the catalog has not answered within {within_s} s")
         return info
 
     monkeypatch.setattr(catalog_actor, "ask_catalog", ask)
