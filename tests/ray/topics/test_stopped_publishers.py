@@ -63,10 +63,16 @@ def test_a_job_with_snapshots_goes_back(tmp_path: Path, ray_cluster: str) -> Non
     """A best-effort topic has no log: another publisher takes the place, and each epoch is shown once."""
     topic = "stopped-best-effort"
     flow = tw.Dataflow(topic)
-    flow.input("numbers").rebalance().publish(topic, wait_for=1)
+    flow.input("numbers").rebalance().publish(topic, wait_for=1).probe("published")
     with nothing_left(), run(flow, tmp_path) as job, DriverProcess(ray_cluster, READER, topic, "") as reader:
         stop = Stopper(job.topic(topic), 0)
-        feed(job, {EPOCHS * BATCHES // 2: stop})
+
+        def stop_when_published() -> None:
+            # Before, the worker has sent nothing, and nobody watches the publisher.
+            assert eventually(lambda: job.probe("published").has_completed(0), DEADLINE_S)
+            stop()
+
+        feed(job, {EPOCHS * BATCHES // 2: stop_when_published})
         job.stop()
         assert read(reader) == expected()
         assert eventually(stop.has_gone, DEADLINE_S)
