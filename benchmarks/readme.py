@@ -50,7 +50,7 @@ class Line:
     """A line of the table.
 
     Attributes:
-        what: what is measured.
+        what: the question, as the table's first cell has it.
         ours: the figures of tidewheel: what stands before each, and how the name of its row begins.
         others: those of the others, likewise.
         module: the benchmark that has all of it.
@@ -116,7 +116,7 @@ def written(text: str, lines: Mapping[str, str]) -> str:
     return pattern.sub(lambda _: table, text, count=1)
 
 
-# ---------------------------------------------------------------------- what is measured
+# ---------------------------------------------------------------------- the measurements
 
 
 def measure_components(report: Report, effort: Effort) -> None:

@@ -1,8 +1,8 @@
 """The join of two collections by key, one batch of updates at a time.
 
-A join is linear in each side. So the updates of one side, joined with everything received on the other, are exactly
-what they add to the result, at least upper bounds of times. Each pair of updates meets once, when the later one
-arrives. That needs no order of arrival, and a frontier only for compaction.
+A join is linear in each side. So a batch of one side adds to the result its join with all updates received on the other
+side, and nothing else. A joined update is at the least upper bound of the two times. Each pair of updates meets once,
+when the later one arrives. That needs no order of arrival, and a frontier only for compaction.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -49,7 +49,7 @@ class RunningInput:
     Attributes:
         port: the number of the input; ``location`` is that of its location.
         queue: the unread messages, in order.
-        put: receives messages: into the queue, or where they must wait before.
+        put: takes a message into the queue, or to where it has to wait first.
         looked_at: the number of ends of substreams that the operator has read.
     """
 
