@@ -7,7 +7,8 @@ from reprlib import repr as short
 from typing import Any, Literal, TypeAlias
 
 from tidewheel.batches.batches import Batch
-from tidewheel.progress import GraphShape, Location, Nesting, OperatorShape, PathSummary, Source, Target
+from tidewheel.progress import GraphShape, Location, Nesting, OperatorShape, PathSummary, Target
+from tidewheel.progress.graph import Source
 from tidewheel.runtime.description.origin import Origin
 from tidewheel.runtime.description.pacts import Pact
 
