@@ -14,7 +14,7 @@ from tidewheel.operators.base.division import at_first
 from tidewheel.operators.sources.contract import Partition, Source
 from tidewheel.operators.sources.dealing import Dealing
 from tidewheel.operators.sources.partition_epochs import EpochRule, later
-from tidewheel.operators.sources.readings import CLOSES_WITHIN_S, LOGGER
+from tidewheel.operators.sources.readings import CLOSES_WITHIN_S, LOGGER, raisable
 from tidewheel.operators.sources.share import tokens_at_first
 from tidewheel.operators.sources.source_news import news_of
 from tidewheel.runtime.description.plan import Schedule
@@ -68,7 +68,8 @@ class Listing:
                 if self._source.look_every_s is None:
                     return
                 self._closed.wait(self._source.look_every_s)
-        except Exception as error:  # noqa: BLE001 - the worker raises it
+        except BaseException as raised:  # noqa: BLE001 - the worker raises it
+            error = raisable(raised)
             error.add_note(f"This is partitions() of source {self._name!r}.")
             self._found.append(error)
             self._wake()

@@ -6,7 +6,7 @@ from typing import Any
 
 from tidewheel.host.log_lines import about
 from tidewheel.operators.sources.contract import Partition, Source
-from tidewheel.operators.sources.readings import CLOSES_WITHIN_S, LOGGER
+from tidewheel.operators.sources.readings import CLOSES_WITHIN_S, LOGGER, raisable
 
 
 class PositionSaver:
@@ -72,7 +72,8 @@ class PositionSaver:
                 self._is_saving = True
             try:
                 self._save(partition, position)
-            except Exception as error:  # noqa: BLE001 - the worker raises it
+            except BaseException as raised:  # noqa: BLE001 - the worker raises it
+                error = raisable(raised)
                 error.add_note(f"This is saved({partition!r}, ...) of source {self._name!r}.")
                 self.failure = error
                 self._wake()

@@ -115,7 +115,8 @@ class Readings:
             before = reading.position
             try:
                 self._read(reading)
-            except Exception as error:  # noqa: BLE001 - the worker raises it
+            except BaseException as raised:  # noqa: BLE001 - the worker raises it
+                error = raisable(raised)
                 if reading.position is not before:
                     failures = 0
                 failures += 1
@@ -180,6 +181,15 @@ class Readings:
             self._bytes += size
         self._wake()
         return True
+
+
+def raisable(error: BaseException) -> Exception:
+    """Return what a worker raises for an error of a source; SystemExit and its kind would end more than the job."""
+    if isinstance(error, Exception):
+        return error
+    raised = RuntimeError(f"the source has raised {type(error).__name__}: {error}")
+    raised.__cause__ = error
+    return raised
 
 
 def _where(name: str, partition: Partition, attempts: int) -> str:
