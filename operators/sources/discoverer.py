@@ -14,7 +14,7 @@ from tidewheel.operators.base.division import at_first
 from tidewheel.operators.sources.contract import Partition, Source
 from tidewheel.operators.sources.dealing import Dealing
 from tidewheel.operators.sources.partition_epochs import EpochRule, later
-from tidewheel.operators.sources.readings import CLOSES_WITHIN_S, LOGGER, raisable
+from tidewheel.operators.sources.readings import CLOSES_WITHIN_S, LOGGER, failed_part
 from tidewheel.operators.sources.share import tokens_at_first
 from tidewheel.operators.sources.source_news import news_of
 from tidewheel.runtime.description.plan import Schedule
@@ -68,10 +68,8 @@ class Listing:
                 if self._source.look_every_s is None:
                     return
                 self._closed.wait(self._source.look_every_s)
-        except BaseException as raised:  # noqa: BLE001 - the worker raises it
-            error = raisable(raised)
-            error.add_note(f"This is partitions() of source {self._name!r}.")
-            self._found.append(error)
+        except BaseException as error:  # noqa: BLE001 - the worker raises it
+            self._found.append(failed_part(self._name, "could not list the partitions", error))
             self._wake()
 
     def _note(self, error: Exception, failures: int) -> None:
@@ -111,7 +109,7 @@ class _Discoverer:
         self._next_s = 0.0
         self._listing: Listing | None = None
         if not (dealing.has_listed and build.source.look_every_s is None):
-            self._listing = Listing(build.source, build.name, context.activator)
+            self._listing = Listing(build.source, context.name, context.activator)
             context.on_close(self._listing.close)
         instance_of(context).waits_for = f"the partitions of source {build.name!r}"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from tidewheel.host.log_lines import about
 from tidewheel.operators.sources.contract import Partition, Source
-from tidewheel.operators.sources.readings import CLOSES_WITHIN_S, LOGGER, raisable
+from tidewheel.operators.sources.readings import CLOSES_WITHIN_S, LOGGER, failed_part
 
 
 class PositionSaver:
@@ -72,10 +72,9 @@ class PositionSaver:
                 self._is_saving = True
             try:
                 self._save(partition, position)
-            except BaseException as raised:  # noqa: BLE001 - the worker raises it
-                error = raisable(raised)
-                error.add_note(f"This is saved({partition!r}, ...) of source {self._name!r}.")
-                self.failure = error
+            except BaseException as error:  # noqa: BLE001 - the worker raises it
+                what = f"could not save the position of partition {partition!r}"
+                self.failure = failed_part(self._name, what, error)
                 self._wake()
                 return
             with self._changed:

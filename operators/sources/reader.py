@@ -110,8 +110,8 @@ class _Reader:
         self._waiting = SavedPositions()
         self._saves = saves(build.source)
         self._saving = self._host.saving
-        self._saver = PositionSaver(build.source, build.name, context.activator)
-        self._readings = Readings(build.source, build.name, context.activator)
+        self._saver = PositionSaver(build.source, context.name, context.activator)
+        self._readings = Readings(build.source, context.name, context.activator)
         self._news = news_of(context, build.name)
         self._news.wake.append(context.activate)
         context.on_close(build.source.close)

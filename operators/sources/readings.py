@@ -18,6 +18,7 @@ from tidewheel.batches.held_bytes import RecordSizes
 from tidewheel.host.log_lines import about
 from tidewheel.operators.sources.contract import Fetched, Partition, Source, as_fetched, batch_of
 from tidewheel.operators.sources.partitioned_source import Pause
+from tidewheel.runtime.worker.failure import PartError
 from tidewheel.transport.frames import unpicklable
 
 LOGGER = logging.getLogger(__name__)
@@ -115,8 +116,7 @@ class Readings:
             before = reading.position
             try:
                 self._read(reading)
-            except BaseException as raised:  # noqa: BLE001 - the worker raises it
-                error = raisable(raised)
+            except BaseException as error:  # noqa: BLE001 - the worker raises it
                 if reading.position is not before:
                     failures = 0
                 failures += 1
@@ -124,8 +124,9 @@ class Readings:
                 failing_since_s = now_s if failures == 1 else failing_since_s
                 pause_s = retry.pause_s(failures, now_s - failing_since_s) if isinstance(error, retry.on) else None
                 if pause_s is None:
-                    error.add_note(_where(self._name, reading.partition, failures))
-                    self._put(reading, error, 0)
+                    tried = "" if failures == 1 else f", tried {failures} times"
+                    what = f"could not read partition {reading.partition!r}{tried},"
+                    self._put(reading, failed_part(self._name, what, error), 0)
                     return
                 said = "source %r: partition %r is opened again in %.1f s, after %s: %s"
                 kind = type(error).__name__
@@ -183,15 +184,8 @@ class Readings:
         return True
 
 
-def raisable(error: BaseException) -> Exception:
-    """Return what a worker raises for an error of a source; SystemExit and its kind would end more than the job."""
-    if isinstance(error, Exception):
-        return error
-    raised = RuntimeError(f"the source has raised {type(error).__name__}: {error}")
-    raised.__cause__ = error
-    return raised
-
-
-def _where(name: str, partition: Partition, attempts: int) -> str:
-    tried = "" if attempts == 1 else f", tried {attempts} times"
-    return f"This is partition {partition!r} of source {name!r}{tried}."
+def failed_part(name: str, what: str, error: BaseException) -> PartError:
+    """Return what a worker raises for an error of a source, such as SystemExit, which would end more than the job."""
+    failed = PartError(name, None, what)
+    failed.__cause__ = error
+    return failed

@@ -10,6 +10,9 @@ from tests.kit.messages import raises
 from tests.kit.operators import broker_sources
 from tests.kit.operators.broker_sources import RECORDS, WRONG, Cursor, World
 from tidewheel.testing import FakeBroker, check_source
+from tidewheel.testing.fixtures import fake_broker
+
+__all__ = ["fake_broker"]
 
 SEED = 7
 
@@ -42,6 +45,12 @@ def test_each_fault_is_found(wrong: type[Cursor], monkeypatch: pytest.MonkeyPatc
     world = World(wrong)
     with pytest.raises(AssertionError, match="the job"):
         check_source(world.make, RECORDS, grow=world.grow, seed=SEED)
+
+
+def test_the_fixture_is_a_broker(fake_broker: FakeBroker) -> None:
+    """Tests of dataflows get one by its name, once a conftest.py names the module."""
+    fake_broker.send(0, "a")
+    assert fake_broker.partitions() == [0]
 
 
 def test_a_source_without_records_checks_nothing() -> None:

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kit.messages import raises
+from tidewheel.operators.sources.contract import Partition
 from tidewheel.operators.sources.dealing import Deal, Dealing, DealPact, reader_of
 
 
@@ -31,7 +32,8 @@ def test_a_worker_whose_partitions_have_ended_gets_the_next() -> None:
 
 def test_each_is_dealt_once() -> None:
     """As long as it is listed; a name that was listed no more after its end is free."""
-    dealing, ended = Dealing(), {"a"}
+    dealing = Dealing()
+    ended: set[Partition] = {"a"}
     assert len(dealing.deal(["a", "b"], set(), 1)) == 2
     assert dealing.deal(["a", "b", "b"], ended, 1) == []
     assert dealing.deal(["b"], ended, 1) == []
