@@ -34,7 +34,6 @@ _ENOUGH_BITS = 32
 
 
 def is_arrow(batch: Batch) -> bool:
-    """Tell whether ``batch`` is an Arrow table or record batch."""
     pyarrow = sys.modules.get("pyarrow")
     # While another thread is still importing pyarrow, the module has no classes yet.
     return pyarrow is not None and isinstance(
@@ -69,14 +68,12 @@ def _is_masked(batch: Batch) -> bool:
 
 
 def length(batch: Batch) -> int:
-    """Return the number of records of a batch."""
     if type(batch) is list:
         return len(batch)
     return int(batch.num_rows) if is_arrow(batch) else len(batch)
 
 
 def size_in_bytes(batch: Batch, sizes: RecordSizes) -> int:
-    """Return about how much memory a batch and its records take; ``sizes`` knows earlier ones."""
     if isinstance(batch, list):
         return sizes.of(batch)
     size = int(batch.nbytes)
@@ -192,7 +189,6 @@ def _check_alike(one: "pa.Schema", other: "pa.Schema") -> None:
 
 
 def is_schema(value: object) -> bool:
-    """Tell whether ``value`` is an Arrow schema."""
     pyarrow = sys.modules.get("pyarrow")
     return pyarrow is not None and isinstance(value, getattr(pyarrow, "Schema", ()))
 
@@ -320,7 +316,6 @@ class PackedArrow:
 
 
 def pack(batch: Batch) -> Any:
-    """Return ``batch`` in its form for pickling."""
     if not is_arrow(batch) or (batch.num_columns and batch.get_total_buffer_size() <= batch.nbytes * _SPARE + _SMALL):
         return batch
     made = trimmed(batch)
@@ -328,7 +323,6 @@ def pack(batch: Batch) -> Any:
 
 
 def stream_of(batch: Batch) -> PackedArrow:
-    """Return an Arrow batch as an IPC stream."""
     import pyarrow as pa
 
     sink = pa.BufferOutputStream()
@@ -338,7 +332,6 @@ def stream_of(batch: Batch) -> PackedArrow:
 
 
 def unpack(packed: Any) -> Batch:
-    """Return the batch that was packed."""
     if not isinstance(packed, PackedArrow):
         return packed
     import pyarrow as pa

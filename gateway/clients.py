@@ -104,7 +104,6 @@ class TopicFeed(Generic[T]):
 
     @property
     def is_closed(self) -> bool:
-        """Whether the feed was closed."""
         return self._closed.is_set()
 
     def close(self) -> None:

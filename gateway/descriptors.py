@@ -1,7 +1,6 @@
 """The limits of connections' share of this process's file descriptors.
 
-Connections cost descriptors before they send a token, so clients without one could use up all, and no request,
-subscription or log file would work.
+Connections cost descriptors before they send a token, so clients without one could use up all.
 """
 
 import resource

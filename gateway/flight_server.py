@@ -67,7 +67,6 @@ class FlightServer:
     client that reads nothing; Arrow Flight would wait for it forever.
 
     Args:
-        access: the rules of the gateway, such as the token.
         stall_s: the seconds without an acknowledgement after which a connection breaks.
 
     Raises:

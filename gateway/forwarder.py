@@ -30,7 +30,6 @@ class Forwarder:
 
     Args:
         greeting: the first bytes of every client, before it waits for the server.
-        name: the prefix of its threads' names.
     """
 
     def __init__(self, listener: socket.socket, target: str, greeting: bytes, name: str) -> None:

@@ -53,7 +53,6 @@ class LiveMessage:
 
 
 def error_message(error: object) -> LiveMessage:
-    """Return the message of an error."""
     return LiveMessage("error", {"message": str(error)})
 
 

@@ -1,7 +1,6 @@
 """Attachments: parts of a job that run beside its workers, such as the publishers of a topic.
 
-The runtime starts attachments before the workers, gives each worker a handle, and ends them after the workers. The
-runtime and pubsub share these types, and do not import each other.
+The runtime starts attachments before the workers, gives each worker a handle, and ends them after the workers.
 """
 
 from abc import abstractmethod
@@ -29,8 +28,6 @@ class AttachmentHost:
 
 
 class RunningAttachment(Protocol):
-    """A started attachment."""
-
     handles: Sequence[Any]
     """One handle for each worker; on Ray they are pickled and sent to it."""
 
@@ -96,8 +93,6 @@ class RunningTelemetry(Protocol):
 
 
 class LivePage(Protocol):
-    """The live page of the jobs of a process."""
-
     def show(self, job: str) -> None:
         """Show a job of this process; the first call tells the user the address."""
 

@@ -87,7 +87,6 @@ class BackgroundTurns:
             self.wake()
 
     def close(self) -> None:
-        """Take no more turns."""
         if self._next is not None:
             self._next.cancel()
 

@@ -1,7 +1,6 @@
 """The identity of a class of the main program, by which another process finds its own class.
 
-Two runs of a program, and two processes of a run, define a class with equal names, code and fields, so this identity
-travels with the name.
+Different runs and processes define a class with equal names, code and fields, so this identity travels with the name.
 """
 
 import dataclasses
@@ -59,11 +58,9 @@ class ClassDefinition(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The definition as a text, for `parsed`."""
         return _MARK + json.dumps(self)
 
     def is_replaced_by(self, other: "ClassDefinition") -> bool:
-        """Tell whether the program has defined the class again since."""
         return self.code in other.replaced
 
 

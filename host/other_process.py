@@ -36,7 +36,6 @@ class OtherProcess:
             signal.pidfd_send_signal(self._descriptor, signal.SIGKILL)
 
     def close(self) -> None:
-        """Release its descriptor."""
         os.close(self._descriptor)
 
     def __enter__(self) -> Self:

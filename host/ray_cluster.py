@@ -1,6 +1,6 @@
 """The Ray cluster of this process: joining, losing and leaving it, and ids in it.
 
-A process joins once, under a lock, since two threads that join Ray at a time fail or get half a connection.
+A process joins once, under a lock: two threads that join Ray at a time fail or get half a connection.
 
 A cluster is gone when neither its control store nor this node's raylet listens. Ray ends a driver's process a minute
 later, without notice; before, `lost` says so, and the next call that needs a cluster leaves the old one and joins
@@ -52,11 +52,8 @@ def connect(failure: type[TidewheelError], within_s: float = _CONNECT_TIMEOUT_S)
     """Make this process a driver of a Ray cluster, unless it is part of one.
 
     The cluster is that of ``RAY_ADDRESS``, else that of ``ray start`` on this machine, else a new one that ends with
-    this process; never one that another program has started for itself.
-
-    Args:
-        failure: the type of the error.
-        within_s: how long to wait for an answer of the cluster, in seconds; ten at most.
+    this process; never one that another program has started for itself. It waits for an answer of the cluster for
+    ``within_s`` seconds, ten at most.
 
     Raises:
         TidewheelError: there is no connection; its type is ``failure``.
@@ -74,12 +71,8 @@ def connect(failure: type[TidewheelError], within_s: float = _CONNECT_TIMEOUT_S)
 def connect_to_running(failure: type[TidewheelError], within_s: float = _CONNECT_TIMEOUT_S) -> None:
     """Make this process a driver of the running cluster, unless it is part of one.
 
-    The cluster is that of ``RAY_ADDRESS``, else that of ``ray start`` on this machine, else the only one that runs
-    here; none is started. A lost cluster is left in the background.
-
-    Args:
-        failure: the type of the error.
-        within_s: how long to wait for an answer of the cluster, in seconds; ten at most.
+    It is that of ``RAY_ADDRESS``, else that of ``ray start`` on this machine, else the only one that runs here. A lost
+    cluster is left in the background. It waits for an answer of the cluster for ``within_s`` seconds, ten at most.
 
     Raises:
         TidewheelError: there is no such cluster, or more than one; its type is ``failure``.
@@ -109,7 +102,6 @@ def cluster() -> str:
 
 
 def other_clusters() -> list[str]:
-    """Return the addresses of this machine's other clusters."""
     joined = ray_internals.joined_at()
     return [address for address in ray_internals.clusters_here()[1] if joined is None or address != joined[0]]
 
@@ -184,7 +176,6 @@ def process_id() -> str:
 
 
 def node_id() -> str:
-    """Return the id of this process's node."""
     import ray
 
     return str(ray.get_runtime_context().get_node_id())

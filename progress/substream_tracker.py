@@ -73,7 +73,6 @@ class _Move:
     """The next state of a substream.
 
     Attributes:
-        state: the next state; None if nothing is counted any more.
         is_quiet: whether there is a next state, and nothing to tell.
     """
 
@@ -130,7 +129,6 @@ class SubstreamTracker:
         self._is_finished = False
 
     def __len__(self) -> int:
-        """Return the number of remembered substreams."""
         return len(set(self._lives).union(*self._queues.values()))
 
     def update(self, keys: Iterable[Key], which: Iterable[int], shapes: Sequence[Differences]) -> Ends:

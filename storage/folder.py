@@ -40,10 +40,7 @@ class Folder(Objects, Protocol):
 def open_folder(url: str, timeout_s: float, error: Callable[[str], Exception]) -> Folder:
     """Return the folder at a place from `store_url.absolute`.
 
-    Args:
-        url: an absolute path, or a URL of an object store.
-        timeout_s: how long an object store may not answer, in seconds.
-        error: makes the exceptions of all calls, from a message.
+    ``error`` makes the exceptions of all calls, from a message.
     """
     return open_store(url, timeout_s, error) if is_url(url) else LocalFolder(Path(url), error)
 

@@ -39,7 +39,6 @@ class CallChild:
     """The parent's end, for one asyncio loop.
 
     Args:
-        clock: monotonic seconds.
         waiting_bytes: the limit of waiting bytes; a single larger message may wait.
         drained: called when the child has received everything.
 
@@ -70,7 +69,6 @@ class CallChild:
 
     @property
     def is_asking(self) -> bool:
-        """Whether it has a pending call."""
         return self._calls > 0
 
     def tell(self, message: Message) -> bool:
@@ -125,7 +123,6 @@ class CallChild:
             self._drained()
 
     def tell_now(self, messages: Iterable[Message]) -> None:
-        """Keep messages for the child, as `tell` does."""
         for message in messages:
             self.tell(message)
 
@@ -135,7 +132,6 @@ class CallChild:
             self._news = None
 
     def close(self) -> None:
-        """Answer the pending call."""
         self._wake()
 
 
@@ -144,13 +140,9 @@ class CallParent:
 
     Args:
         talk: calls the parent with messages and the longest wait, and returns the future answer.
-        clock: monotonic seconds.
         again: how often to call a parent that is briefly out of reach, and with which pauses; more than once, the
             parent also learns how many messages have arrived.
         silent_s: the parent is lost if it is silent for so long beyond `WAIT_S`.
-
-    Attributes:
-        why_lost: why the parent is lost; empty while it is not.
     """
 
     is_waiting = False

@@ -37,7 +37,6 @@ class SocketKeys:
 
     @classmethod
     def make(cls) -> Self:
-        """Make new keys."""
         import zmq  # most processes with an address have no socket
 
         return cls(*zmq.curve_keypair(), *zmq.curve_keypair())
@@ -51,7 +50,6 @@ class SocketPeers:
     keys: SocketKeys
 
     def reachable_from(self, node: str) -> bool:
-        """Tell whether a member on ``node`` can connect to all of them."""
         return all(address.node == node or address.tcp is not None for address in self.addresses)
 
 
@@ -65,5 +63,4 @@ def private_directory() -> str:
 
 
 def named(member: int) -> str:
-    """Return the name of a member for messages."""
     return "the driver" if member == DRIVER else f"worker {member}" if member >= 0 else "a feeder"

@@ -27,8 +27,6 @@ _SILENCE_MS = 30_000
 
 
 class SocketListener:
-    """The listening sockets of one member."""
-
     def __init__(self, node: str) -> None:
         self.context = zmq.Context()
         self._authenticator: Any = None
@@ -96,7 +94,6 @@ class SocketListener:
 
 
 def datagram_socket() -> socket.socket:
-    """Return a new socket for datagrams within a node, which does not block."""
     return socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
 
 

@@ -62,7 +62,6 @@ class SocketOffer:
 
 
 def is_possible() -> bool:
-    """Tell whether this machine has such sockets."""
     return sys.platform == "linux"
 
 
@@ -115,14 +114,12 @@ class TicketListener(Generic[Who]):
         self._loop.add_reader(self._listener, self._accept)
 
     def offer(self, who: Who) -> SocketOffer:
-        """Return the address with a ticket for ``who``."""
         ticket = secrets.token_bytes(TICKET_BYTES)
         self._tickets[ticket] = who
         self._loop.call_later(_GOOD_FOR_S, lambda: self._tickets.pop(ticket, None))  # connecting by calls needs none
         return SocketOffer(self._node, self._name, ticket)
 
     def withdraw(self, who: Who) -> None:
-        """Withdraw the tickets of ``who``."""
         self._tickets = {ticket: name for ticket, name in self._tickets.items() if name != who}
 
     def close(self) -> None:

@@ -36,7 +36,6 @@ class PageJobs:
 
     Args:
         find: returns the names of the running jobs; it may wait for a cluster.
-        linger_s: how long to follow jobs without browsers, in seconds.
     """
 
     def __init__(
@@ -94,7 +93,6 @@ class PageJobs:
         return {name: document for name, document in documents.items() if document is not None}
 
     def knows(self, name: str) -> bool:
-        """Tell whether a job is on the page."""
         with self._lock:
             return name in self._pages
 
@@ -116,7 +114,6 @@ class PageJobs:
                 raise TooManyClients(f"{self._most} browsers look at jobs of this gateway already: try again later")
 
     def close(self) -> None:
-        """End all streams, and stop following jobs; do not wait."""
         with self._lock:
             self._is_closed = True
             pages = list(self._pages.values())

@@ -42,7 +42,6 @@ _KEEP_ALIVE = b": the job lives\n\n"
 
 
 def is_file(request: HTTPConnection) -> bool:
-    """Tell whether a request is for the page or one of its files."""
     path: str = request.scope["path"]
     return path == "/" or path.startswith(_PREFIX)
 
@@ -71,11 +70,7 @@ async def job_events(page: JobPage, keep_alive_s: float) -> AsyncGenerator[bytes
     """Yield the events of a job's page for one browser, until the job ends.
 
     The first event is the whole document, the others are changes; a browser that has missed one receives the whole
-    document again.
-
-    Args:
-        page: the job.
-        keep_alive_s: the seconds without an event after which it yields a comment.
+    document again. After ``keep_alive_s`` seconds without an event it yields a comment.
     """
     number = 0
     with page.listening() as changed:

@@ -31,7 +31,6 @@ _ALARM = "bold red"
 def picture(
     jobs: Sequence[ListedJob], view: View | None, message: str, choices: Choices, height: int
 ) -> RenderableType:
-    """Return the content of the terminal."""
     above, below = _Lines(), _Lines()
     below.text("")
     if view is not None:

@@ -39,7 +39,6 @@ class DataflowDescription:
     """Operators and edges, checked as far as each call allows; `plan` checks the whole.
 
     Args:
-        domain: the times of the outermost scope, integers from 0 by default.
         telemetry: the topic of its jobs' telemetry; None for none.
 
     Attributes:
@@ -97,7 +96,6 @@ class DataflowDescription:
         return self._add(made, divided)
 
     def add_output(self, outlet: Outlet) -> Outlet:
-        """Add one more output, in the same scope, to the operator of an outlet."""
         described = self._operators[outlet.source.operator]
         described.output_scopes = (*described.output_scopes, outlet.scope)
         return replace(outlet, source=Source(outlet.source.operator, len(described.output_scopes) - 1))
@@ -114,11 +112,9 @@ class DataflowDescription:
         return replace(outlet, substreams=frozenset([name]))
 
     def input_at(self, outlet: Outlet) -> str | None:
-        """Return the name of the input with this outlet, None if it belongs to no input."""
         return next((name for name, index in self._named["input"].items() if index == outlet.source.operator), None)
 
     def is_read(self, outlet: Outlet) -> bool:
-        """Tell whether some operator reads an outlet."""
         return any(outlet.source in operator.sources for operator in self._operators)
 
     def add_stage(
@@ -198,21 +194,17 @@ class DataflowDescription:
 
     @property
     def operators(self) -> Sequence[DescribedOperator]:
-        """The operators so far."""
         return self._operators
 
     @property
     def probes(self) -> Mapping[str, Source]:
-        """The probed outputs, by the name of the probe."""
         return self._named["probe"]
 
     @property
     def size(self) -> int:
-        """The number of operators, and the index of the next one."""
         return len(self._operators)
 
     def describe(self, source: Source) -> str:
-        """Describe an output in words."""
         return f"{self._operators[source.operator].name!r}" + (f", output {source.port}" if source.port else "")
 
     def plan(self) -> Plan:
@@ -239,7 +231,6 @@ class DataflowDescription:
         return fused
 
     def outline(self) -> Outline:
-        """Return the dataflow so far for drawings; linear."""
         # The registered name of a sink only tells sinks apart; people see the name of its operator.
         named = {kind: known for kind, known in self._named.items() if kind != "sink"}
         marks = marks_by_operator(named, [operator.name for operator in self._operators])

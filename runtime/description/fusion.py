@@ -21,16 +21,13 @@ class Fusible(Protocol):
     """An operator of a plan or a drawing that may be fused."""
 
     @property
-    def sources(self) -> Sequence[Source | None]:
-        """The source of each input."""
+    def sources(self) -> Sequence[Source | None]: ...
 
     @property
-    def pacts(self) -> Sequence[Pact | None]:
-        """The pact of each input."""
+    def pacts(self) -> Sequence[Pact | None]: ...
 
     @property
-    def is_stage(self) -> bool:
-        """Whether it is stateless."""
+    def is_stage(self) -> bool: ...
 
 
 def chains_of(operators: Sequence[Fusible]) -> dict[int, list[int]]:

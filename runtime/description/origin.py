@@ -60,8 +60,6 @@ class Origin:
 
 
 class _Call:
-    """A call of a method that adds operators."""
-
     def __init__(self, method: str, arguments: Mapping[str, Any], aside: tuple[str, ...], *, is_named: bool) -> None:
         self._method = method
         self._arguments = arguments
@@ -118,7 +116,6 @@ def adds_operators(*aside: str, method: str = "") -> Callable[[Method], Method]:
 
 
 def origin_of(operator: str) -> Origin:
-    """Return the origin of an operator that is being added, by its name without scope."""
     call = _CALL.get()
     return Origin() if call is None else call.origin(operator)
 

@@ -37,7 +37,6 @@ class OperatorOutline:
 
     @property
     def short_name(self) -> str:
-        """The name without scopes."""
         scope = self.scope
         while scope.parent is not None:
             if self.name.startswith(f"{scope.path}/"):
@@ -70,7 +69,6 @@ class Block:
 
     @property
     def first(self) -> int:
-        """The number of its first operator."""
         first = self.items[0]
         return first if isinstance(first, int) else first.first
 
@@ -84,11 +82,9 @@ class Outline:
     operators: tuple[OperatorOutline, ...]
 
     def edges(self) -> list[Edge]:
-        """Return all edges, in order of their targets."""
         return [edge for index in range(len(self.operators)) for edge in self.edges_to(index)]
 
     def edges_to(self, index: int) -> list[Edge]:
-        """Return the edges to an operator, one for each input."""
         operator = self.operators[index]
         return [
             Edge(source, index, port, pact)

@@ -76,13 +76,11 @@ class BroadcastPact(Pact):
     """
 
     def split(self, batch: Batch, workers: int) -> list[Batch | None]:
-        """Return the batch once for each worker."""
         return [batch] * workers
 
     def labelled_parts(
         self, batch: Batch, workers: int, label: Labels | None
     ) -> Iterable[tuple[int, Batch, Labels | None]]:
-        """Return everything for each worker."""
         return [(worker, batch, label) for worker in range(workers)]
 
 
@@ -99,7 +97,6 @@ class SubstreamPact(Pact):
     def labelled_parts(
         self, batch: Batch, workers: int, label: Labels | None
     ) -> Iterable[tuple[int, Batch, Labels | None]]:
-        """Return each record for the worker that owns its key."""
         if workers == 1 and label is not None:  # as with several, find out whether it can be hashed
             stable_hash(next(iter(label.distinct)) if isinstance(label, MixedLabel) else label[1])
         if isinstance(label, MixedLabel) and workers > 1:
@@ -159,7 +156,7 @@ class Exchange(Pact):
     key: Key
 
     def split(self, batch: Batch, workers: int) -> list[Batch | None]:
-        """Return one part for each worker, None where a worker gets nothing; the batch is not empty.
+        """Return one part for each worker.
 
         With one worker only the first record's key is checked.
         """

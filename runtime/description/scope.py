@@ -28,5 +28,4 @@ class Scope:
         return f"{self.parent.path}/{self.name}" if self.parent.path else self.name
 
     def describe(self) -> str:
-        """Describe the scope in words."""
         return f"scope {self.path!r}" if self.parent is not None else "the outermost scope"

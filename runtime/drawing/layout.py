@@ -33,8 +33,6 @@ _BETWEEN_LANES = 9.0
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A rectangle: its upper left corner and its size."""
-
     x: float
     y: float
     width: float
@@ -100,7 +98,6 @@ class _Level:
 
     Attributes:
         items: operators by number, and levels, in order of rank; edges name them by place.
-        size: the size of its box, once it is arranged.
     """
 
     size: Size
@@ -208,7 +205,6 @@ class _Layers:
 
     Attributes:
         rows: the nodes of each layer, from left to right.
-        center: the middle of each item and lane, from the left.
     """
 
     def __init__(

@@ -20,7 +20,6 @@ class Captures:
         self._complete: dict[str, CapturedBatches] = {}
 
     def note_wait(self) -> None:
-        """Note that the program has waited for some work, or looked at a probe."""
         self._has_waited = True
 
     def read(self, name: str) -> CapturedBatches:

@@ -140,12 +140,10 @@ class Job(ABC):
 
     @property
     @abstractmethod
-    def _place(self) -> str:
-        """Where the workers are, in words."""
+    def _place(self) -> str: ...
 
     @abstractmethod
-    def _deploy(self, attachments: Mapping[str, Attachment]) -> None:
-        """Start the attachments, build the workers' shares of the operators, and make the feed of the inputs."""
+    def _deploy(self, attachments: Mapping[str, Attachment]) -> None: ...
 
     @abstractmethod
     def start(self) -> None:
@@ -156,12 +154,10 @@ class Job(ABC):
         """Give up the workers, whatever they are doing. A dataflow that was added ends only its own share of them."""
 
     @abstractmethod
-    def _fetch_captured(self, name: str) -> CapturedBatches:
-        """Return what all workers have captured."""
+    def _fetch_captured(self, name: str) -> CapturedBatches: ...
 
     @abstractmethod
-    def _take_snapshot(self, snapshots: JobSnapshots, timeout_s: float) -> int:
-        """Take a snapshot, and return its number; raise SnapshotError or TimeoutError if that cannot be done."""
+    def _take_snapshot(self, snapshots: JobSnapshots, timeout_s: float) -> int: ...
 
     @abstractmethod
     def _wait_for(
@@ -173,8 +169,7 @@ class Job(ABC):
         """
 
     @abstractmethod
-    def _reports(self) -> Sequence[WorkerReport | BusyWorker]:
-        """Return the report of each worker."""
+    def _reports(self) -> Sequence[WorkerReport | BusyWorker]: ...
 
     @abstractmethod
     def _look(self, within_s: float) -> tuple[str, Sequence[WorkerReport | BusyWorker]]:

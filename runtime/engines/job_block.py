@@ -26,7 +26,6 @@ _BLOCK_WARNS_AFTER_S = 10.0
 
 
 def wait(job: "Job", timeout_s: float | None, progress: bool | None) -> None:
-    """Wait until a job and its added dataflows are complete; see `Job.wait`."""
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     warning = threading.Timer(_WARNS_AFTER_S, warn_of_open_inputs, [job])
     if job._feed.inputs.left_open:
@@ -46,7 +45,6 @@ def _wait_for_end(job: "Job", timeout_s: float | None, progress: bool | None) ->
 
 
 def warn_of_open_inputs(job: "Job") -> None:
-    """Warn that the program waits for itself, since it has open inputs."""
     if job._feed.inputs.left_open and not job._life.has_ended:
         said = "job %r waits for its end, but inputs are open: close() %s"
         _LOGGER.warning(said, job.name, job._feed.inputs.to_close, extra=about(job.name))

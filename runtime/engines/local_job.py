@@ -46,13 +46,11 @@ class LocalRounds:
         self._asked: deque[tuple[Callable[[], Any], Future[Any]]] = deque(maxlen=20)
 
     def join(self, member: "LocalJob") -> None:
-        """Let a dataflow take part from the next round on."""
         with self.lock:
             self._members.append(member)
         self.wake()
 
     def leave(self, member: "LocalJob") -> None:
-        """Remove a dataflow; idempotent."""
         with self.lock:
             if member in self._members:
                 self._members.remove(member)
@@ -181,7 +179,6 @@ class LocalJob(Job):
         return [saved.beginning(self.plan, worker, self.workers) for worker in range(self.workers)]
 
     def start(self) -> None:
-        """Let the workers run; idempotent."""
         self._life.check_alive()
         self._life.has_started = True
         self._rounds.wake()

@@ -68,12 +68,10 @@ class LookUps:
         return LookUp(job, self, name, by_worker or {0: []}, time, timeout_s).run()
 
     def read_until(self, name: str, feed: Feed) -> int:
-        """Return the latest epoch of a collection that was read through a feed; 0 for none."""
         by, time = self._read.get(name, (feed, 0))
         return time if by is feed else 0
 
     def note_read(self, name: str, feed: Feed, time: int) -> None:
-        """Note the epoch of a collection that was read through a feed."""
         with self._lock:
             self._read[name] = feed, max(time, self.read_until(name, feed))
 
@@ -88,7 +86,6 @@ class LookUp:
     Args:
         keys: the keys that each worker owns.
         time: the epoch; None for the newest complete one.
-        timeout_s: in seconds.
     """
 
     def __init__(
@@ -111,7 +108,6 @@ class LookUp:
         self._gone: Feed | None = None
 
     def run(self) -> LookedUp:
-        """Ask, and ask again if the job returns to a snapshot; for errors see `Job.lookup`."""
         while True:
             self._wait_for(self._is_there)
             try:

@@ -199,7 +199,6 @@ class RayJob(Job):
         return SocketPeers(addresses, keys)
 
     def start(self) -> None:
-        """Let the workers run; idempotent."""
         self._life.check_alive()
         with self._lock:
             if self._life.has_started:

@@ -33,9 +33,6 @@ class RayWorkers:
     They end when they are released, and when this process dies. By default they reserve nothing, so a job always finds
     room on the cluster.
 
-    Attributes:
-        is_ending: whether they are about to be released, so that nothing needs to be dropped.
-
     Raises:
         JobError: there is no place for them.
     """
@@ -168,7 +165,6 @@ class RayWorkers:
         return list(ray.get(calls))
 
     def host(self, job: Job) -> None:
-        """Report errors of the workers to a dataflow from now on."""
         with self._lock:
             if self._error is None:
                 self._hosted[job.name] = job
@@ -177,7 +173,6 @@ class RayWorkers:
 
     @property
     def are_in_contact(self) -> bool:
-        """Whether this process is still connected to the workers' cluster."""
         return not left(self._joined)
 
     def drop(self, job: str) -> None:

@@ -29,9 +29,6 @@ class Recovery:
     has its handles. So does the death of a publisher, which Ray starts again.
 
     The first attempt begins at once, each later one after a doubled pause. Ten minutes without failure reset the count.
-
-    Args:
-        snapshots: where its snapshots are, and how many attempts there are.
     """
 
     def __init__(self, job: "RayJob", snapshots: JobSnapshots) -> None:
@@ -47,7 +44,6 @@ class Recovery:
 
     @property
     def may_begin(self) -> bool:
-        """Whether the job may return to a snapshot at all."""
         return self._snapshots.restarts > 0
 
     def takes_on(self, error: TidewheelError) -> bool:

@@ -52,7 +52,6 @@ class Explainer:
 
     Args:
         feed: the driver's end of its inputs; None in another process.
-        next_snapshot: the next snapshot in words; empty if unknown.
     """
 
     def __init__(self, view: JobView, feed: Feed | None, notes: tuple[str, ...] = (), next_snapshot: str = "") -> None:

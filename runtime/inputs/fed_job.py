@@ -1,7 +1,6 @@
 """The job behind a handle, for bridges to other systems.
 
-A bridge ends the other system with the job, fails the job with the other system, and has to know the snapshots. Other
-programs need none of that, so these methods are not the handle's.
+A bridge ends the other system with the job, fails the job with the other system, and has to know the snapshots.
 """
 
 from typing import TYPE_CHECKING
@@ -14,11 +13,7 @@ if TYPE_CHECKING:
 
 
 class FedJob:
-    """The job that a handle feeds; it may return to a snapshot.
-
-    Args:
-        handle: the handle; its job may go back to a snapshot.
-    """
+    """The job that a handle feeds; it may return to a snapshot."""
 
     def __init__(self, handle: "InputHandle") -> None:
         self._handle = handle
@@ -57,7 +52,6 @@ class FedJob:
 
     @property
     def goes_on(self) -> bool:
-        """Whether the handle continues from a snapshot of the job."""
         return not self._handle._is_new
 
     @property

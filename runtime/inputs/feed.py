@@ -43,11 +43,8 @@ class Feed(ABC):
 
     Args:
         lock: held while an input, or the sender, is used.
-        probes: the domains of the dataflow's outermost probes, by name.
 
     Attributes:
-        inputs: the inputs that this process feeds, or has fed, by name.
-        end_calls: the callbacks at the end of the job.
         told: how many of them each worker needs, apart from questions.
         is_carrying: whether a command is being pickled and sent.
     """
@@ -112,7 +109,6 @@ class Feed(ABC):
                 self.send(worker, self.envelope(worker, saved=number))
 
     def envelope(self, worker: int, **parts: Any) -> Envelope:
-        """Return the next envelope for a worker."""
         return Envelope(self.number, self.incarnation, self.sequences[worker], snapshot=self.snapshot, **parts)
 
     @abstractmethod
@@ -120,17 +116,15 @@ class Feed(ABC):
         """Send a worker an envelope and return its size; after a pickling error its number is free."""
 
     def note_sent(self, worker: int, envelope: Envelope) -> None:
-        """Note that an envelope was sent."""
         self.sequences[worker] += 1
         if envelope.question is None:
             self.told[worker] = self.sequences[worker]
 
     @abstractmethod
-    def check_alive(self) -> None:
-        """Raise JobError if the job has failed or was stopped, as far as is known."""
+    def check_alive(self) -> None: ...
 
     def receive_answers(self) -> None:  # noqa: B027 - only a local job has to
-        """Pass the answers that have come to `Asking.hear`, if no thread does."""
+        ...
 
     def has_room(self, worker: int, size: int) -> bool:
         """Tell whether ``size`` bytes may be sent to a worker now."""

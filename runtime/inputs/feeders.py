@@ -33,7 +33,6 @@ class _Feeder:
     status: FeederStatus = field(default_factory=lambda: FeederStatus(None))
 
     def gone(self, reason: str) -> FeederGone:
-        """Return the error of a feeder that ended before it had closed its handles."""
         inputs = ", ".join(map(repr, sorted(self.status.inputs))) or "an input"
         return FeederGone(
             f"{self.name.process} fed {inputs} and has gone without closing its handle, so what it had to send is "
@@ -72,8 +71,6 @@ class Feeders:
     Args:
         silence_s: how many seconds a feeder may be silent. Time in which this process did not look, as it stood still,
             counts for a few seconds only: others may have stood still as well, on a machine that slept.
-        clock: returns seconds, from any start.
-        snapshot: the number of the snapshot in which the dataflow begins.
     """
 
     silence_s: float
@@ -149,12 +146,10 @@ class Feeders:
                     raise feeder.gone(reason)
 
     def processes(self) -> tuple[str, ...]:
-        """Return the processes with open handles, in words."""
         with self._lock:
             return tuple(feeder.name.process for feeder in self._feeders.values())
 
     def statistics(self) -> dict[str, InputStatistics]:
-        """Return what all feeders together are known to have sent, by input."""
         with self._lock:
             found = dict(self._gone)
             for feeder in self._feeders.values():

@@ -41,7 +41,6 @@ _feeds_lock = threading.Lock()
 
 
 def take_over(address: FeedAddress, name: str, handle: int, position: InputPosition, snapshot: int) -> InputHandle:
-    """Return an input handle that was passed to this process, during a snapshot of this number."""
     with _feeds_lock:
         feed = _feeds.get((address.job, address.incarnation))
         if feed is None or feed.has_left:
@@ -62,9 +61,6 @@ class RemoteFeed(Feed):
 
     It takes part in snapshots once worker 0 knows it; workers' statuses tell of a new one. When the job returns to a
     snapshot, its handles are useless, as the driver has them again.
-
-    Attributes:
-        has_left: whether all handles were closed, or the job has ended.
     """
 
     def __init__(self, address: FeedAddress) -> None:
@@ -105,15 +101,12 @@ class RemoteFeed(Feed):
         return found
 
     def frontier(self, probe: str, domain: TimeDomain) -> Antichain:
-        """Return the frontier at a probe, as worker 0 last reported it."""
         return self._link.frontier(probe, domain)
 
     def wait(self, condition: Callable[[], bool], timeout_s: float | None) -> Admission:
-        """Wait until ``condition()`` holds, or the workers have no work left."""
         return self._link.wait(condition, timeout_s)
 
     def ticket(self, name: str, handle: int, position: InputPosition) -> tuple[Any, ...]:
-        """Return the pickled form of a handle."""
         return ticket(self._address, name, handle, position, self.snapshot)
 
     def _taken(self, worker: int) -> int:
@@ -168,7 +161,6 @@ class RemoteFeed(Feed):
         return self._given_up is not None or any(fed.open for fed in list(self.inputs.values()))
 
     def submit(self, worker: int, command: InputCommand) -> None:
-        """Pass a command to one worker's share of an input; the first one of a handle claims that."""
         user = command.origin if command.action == "clone" else command.handle
         if user not in self._claimed:
             self._claim(user, command.input)
@@ -232,7 +224,6 @@ class RemoteFeed(Feed):
         self._claimed.add(handle)
 
     def check_alive(self) -> None:
-        """Raise JobError if the job has ended, or this process has left it; JobRolledBack if it has gone back."""
         if self._end is not None:
             raise self._decided_end(self._end)
         if self.has_left:
@@ -245,11 +236,9 @@ class RemoteFeed(Feed):
                 super().begin_snapshot(number)
 
     def save(self, timeout_s: float) -> None:
-        """Refuse, if the job keeps snapshots."""
         self.check_saves()
 
     def check_saves(self) -> None:
-        """Raise JobError if the job keeps snapshots."""
         if self._address.keeps_snapshots:
             raise JobError(
                 f"job {self._address.job!r} keeps snapshots, and only its driver knows when one is complete: do this "
@@ -282,11 +271,9 @@ class RemoteFeed(Feed):
                 status = FeederStatus(self._link.listens_at, self.inputs.statistics(), self._given_up, is_leaving)
                 self.send(worker, self.envelope(worker, status=status))
 
-    def written(self, part: WrittenPart) -> None:
-        """Do nothing: only the driver gets reports."""
+    def written(self, part: WrittenPart) -> None: ...
 
     def snapshot_begun(self, number: int) -> None:
-        """Take part in a worker's snapshot, once worker 0 knows this process."""
         if number <= self.snapshot:
             return
         with self.lock:
@@ -297,7 +284,6 @@ class RemoteFeed(Feed):
                     self.snapshot = number
 
     def look(self) -> None:
-        """Report to worker 0."""
         self.tell(0)
 
     def go_on(self) -> None:
@@ -326,13 +312,11 @@ class RemoteFeed(Feed):
         self._link.is_closed = True
 
     def lose(self, error: Exception) -> None:
-        """Note that the job has failed, or that the link has broken."""
         self._end = self._end or error
         self.has_left = True
         self._link.end()
 
     def disconnected(self) -> None:
-        """Call the end callbacks if the job has ended."""
         if self._end is not None:
             self.end_calls.tell(self._decided_end(self._end))
 

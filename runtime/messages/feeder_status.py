@@ -36,7 +36,6 @@ class FeederStatus:
 
     Attributes:
         address: where it listens; None if it fetches envelopes.
-        given_up: why it has dropped an open handle, None if it has not.
         is_leaving: whether all its handles are closed and this is its last status.
     """
 
@@ -47,8 +46,6 @@ class FeederStatus:
 
 
 class Phase(Enum):
-    """The phases of a worker's life."""
-
     RUNNING = "running"
     COMPLETE = "complete"
     FAILED = "failed"

@@ -20,11 +20,7 @@ Label: TypeAlias = tuple[int, Key]
 
 
 class MixedLabel:
-    """The substreams of a message's records: the key of each record, in order, and the distinct keys.
-
-    Attributes:
-        keys: that of each record, in their order.
-    """
+    """The substreams of a message's records: the key of each record, in order, and the distinct keys."""
 
     __slots__ = ("declaration", "distinct", "keys")
 
@@ -41,7 +37,6 @@ Labels: TypeAlias = Label | MixedLabel
 
 
 def labels_of(declaration: int, keys: list[Key]) -> Labels:
-    """Return the label of a message whose records have these keys, at least one."""
     made = MixedLabel(declaration, keys)
     return (declaration, keys[0]) if len(made.distinct) == 1 else made
 
@@ -87,5 +82,4 @@ class EndOfSubstream:
 
 
 def is_mark(record: object) -> bool:
-    """Tell whether a record is a mark."""
     return type(record) is EndOfSubstream

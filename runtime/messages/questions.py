@@ -72,7 +72,6 @@ class Questions:
         self.answers: deque[Answer] = deque()
 
     def put(self, question: Question | None) -> None:
-        """Receive a question, if there is one."""
         if question is None:
             return
         self._open.pop(question.number, None)

@@ -53,8 +53,6 @@ class JobSnapshots:
     """Owns the folder of a job's snapshots until `release`.
 
     Attributes:
-        manifest: the snapshot from which the job continues; None for none.
-        positions: the positions of the driver's handles in that snapshot, by input and handle.
         last: of the last snapshot its ``number``, ``taken`` in seconds since 1970, ``bytes``, newly ``written_bytes``
             and ``seconds``; empty before the first.
 
@@ -91,16 +89,13 @@ class JobSnapshots:
 
     @property
     def restarts(self) -> int:
-        """How often the job may return to a snapshot."""
         return self._settings.restarts
 
     @property
     def every_s(self) -> float:
-        """The interval of snapshots, in seconds."""
         return self._settings.every_s
 
     def describe(self) -> str:
-        """Describe where the job continues."""
         return f"snapshot {self._committed} in {self.url}" if self._committed else "its beginning"
 
     def go_back(self) -> None:
@@ -203,7 +198,6 @@ class JobSnapshots:
 
     @property
     def number(self) -> int:
-        """The number of the last begun snapshot."""
         return self._number
 
     @property
@@ -213,7 +207,6 @@ class JobSnapshots:
 
     @property
     def next(self) -> str:
-        """The next snapshot in words, and when it begins."""
         if self._ended:
             return f"a snapshot, but {self._ended}"
         if self.is_under_way:
@@ -244,7 +237,6 @@ class JobSnapshots:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether one is neither committed nor given up."""
         return self._begun_at is not None
 
     def begin(self) -> int:

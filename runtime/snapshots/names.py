@@ -45,11 +45,9 @@ def blob_writing(name: str) -> Writing | None:
 
 
 def heartbeat_name(incarnation: int) -> str:
-    """Return the name of the heartbeat of an owner."""
     return f"{HEARTBEATS}{incarnation:06}"
 
 
 def heartbeat_incarnation(name: str) -> int | None:
-    """Return the incarnation of a heartbeat's owner, half-written files included; None for other names."""
     found = _HEARTBEAT.match(name)
     return int(found[1]) if found else None

@@ -41,7 +41,6 @@ class Ownership:
 
     @property
     def incarnation(self) -> int:
-        """The number of claims of the folder, with this one."""
         return self._owner.incarnation
 
     @property
@@ -170,10 +169,7 @@ class Ownership:
         self._is_emptied = not self._log.snapshots and not self._log.unreadable
 
     def abandon(self) -> None:
-        """End the ownership of a removed folder, and remove what this owner has put there since.
-
-        The folder is then empty for the next job, except what that has put there.
-        """
+        """End the ownership of a removed folder, and remove what this owner has put there since."""
         self._is_abandoned = True
         self._heartbeat.stop()
         try:

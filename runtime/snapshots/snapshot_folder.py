@@ -44,7 +44,6 @@ class SnapshotFolder:
     Args:
         url: a path, ``file:///path``, ``s3://bucket/path``, ``gs://bucket/path`` or ``az://container/path``. The
             environment has credentials and endpoints: ``AWS_ACCESS_KEY_ID``, ``AWS_ENDPOINT`` and so on.
-        timeout_s: how long an object store may not answer before a call fails.
 
     Raises:
         SnapshotError: the URL has another scheme or a secret, or a setting in the environment is wrong.

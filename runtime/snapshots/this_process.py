@@ -11,12 +11,10 @@ _STARTED = 19
 
 
 def this_process() -> Process:
-    """Return the identity of this process."""
     return process_of(os.getpid())
 
 
 def process_of(pid: int) -> Process:
-    """Return the identity of a process of this machine."""
     return Process(socket.gethostname(), _boot(), _namespace(), pid, _started(pid) or 0)
 
 

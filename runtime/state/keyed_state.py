@@ -35,8 +35,6 @@ _set, _get = dict.__setitem__, dict.get  # faster than through super(), which ho
 
 
 class GoneKeys(NamedTuple):
-    """Removed keys."""
-
     keys: list[Any]
 
 
@@ -126,7 +124,6 @@ class KeyedState(dict[Key, Value]):
         return value
 
     def get(self, key: Key, default: Any = None, /) -> Any:
-        """Return the value of a key, else the default."""
         value = _get(self, key, MISSING)
         if type(value) in UNCHANGING:
             return value
@@ -138,13 +135,11 @@ class KeyedState(dict[Key, Value]):
         return value
 
     def setdefault(self, key: Key, default: Any = None, /) -> Any:
-        """Return the value of a key; set it to the default first if there is none."""
         if key not in self:
             self[key] = default
         return self[key]
 
     def pop(self, key: Key, default: Any = MISSING, /) -> Any:
-        """Remove a key, and return its value."""
         if self._changed is not None and key in self:
             self._changed[key] = MISSING
         return super().pop(key) if default is MISSING else super().pop(key, default)
@@ -157,12 +152,10 @@ class KeyedState(dict[Key, Value]):
         return key, value
 
     def clear(self) -> None:
-        """Remove all keys."""
         super().clear()
         self._note(None)
 
     def update(self, *others: Any, **named: Any) -> None:
-        """Set the keys of another mapping, or of pairs."""
         if self._changed is not None:
             others, named = (dict(*others, **named),), {}  # this may read the state, and so end that changes are noted
         if self._changed is not None:

@@ -1,8 +1,7 @@
 """The pickled form of operators' state, which may have timestamp tokens.
 
 A token is pickled as its place: the output of its operator, the time and the substream; unpickling makes a new token
-there. Everything else is pickled as by `tidewheel.transport.frames`: fast, or by value for classes that other processes
-cannot import.
+there.
 
 A restored program defines its classes anew, and saved values must be of these, or their keys would not equal those of
 new records; `tidewheel.host.program_classes` does that.

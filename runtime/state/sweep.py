@@ -70,7 +70,6 @@ class Sweep:
 
 
 def is_unchanging(value: Any) -> bool:
-    """Tell whether a value is immutable."""
     kind = type(value)
     return kind in UNCHANGING or (kind is tuple and UNCHANGING.issuperset(map(type, value)))
 

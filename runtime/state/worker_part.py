@@ -25,8 +25,6 @@ class MailboxPart:
     """The state of an input.
 
     Attributes:
-        tokens: the time of each handle's token, by the handle's number.
-        commands: the pending ones, each feeder's in order.
         begun: the positions of passed handles at that moment; of the first one, at its closing.
     """
 
@@ -73,12 +71,10 @@ class WorkerPart:
 
     @property
     def with_state(self) -> tuple[str, ...]:
-        """The names of operators with state, even if that is empty."""
         return tuple(name for name, one in self.operators.items() if one.has_state)
 
     @property
     def with_records(self) -> tuple[str, ...]:
-        """The names of operators with pending records."""
         return tuple(name for name, one in self.operators.items() if any(one.unread))
 
 

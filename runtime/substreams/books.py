@@ -44,7 +44,6 @@ class DeclarationBook:
         relevant: the locations, by number, from which an operator told of ends can be reached.
         is_shared: whether every worker closes each key, and so knows which are about to end; otherwise worker 0 tells
             them.
-        due: those with unsent changes, in the order of closing.
     """
 
     number: int
@@ -76,7 +75,6 @@ class DeclarationBook:
                 due[key] = None
 
     def close(self, keys: Collection[Key]) -> None:
-        """Note that this worker accepts no more records of some substreams."""
         if self.is_shared:
             self.closing.update(keys)
         self.record(keys, self.closing_point, -1)
@@ -91,12 +89,10 @@ class DeclarationBook:
         self.due.update(dict.fromkeys(key for key in keys if key in self.counts))
 
     def close_all(self) -> None:
-        """Note that all substreams are about to end."""
         self.all_closing = True
         self.due.update(dict.fromkeys(self.counts))
 
     def take_changes(self) -> Changes | None:
-        """Return and clear the changes to send; None for none."""
         keys: list[Key] = []
         which: list[int] = []
         shapes: dict[Shape, int] = {}
@@ -155,7 +151,6 @@ class SubstreamBooks:
     # ------------------------------------------------------------------ what happens on this worker
 
     def record(self, label: Labels, location: int, time: Time, difference: int) -> None:
-        """Count a new or removed message or token of substreams."""
         declaration = label.declaration if isinstance(label, MixedLabel) else label[0]
         book = self._books.get(declaration)
         if book is not None and location in book.relevant:
@@ -172,7 +167,6 @@ class SubstreamBooks:
             made[1] += 1
 
     def consume(self, label: Labels, location: int, time: Time) -> None:
-        """Count a message that was received here."""
         place = id(label), location, time
         made = self._here.get(place)
         if made is None:
@@ -188,7 +182,6 @@ class SubstreamBooks:
         self._here.clear()
 
     def close(self, declaration: int, keys: Collection[Key]) -> None:
-        """Note that this worker accepts no more records of some substreams."""
         if declaration in self._books:
             self._books[declaration].close(keys)
         else:  # no operator asks for their ends, so they are over
@@ -210,7 +203,6 @@ class SubstreamBooks:
 
     @property
     def is_due(self) -> bool:
-        """Whether there are news to send."""
         mine = self._mine
         if mine.ending or mine.finished or mine.is_first or self._received:
             return True
@@ -257,7 +249,6 @@ class SubstreamBooks:
         return mine
 
     def receive(self, news: SubstreamNews) -> None:
-        """Receive another worker's news."""
         if self.view is None:
             self._hear(news)
         else:

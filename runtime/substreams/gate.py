@@ -121,7 +121,6 @@ class SubstreamGate:
         )
 
     def over(self, keys: Collection[Key]) -> None:
-        """Note that closed substreams are over."""
         self._ended.difference_update(keys)
         for key in keys:
             closed = self._closed.get(key)
@@ -167,7 +166,6 @@ class SubstreamGate:
             self._told_waiting = now
 
     def finish(self) -> None:
-        """Accept no more records of any substream; idempotent."""
         if not self._is_finished:
             self._is_finished = True
             self.end(())
@@ -196,10 +194,8 @@ class SubstreamGate:
         self.books.close(self.number, [key for key, closed in self._closed.items() if not closed.is_over])
 
     def __len__(self) -> int:
-        """Return the number of remembered keys."""
         return len(self._open) + len(self._closed)
 
     def open_substreams(self) -> OpenSubstreams:
-        """Return the substreams that have not ended here."""
         keys = tuple(short(key) for key in islice(self._open, _SHOWN))
         return OpenSubstreams(self.name, len(self._open), keys, len(self._waiting))

@@ -41,14 +41,11 @@ _REST_PER_ASKING: Final = 20.0
 class NoTelemetry:
     """The telemetry of a job without a topic for it."""
 
-    def open(self) -> None:
-        """Publish also for other processes of the cluster, one of which wants that; do not wait."""
+    def open(self) -> None: ...
 
-    def tell(self) -> None:
-        """Describe the changed job now; do nothing without listeners."""
+    def tell(self) -> None: ...
 
-    def fail(self, error: TidewheelError) -> None:
-        """Describe the job now, as it fails or returns to a snapshot; thread-safe."""
+    def fail(self, error: TidewheelError) -> None: ...
 
     def finish(self, state: str, *, waits: bool) -> None:
         """Describe the job a last time, and end the topic; idempotent.
@@ -92,12 +89,10 @@ class JobTelemetry(NoTelemetry):
                 self._thread.start()
 
     def open(self) -> None:
-        """Publish also for other processes of the cluster, with a whole document next."""
         self._topic.open()
         self.look()
 
     def tell(self) -> None:
-        """Describe the job now."""
         self._wake.set()
 
     def fail(self, error: TidewheelError) -> None:
@@ -108,7 +103,6 @@ class JobTelemetry(NoTelemetry):
         self._wake.set()
 
     def finish(self, state: str, *, waits: bool) -> None:
-        """Describe the job a last time, and end the topic."""
         with self._lock:
             self._is_over, self._end_state = True, state
             self._wake.set()
@@ -229,7 +223,6 @@ class JobTelemetry(NoTelemetry):
 
 
 def telemetry_of(job: ObservedJob, description: DataflowDescription) -> NoTelemetry:
-    """Return the telemetry of a job that was just deployed."""
     if description.telemetry is None:
         return NoTelemetry()
     return JobTelemetry(job, description.outline(), description.telemetry)

@@ -35,7 +35,6 @@ class Leak:
     time: Time
 
     def describe(self, worker: int) -> str:
-        """Describe the loss and the remedy."""
         return (
             f"operator {self.operator!r} lost a token for time {self.time!r} on worker {worker}: it dropped the token "
             "without discard(), such as by overwriting it. Records that it kept for that time may never be sent. "
@@ -57,7 +56,6 @@ class TokenLedger:
 
     Attributes:
         held: the number of held tokens, by (location number, time), up to the last drain.
-        leaks: the dropped tokens, up to the last drain, for the worker's step.
         refusals: refused uses whose error perhaps no code handles, for the worker's step.
         stepping: the id of the thread in a step of the worker; None between two steps.
     """
@@ -90,7 +88,6 @@ class TokenLedger:
 
     @property
     def is_stepping(self) -> bool:
-        """Whether the calling thread is in a step of the worker."""
         return threading.get_ident() == self.stepping
 
     def refuse(self, operator: str, time: Time | None, why: str) -> NoReturn:

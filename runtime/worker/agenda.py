@@ -11,7 +11,6 @@ class Agenda:
     Only `activate_later` and `activate_after` are thread-safe.
 
     Args:
-        clock: returns seconds.
         wake: called after another thread's request, as the worker may be asleep.
 
     Attributes:
@@ -66,7 +65,6 @@ class Agenda:
         self.held.clear()
 
     def begin(self) -> None:
-        """Begin a step."""
         while self.left_s() == 0.0:
             self._next.add(heapq.heappop(self._timers)[1])
         while self._later:
@@ -92,7 +90,6 @@ class Agenda:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no operator is to be scheduled now."""
         return not (self._next or self._later) and self.left_s() != 0.0
 
     def scheduled(self) -> frozenset[int]:

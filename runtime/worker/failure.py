@@ -33,7 +33,6 @@ class PartError(Exception):
 
 
 def operator_failure(operator: str, worker: int, time: Time | None, error: BaseException | None, what: str) -> JobError:
-    """Return the error with operator, worker and time, and the user's traceback."""
     at = "" if time is None else f" at time {time!r}"
     return JobError(
         f"operator {operator!r} {what} on worker {worker}{at}: {_text(error)}{_record_of(error)}",
@@ -89,8 +88,7 @@ def unsendable(
 def _record_of(error: BaseException | None) -> str:
     """Describe the record at which a function failed, from the variable ``record`` of its caller; empty if unknown.
 
-    Operators use that name when they call a user's function, which costs nothing until an error. An error that shows
-    the record needs no more.
+    Operators use that name when they call a user's function, which costs nothing until an error.
 
     Folds have no such variable, nor have comprehensions from Python 3.12 on (PEP 709); there the record is the second
     of two arguments.

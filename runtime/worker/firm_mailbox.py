@@ -43,14 +43,12 @@ class WaitingEnds:
         self.are_all = False
 
     def add(self, keys: Sequence[Key]) -> None:
-        """Add ends, in O(1) each."""
         self._queue.extend(keys)
         counts = self._counts
         for key in keys:
             counts[key] = counts.get(key, 0) + 1
 
     def take(self) -> Key:
-        """Remove and return the oldest end, in O(1)."""
         key = self._queue.popleft()
         left = self._counts.pop(key) - 1
         if left:
@@ -68,11 +66,7 @@ class WaitingEnds:
 
 
 class FirmMailbox:
-    """The arrived messages of one input on one worker, until their turn.
-
-    Args:
-        outputs: the location numbers of the outputs that the input reaches.
-    """
+    """The arrived messages of one input on one worker, until their turn."""
 
     __slots__ = ("_between", "_held", "_host", "_outputs", "_port", "_turns")
 
@@ -87,13 +81,11 @@ class FirmMailbox:
 
     @property
     def held(self) -> Iterator[Message]:
-        """The held messages."""
         yield from self._between
         for entries in self._held.values():
             yield from entries
 
     def put(self, message: Message) -> None:
-        """Receive a message."""
         label, time = message.label, message.time
         if label is None:
             if self._turns:
@@ -154,7 +146,6 @@ class FirmMailbox:
                 self._begin_turn()
 
     def part(self) -> FirmPart:
-        """Return its content, for a snapshot."""
         queue = [one if isinstance(one, EndOfPiece) else _unread(one) for one in self._port.queue]
         held = [_unread(message) for messages in self._held.values() for message in messages]
         return FirmPart(queue, held, list(map(_unread, self._between)), list(self._turns or ()))

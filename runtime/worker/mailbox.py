@@ -68,7 +68,6 @@ class Mailbox:
             yield from ((feeder, command) for command in early)
 
     def put(self, feeder: int, command: InputCommand) -> None:
-        """Take a command in."""
         early = self._early.get(feeder)
         if early is not None:
             early.append(command)
@@ -99,14 +98,12 @@ class Mailbox:
                     del self._early[feeder]
 
     def take(self) -> InputCommand:
-        """Remove and return the oldest command."""
         feeder, command = self._queue.popleft()
         self._intake.count(feeder, command.size)
         return command
 
     @property
     def next_sends(self) -> bool:
-        """Whether the oldest command sends a batch."""
         return bool(self._queue) and self._queue[0][1].action == "send"
 
     def __bool__(self) -> bool:

@@ -67,10 +67,7 @@ class OperatorInstance(PortOwner):
     """An operator's ports and schedule function, and its present call.
 
     Attributes:
-        seconds: the duration of all finished calls.
-        started: when the last call began, by ``clock``.
         initial: its initial tokens, one for each output; None for taken ones.
-        mailbox: the feeders' commands to an input, oldest first.
         waits_for: the event for which it keeps tokens of passed times, in words, for `Job.explain`; empty for none.
     """
 
@@ -116,7 +113,6 @@ class OperatorInstance(PortOwner):
         return returned
 
     def begin(self) -> None:
-        """Prepare for the build; the ports exist."""
         self._ports = [*map(InputPort, self.inputs), *map(OutputPort, self.outputs)]
         self.initial = [port.initial_token() for port in self.outputs]
 
@@ -132,14 +128,12 @@ class OperatorInstance(PortOwner):
         self.schedule = schedule
 
     def discard_initial_tokens(self) -> None:
-        """Discard the initial tokens that build did not take."""
         for output, token in enumerate(self.initial):
             if token is not None:
                 token.discard()
                 self.initial[output] = None
 
     def work_at(self, time: Time) -> None:
-        """Note the time at which the operator works, for errors."""
         self.time = time
 
     @property

@@ -29,7 +29,6 @@ class PortOwner:
     Attributes:
         time: the time of the last message, notification, or token whose ``with`` block has raised, in this call, for
             errors.
-        schedules: the number of its calls.
         call: the number of the present call, -1 between two.
     """
 
@@ -47,8 +46,6 @@ class RunningInput:
     """An input that operators read through an `InputPort`; it lends the tokens of its messages.
 
     Attributes:
-        port: the number of the input; ``location`` is that of its location.
-        queue: the unread messages, in order.
         put: takes a message into the queue, or to where it has to wait first.
         looked_at: the number of ends of substreams that the operator has read.
     """
@@ -86,7 +83,6 @@ class RunningInput:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the operator has received all messages here."""
         return not self.queue
 
     @property
@@ -108,7 +104,6 @@ class RunningInput:
 
     @property
     def ended(self) -> Iterator[Any]:
-        """See `InputPort.ended`."""
         raise TokenError(
             f"operator {self.owner.name!r} was described without bound=, so it is not told when substreams end"
         )
@@ -118,7 +113,6 @@ class RunningOutput:
     """An output that operators use through an `OutputPort`; it makes tokens.
 
     Attributes:
-        port: the number of the output; ``location`` is that of its location.
         drops: whether the records are ones that the user could read and does not.
     """
 
@@ -135,13 +129,11 @@ class RunningOutput:
         self.drops = False
 
     def initial_token(self) -> TimestampToken:
-        """Make and count the operator's initial token."""
         token = TimestampToken(self.ledger, self.domain, self.location, self.domain.minimum(), self.owner)
         self.ledger.held.update(token._stamp, 1)
         return token
 
     def new_token(self, time: Time, label: Label | None) -> TimestampToken:
-        """Make and count a token from one that a message has lent for ``time``."""
         token = TimestampToken(self.ledger, self.domain, self.location, time, self.owner, label)
         self.ledger.record((token._stamp, 1), label=label)
         return token
@@ -154,7 +146,6 @@ class RunningOutput:
         return token
 
     def send(self, token: TimestampToken | LentToken, batch: Batch) -> None:
-        """See `OutputPort.send`."""
         if not isinstance(token, TOKENS):
             self._refuse_token(token)
         time = token._time_on(self)
@@ -201,7 +192,6 @@ class Channel:
     Args:
         locations: the number of the target port, on each worker.
         put: receives a message at that port on this worker.
-        operator: the number of the target operator; ``name`` is its name.
         pact: spreads records over the workers; None keeps them on this one.
 
     Attributes:
@@ -227,7 +217,6 @@ class Channel:
             self.pact = self.pact.for_worker(self.host.worker)
 
     def push(self, time: Time, batch: Batch, count: int) -> None:
-        """Send a batch of ``count`` records over the edge."""
         here = self.host.worker
         if self.pact is None:
             self._deliver(here, Message(self.locations[here], time, batch, self._count(batch, count), here))
@@ -251,7 +240,6 @@ class Channel:
             host.outbox.put(worker, message)
 
     def statistics(self, source: str, target: str) -> EdgeStatistics:
-        """Return the statistics of the edge between ports of these names."""
         return EdgeStatistics(source, target, self.messages, self.records, self.bytes)
 
     def _count(self, batch: Batch, count: int) -> int:
@@ -330,12 +318,10 @@ class OutputPort:
 
 
 def running_input(port: InputPort) -> RunningInput:
-    """Return the input behind a port, for operators of this package and tests."""
     return port._running
 
 
 def running_output(port: OutputPort) -> RunningOutput:
-    """Return the output behind a port, for operators of this package and tests."""
     return port._running
 
 

@@ -50,10 +50,6 @@ class WorkerActor:
 
     Each dataflow has a thread and links of its own here, so that they neither wait for nor fail with each other; calls
     name it by its job.
-
-    Args:
-        operators: the number of operators of its first dataflow.
-        job: the name of the job that it was made for.
     """
 
     def __init__(self, worker: int, workers: int, operators: int, job: str, logs: LogSettings) -> None:
@@ -183,14 +179,10 @@ class WorkerActor:
         return sender, sockets, connect
 
     def start(self, job: str) -> None:
-        """Let a dataflow run."""
         self._loop(job).start()
 
     def drop(self, job: str, timeout_s: float) -> str | None:
-        """End a dataflow; if it does not end within ``timeout_s`` seconds, return in words what it is doing.
-
-        It then ends after that.
-        """
+        """End a dataflow; if it does not end within ``timeout_s`` seconds, return in words what it is doing."""
         self._dropped.append(job)
         sockets = self._sockets.get(job)
         if sockets is not None:
@@ -221,7 +213,6 @@ class WorkerActor:
     # ------------------------------------------------------------------ while it runs
 
     def receive(self, job: str, frames: Sequence[Any]) -> None:
-        """Receive the frames of an envelope from a peer, the driver or another feeder."""
         envelope = ENVELOPES.decode(frames[0], frames[1:])
         self._deployment(job, envelope.incarnation).deliver(envelope)
 
@@ -246,7 +237,6 @@ class WorkerActor:
         return True
 
     def report(self, job: str, timeout_s: float) -> WorkerReport | BusyWorker:
-        """Return the worker's report within ``timeout_s`` seconds."""
         return replace(self._loop(job).report(timeout_s), lines=self._lines.of(job))
 
     def states(self) -> dict[str, tuple[str, str]]:
@@ -258,7 +248,6 @@ class WorkerActor:
         return self._loop(job).explain(name, ask_workers(workers, job))
 
     def captured(self, job: str, name: str) -> tuple[list[tuple[Any, Any]], int]:
-        """Return the packed captured batches of this worker, and their number."""
         kept = self._loop(job).captured(name)
         return [(time, pack(batch)) for time, batch in kept], len(kept)
 
@@ -269,7 +258,6 @@ class WorkerActor:
         yield from make(self._loop(job).captured(name)[:count], *arguments)
 
     def claim(self, job: str, incarnation: int, handle: int, feeder: FeederName) -> Claim:
-        """Assign a handle to the feeder that first uses it; a late feeder learns who has it."""
         return self._deployment(job, incarnation).feeders.claim(handle, feeder)
 
     def incarnation(self, job: str) -> int:

@@ -52,9 +52,7 @@ class WorkerCore(OperatorHost):
         wake: called from any thread after a use of a token, as the worker may sleep.
         hold_back: False sends progress at the end of every step, even if it moves no frontier.
         bytes_in_flight: the limit of this worker's bytes in flight before sources wait.
-        clock: returns seconds, for statistics only.
         on_leak: whether a dropped token fails the worker or is only logged.
-        beginning: the state of a snapshot; None for none.
 
     Attributes:
         leaks: the last 100 dropped tokens.
@@ -263,7 +261,6 @@ class WorkerCore(OperatorHost):
         return self._instances[self.plan.captures[name]].kept.captured
 
     def location(self, number: int) -> Location:
-        """Return a location by its number."""
         return self._compiled.locations[number]
 
     def view(self) -> dict[tuple[int, Time], int]:
@@ -314,12 +311,10 @@ class WorkerCore(OperatorHost):
         return not (self._progress.is_due or self.flow.is_due or self.books.is_due or self.memory.marker is not None)
 
     def forget(self, feeder: int) -> None:
-        """Forget a feeder that has finished; between steps only."""
         self._inbox.forget(feeder)
         self.intake.taken.pop(feeder, None)
 
     def heard(self, feeder: int) -> int:
-        """Return how many envelopes of a feeder have come without a gap."""
         return self._inbox.accepted(feeder)
 
     @property

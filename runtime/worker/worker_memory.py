@@ -30,11 +30,7 @@ from tidewheel.transport.socket_address import DRIVER
 class WorkerMemory:
     """Takes the parts of one worker.
 
-    Args:
-        beginning: the state of a snapshot; None for none.
-
     Attributes:
-        marker: the message for peers on a begun snapshot; None for none.
         feeders_in: returns the feeders as a snapshot begins, on worker 0.
     """
 
@@ -66,7 +62,6 @@ class WorkerMemory:
     # ------------------------------------------------------------------ the beginning
 
     def prepare(self, instance: OperatorInstance) -> None:
-        """Let an operator find its saved state, before it is built."""
         saved = self._beginning.operators.get(instance.name)
         instance.kept = OperatorState(
             instance.name,
@@ -124,7 +119,6 @@ class WorkerMemory:
             self._complete()
 
     def feeder_leaves(self, feeder: int, number: int) -> None:
-        """Note that a feeder has sent its last envelope, in the snapshot ``number``."""
         if self._is_tracked and self.cut.gone(feeder, number):
             self._complete()
 
@@ -143,7 +137,6 @@ class WorkerMemory:
         return positions_of(mailbox, [positions.get(name, {}) for positions in told])
 
     def write_all_next(self) -> None:
-        """Have the next part contain all keyed state, as the last part is not written."""
         for instance in self._instances:
             instance.kept.write_all_next()
 
