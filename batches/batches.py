@@ -42,7 +42,6 @@ def is_arrow(batch: Batch) -> bool:
 
 
 def is_numpy(batch: Batch) -> bool:
-    """Tell whether ``batch`` is a NumPy array of at least one dimension."""
     numpy = sys.modules.get("numpy")
     return numpy is not None and isinstance(batch, numpy.ndarray) and batch.ndim > 0
 
@@ -83,7 +82,7 @@ def size_in_bytes(batch: Batch, sizes: RecordSizes) -> int:
 
 
 def records(batch: Batch) -> list[Any]:
-    """Return the records of a batch as Python objects: dicts for Arrow rows, scalars or tuples for NumPy."""
+    """Return records as Python objects: dicts for Arrow rows, scalars or tuples for NumPy."""
     if isinstance(batch, list):
         return batch
     if is_arrow(batch):
@@ -238,12 +237,12 @@ def _takeable(kind: "pa.DataType") -> "pa.DataType":
 
 
 def take_slice(batch: Batch, start: int, stop: int) -> Batch:
-    """Return records ``start`` to ``stop``, exclusive; without a copy for Arrow and NumPy."""
+    """Return records ``start`` to ``stop``, exclusive; Arrow and NumPy without a copy."""
     return batch.slice(start, stop - start) if is_arrow(batch) else batch[start:stop]
 
 
 def copy_of(batch: Batch) -> Batch:
-    """Return a batch that does not change with the given list or array; its records are not copied."""
+    """Return a batch that later changes of the list or array leave alone; its records are not copied."""
     return batch.copy() if isinstance(batch, list) or is_numpy(batch) else batch
 
 

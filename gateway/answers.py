@@ -57,11 +57,10 @@ async def refuse_http(request: Request, error: Exception) -> Response:
 
 
 async def confess(request: Request, error: Exception) -> Response:
-    """Answer with an unexpected error, and log it without anything that the client sent."""
+    """Answer with an unexpected error, and log it without anything from the client."""
     return answer({"message": unexpected(error)}, 500)
 
 
 def unexpected(error: BaseException) -> str:
-    """Log an unexpected error; return the text for the client."""
     _LOG.error("the request of a client failed", exc_info=error)
     return "the gateway failed; its log says how"

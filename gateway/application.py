@@ -55,7 +55,6 @@ class Guard:
         self._refusal = refusal
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or refuse it; a WebSocket before it opens."""
         refusal = self._refusal(HTTPConnection(scope)) if scope["type"] in {"http", "websocket"} else None
         if refusal is None:
             await self._app(scope, receive, send)

@@ -11,7 +11,7 @@ _MOST_SILENT = 128
 
 
 def most_silent() -> int:
-    """Return how many connections without a request a listener may have: a sixteenth of the descriptors, 1 to 128."""
+    """Return how many connections without a request a listener may have: 1 to 128, a sixteenth of the descriptors."""
     return max(1, min(_limit() // _SILENT_SHARE, _MOST_SILENT))
 
 

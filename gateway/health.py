@@ -61,7 +61,7 @@ class OneQuestion(Generic[Answer]):
 
 
 def health_routes(has_token: Callable[[HTTPConnection], bool]) -> list[Route]:
-    """Return the routes; a request with the token (``has_token``) may learn why it is not ready."""
+    """Return the routes; only a request with the token learns why it is not ready."""
     readiness = OneQuestion(topics)
 
     async def health(request: Request) -> Response:

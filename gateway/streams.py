@@ -42,7 +42,6 @@ _KEEP_ALIVE = b": the topic lives\n\n"
 
 
 async def open_feed(clients: Clients, request: TopicRequest, *, as_events: bool) -> TopicFeed[bytes]:
-    """Return the feed of a new, connected client; raises as `subscribe` and `Clients.admit` do."""
     feed = clients.admit(
         request.subscribe,
         lambda domain, events: encoded(
@@ -87,7 +86,6 @@ async def topic_events(feed: TopicFeed[bytes], keep_alive_s: float) -> AsyncGene
 
 
 async def serve_socket(socket: WebSocket, clients: Clients) -> None:
-    """Accept one client's WebSocket, and send messages until the topic ends or the client leaves."""
     offered = socket.scope.get("subprotocols", ())
     await socket.accept(SUBPROTOCOL if SUBPROTOCOL in offered else None)
     with suppress(WebSocketDisconnect):

@@ -104,7 +104,7 @@ class TopicRequest:
 
 
 def check_exists(topic: str) -> None:
-    """Raise UnknownTopic unless a job publishes the topic, DeliveryError if that cannot be found out."""
+    """Raise UnknownTopic unless a job publishes the topic, DeliveryError if this is unknown."""
     names = tuple(found.name for found in topics())
     if topic not in names:
         raise _unknown(topic, names)

@@ -65,14 +65,12 @@ class ClassDefinition(NamedTuple):
 
 
 def definition_of(kind: type, replaced: Collection[str] = ()) -> ClassDefinition:
-    """Return the definition of a class of the main program; ``replaced`` has the digests of earlier ones."""
     code = blake2b(repr(_form_of_class(kind)).encode(), digest_size=8).hexdigest()
     return ClassDefinition(kind.__qualname__, code, _fields(kind), tuple(one for one in replaced if one != code))
 
 
 @lru_cache(maxsize=1024)
 def parsed(text: str) -> ClassDefinition | None:
-    """Return the definition that has a text; None if the text is something else."""
     if not text.startswith(_MARK):
         return None
     name, code, fields, replaced = json.loads(text[len(_MARK) :])
@@ -80,7 +78,6 @@ def parsed(text: str) -> ClassDefinition | None:
 
 
 def class_of_program(name: str) -> type | None:
-    """Return this process's class of the main program with a qualified name, None for none."""
     found: Any = sys.modules.get(PROGRAM)
     for part in name.split("."):
         found = getattr(found, part, None)

@@ -28,11 +28,7 @@ class ClassTracker(Protocol):
 
 
 def track_by(tracker: ClassTracker) -> None:
-    """Let cloudpickle, and Ray if it is imported, use a tracker; idempotent.
-
-    Relies on ``_DYNAMIC_CLASS_TRACKER_BY_CLASS``, ``_DYNAMIC_CLASS_TRACKER_BY_ID``, their lock and their calls of
-    ``get`` and ``setdefault``, and on ``_class_setstate``.
-    """
+    """Let cloudpickle, and Ray if it is imported, use a tracker; idempotent."""
     modules: list[Any] = [cloudpickle.cloudpickle, sys.modules.get("ray.cloudpickle.cloudpickle")]
     for module in modules:
         if module is not None and not isinstance(module._DYNAMIC_CLASS_TRACKER_BY_CLASS, _IdsByClass):

@@ -71,7 +71,6 @@ class JsonLines(logging.Formatter):
 
 
 def printable(value: object) -> str:
-    """Return the text of a value in UTF-8 characters."""
     return str(value).encode(errors="backslashreplace").decode()
 
 
@@ -136,7 +135,7 @@ class LogSettings:
 
 @cache
 def redact_records() -> None:
-    """Remove secrets from tidewheel's log records in this process, for every handler; idempotent."""
+    """Remove secrets from tidewheel's log records, for every handler; idempotent."""
     logging.setLogRecordFactory(partial(_redacted, logging.getLogRecordFactory()))
 
 

@@ -56,7 +56,6 @@ class ProcessUse(msgspec.Struct, frozen=True):
 
 
 def process_use() -> ProcessUse:
-    """Return this process's resources, in some microseconds."""
     try:
         pages = int(Path("/proc/self/statm").read_bytes().split()[1])
     except (OSError, ValueError, IndexError):

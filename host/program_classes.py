@@ -138,7 +138,7 @@ class ProgramClasses:
         return None
 
     def with_name(self, name: str) -> type | None:
-        """Return the main program's class of a qualified name; None if there are none or several."""
+        """Return the main program's class of a qualified name; None if there are several."""
         with self._lock:
             known = self._with_name(name)
             return known[0] if len(known) == 1 else None
@@ -180,7 +180,7 @@ CLASSES = ProgramClasses()
 
 @contextmanager
 def checked() -> Iterator[None]:
-    """Raise ClassChanged if Ray brings, in the block, a record of a class that the program has since defined again."""
+    """Raise ClassChanged if Ray brings, in the block, a record of a redefined class of the program."""
     before = _IS_CHECKED.set(True)
     try:
         yield
@@ -205,7 +205,7 @@ class ByValuePickler(cloudpickle.Pickler):  # type: ignore[misc] # it has no typ
 
 
 def dump_by_value(value: Any, protocol: int, buffer_callback: Any = None) -> bytes:
-    """Return ``value`` pickled; parts that other processes cannot import go by value."""
+    """Pickle ``value``; parts that other processes cannot import go by value."""
     file = io.BytesIO()
     ByValuePickler(file, protocol, buffer_callback).dump(value)
     return file.getvalue()

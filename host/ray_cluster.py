@@ -41,7 +41,7 @@ _NO_PROCESS_LISTENS = {errno.ECONNREFUSED, errno.ENOENT}
 
 @cache
 def actor_class(kind: type) -> Any:
-    """Return the Ray actor class of a class, always the same, since Ray keeps memory for each for ever."""
+    """Return the Ray actor class of a class, always the same: Ray keeps memory for each for ever."""
     import ray
 
     return ray.remote(kind)
@@ -93,7 +93,6 @@ def are_several_here() -> bool:
 
 
 def cluster() -> str:
-    """Return the address and namespace of this process in its cluster; empty without a cluster."""
     import ray
 
     if not ray.is_initialized():
@@ -143,7 +142,7 @@ def left(former: Membership) -> str:
 
 
 def is_out_of_reach() -> bool:
-    """Whether this process's control store is missing or does not listen: most calls of Ray would wait for it."""
+    """Whether the control store is missing or silent: most calls of Ray would wait for it."""
     joined = ray_internals.joined_at()
     try:
         if joined is not None:
@@ -169,7 +168,7 @@ def namespace() -> str:
 
 
 def process_id() -> str:
-    """Return the id of this process, unique in the cluster, with which its subscribers' names start."""
+    """Return the id of this process in the cluster; its subscribers' names begin with it."""
     import ray
 
     return str(ray.get_runtime_context().get_worker_id())

@@ -87,7 +87,7 @@ class RecentLines:
             self._last = (line, record)
 
     def _settle(self) -> None:
-        """Keep the line of the last record, which has its ``extra`` only after it was made."""
+        """Keep the line of the last record, which gets its ``extra`` after it was made."""
         if self._last is not None:
             line, record = self._last
             known: dict[str, Any] = {name: vars(record)[name] for name in _FIELDS if name in vars(record)}

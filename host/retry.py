@@ -15,8 +15,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def _ignore(error: Exception, failures: int) -> None:
-    """Ignore an error that another attempt follows."""
+def _ignore(error: Exception, failures: int) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

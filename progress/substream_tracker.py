@@ -251,7 +251,7 @@ class SubstreamTracker:
             queue.update(dict.fromkeys(told.queues.get(location, ()), False))
 
     def drain_over(self) -> list[Key]:
-        """Return the keys forgotten since the last call: nothing of them is left, and every end was told."""
+        """Return the substreams forgotten since the last call: nothing of them is left."""
         over, self._over = self._over, []
         return over
 

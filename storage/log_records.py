@@ -160,7 +160,6 @@ def decode_header(data: bytes, kind: type[H]) -> H:
 
 
 def salt_of(header: bytes) -> int:
-    """Return the salt of a segment's records, given its encoded header."""
     salt: int = _CHECKSUM.unpack_from(header, _FILE.size)[0]
     return salt
 

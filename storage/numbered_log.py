@@ -51,7 +51,7 @@ class NumberedLog:
         return f"{self.prefix}{number:0{self.digits}}{self.suffix}"
 
     def number(self, name: str) -> int | None:
-        """Return the number of an object; None for other names, such as of a half-written file."""
+        """Return the number of an object; None for other names, also half-written files."""
         found = self._match(name)
         return int(found[1]) if found and not found[2] else None
 

@@ -72,7 +72,7 @@ class CallChild:
         return self._calls > 0
 
     def tell(self, message: Message) -> bool:
-        """Keep a message for the child, or drop it without room unless it must be told; tell which."""
+        """Keep a message for the child, or drop it without room unless it must be told; False if dropped."""
         size = self._codec.size_of(message)
         is_full = bool(self._waiting) and self.waiting_bytes + size > self._most_waiting_bytes
         if is_full and not self._codec.must_be_told(message):

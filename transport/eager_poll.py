@@ -45,7 +45,7 @@ class EagerPoll:
         self._poll.register(descriptor, events)
 
     def poll(self, timeout_ms: int | None) -> list[tuple[int, int]]:
-        """Return the ready descriptors with their events; an empty list after ``timeout_ms``, if given."""
+        """Return the ready descriptors with their events; empty after ``timeout_ms``."""
         found = self._poll.poll(0)
         if found or timeout_ms == 0:
             return found

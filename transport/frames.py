@@ -48,7 +48,7 @@ STEADILY: Final = 256 * 1024
 
 
 def frame_of(head: bytes, payloads: Sequence[Payload]) -> list[Any]:
-    """Return the parts of a frame with several payloads, one after the other, without copies of large ones."""
+    """Return the parts of a frame with several payloads, without copies of large ones."""
     size = sum(map(len, payloads))
     small: list[Any] = [_LENGTHS.pack(len(head), size), head]
     if size < LARGE:
@@ -78,7 +78,7 @@ def dumps(value: Any) -> bytes:
 
 
 def dump_frames(value: Any, large: int) -> list[Any]:
-    """Return ``value`` pickled as by `dumps`, followed by each of its buffers of at least ``large`` bytes."""
+    """Pickle as `dumps` does; buffers of at least ``large`` bytes are frames of their own."""
     return _dump(value, large)
 
 

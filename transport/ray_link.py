@@ -29,7 +29,6 @@ class RaySender(Sender[Item]):
         self._outstanding: dict[Any, int] = {}
 
     def send(self, peer: int, item: Item) -> int:
-        """Call the peer's actor; now and then check earlier calls."""
         frames = self._codec.encode(item)
         # One argument: of several, Ray would make an object of each that is large.
         self._outstanding[self._peers[peer].receive.remote(self._job, _picklable(frames))] = peer
@@ -44,7 +43,6 @@ class RaySender(Sender[Item]):
             self._settle(0.0)
 
     def close(self, linger_s: float = 0.0) -> None:
-        """Forget the pending calls, which go on."""
         self._outstanding.clear()
 
     def _settle(self, timeout_s: float) -> None:

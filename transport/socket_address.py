@@ -54,7 +54,7 @@ class SocketPeers:
 
 
 def private_directory() -> str:
-    """Make a directory for this user only, with a path short enough for a socket's address."""
+    """Make a directory for this user only, whose path is short enough for a socket's address."""
     directory = tempfile.mkdtemp(prefix=f"tidewheel-{os.getpid()}-")
     if len(directory) > _LONGEST_PATH:
         Path(directory).rmdir()

@@ -99,7 +99,7 @@ class SocketSender(Sender[Item]):
             connection.send(codec.encode(codec.empty(member, incarnation, GREETING))[0])
 
     def send(self, peer: int, item: Item) -> int:
-        """Send a small item to a peer on this node at once; queue others for a thread of ZeroMQ."""
+        """Send a small item to a peer on this node at once; ZeroMQ's thread sends others."""
         frames = self._codec.encode(item)
         datagrams = self._datagrams.get(peer)
         if datagrams is not None and len(frames) == 1 and datagrams.send(frames[0]):
@@ -158,7 +158,7 @@ class DatagramSender:
             self._socket.connect(path)
 
     def send(self, frame: bytes) -> bool:
-        """Send a frame; return False if it is too large or refused, and must go another way."""
+        """Send a frame; return False if it has to go another way."""
         if len(frame) > LARGEST_DATAGRAM:
             return False
         try:
@@ -296,7 +296,6 @@ class DatagramReceiver:
         self.descriptor: Final = self._socket.fileno()
 
     def receive(self) -> list[bytes]:
-        """Return the arrived datagrams; called when the descriptor is readable."""
         receive = self._socket.recv
         found = [receive(LARGEST_DATAGRAM)]
         try:

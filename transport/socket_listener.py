@@ -79,7 +79,6 @@ class SocketListener:
         return self.address
 
     def remove_files(self) -> None:
-        """Remove the sockets' files, as no more members will connect."""
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def close(self) -> None:
@@ -108,7 +107,7 @@ class _Callers:
 
 
 def keep_alive(connection: Any) -> None:
-    """Let the connection notice a silent peer, such as one whose node has lost power."""
+    """Let the connection notice a silent peer, as when its node has lost power."""
     connection.set(zmq.HEARTBEAT_IVL, _HEARTBEAT_MS)
     connection.set(zmq.HEARTBEAT_TIMEOUT, _SILENCE_MS)
 

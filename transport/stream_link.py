@@ -82,7 +82,6 @@ class SharedFrames:
         self.children = 0
 
     def of(self, message: Message) -> Frame:
-        """Return the frame of a message, once for each object."""
         found = None if self.children < 2 else self._frames.get(id(message))
         if found is None:
             parts = self.codec.encode(message)
@@ -192,7 +191,6 @@ class ChildLink:
 
     @property
     def written_bytes(self) -> int:
-        """The bytes that the connection has taken."""
         return self._writer.written_bytes
 
     def _flush(self) -> None:
@@ -258,7 +256,7 @@ class ParentLink:
         self.why_lost = ""
 
     def fileno(self) -> int:
-        """Return the descriptor to poll for reading, and while `is_waiting` for writing; then call `read`."""
+        """Return the descriptor to poll for reading, and for writing while `is_waiting`; then call `read`."""
         return self._connection.fileno()
 
     @property

@@ -148,7 +148,7 @@ def labels_of(metric: Metric) -> tuple[str, ...]:
 
 
 def is_past(document: Document, now: float) -> bool:
-    """Tell whether a job ended so long before ``now``, in seconds since 1970, that it has no metrics."""
+    """Tell whether a job ended too long before ``now``, in seconds since 1970, to have metrics."""
     has_ended = _mapping(document.get("job")).get("state") in STATES[3:]
     return has_ended and now - (_number(document.get("at")) or now) > KEPT_S
 

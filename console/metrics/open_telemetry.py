@@ -90,7 +90,7 @@ class OpenTelemetry:
         )
 
     def end(self) -> None:
-        """End the spans; metrics of an ended job are observed for ten more minutes, others no longer."""
+        """End the spans; metrics of an ended job are observed for ten more minutes."""
         last = _shown.get(self._job)
         if last is not None and not View(last).has_ended:
             del _shown[self._job]

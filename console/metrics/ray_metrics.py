@@ -47,5 +47,4 @@ class RayMetrics:
             self._made[metric.name] = kind(metric.name.removesuffix("_total"), metric.text, labels_of(metric))
         return self._made[metric.name]
 
-    def end(self) -> None:
-        """Do nothing: Ray keeps what it has."""
+    def end(self) -> None: ...

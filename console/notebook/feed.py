@@ -1,7 +1,7 @@
 """The feed of a notebook's view: a thread that reads a job or topic, and sends the page's content to the browser.
 
-A kernel receives nothing from the browser while it runs a cell, so the feed begins at once, and sends whole pages until
-a view has reported; then it sends changes.
+A kernel receives nothing from the browser while it runs a cell. So the feed begins at once, and sends whole pages until
+a view has reported, then changes.
 """
 
 import logging
@@ -87,7 +87,6 @@ class Feed:
                 self._thread.start()
 
     def stop(self) -> None:
-        """Stop reading, without waiting; idempotent."""
         with self._lock:
             self._is_wanted, self._is_stopped, reader = False, True, self._reader
         if reader is not None:

@@ -49,6 +49,5 @@ class LiveWidget(AnyWidget):
             self.feed.stop()
 
     def close(self) -> None:
-        """Close all views, and stop reading; idempotent."""
         self._stop()
         super().close()

@@ -34,7 +34,7 @@ class Topic(Protocol):
     topic: str
 
     def epochs(self, timeout_s: float | None = None) -> Iterator[Epoch]:
-        """Iterate over whole epochs; raise TimeoutError if one does not come in time."""
+        """Yield whole epochs; raise TimeoutError if one does not come in time."""
 
     def close(self) -> None:
         """Leave the topic, from any thread."""
@@ -98,7 +98,7 @@ class Points:
             yield found
 
     def _epochs(self) -> Iterator[Epoch | None]:
-        """Yield epochs, and None before a pause; it never waits for an epoch, as an idle local job would raise."""
+        """Yield epochs, and None before a pause; never wait for an epoch, as an idle local job would raise."""
         epochs = self._subscription.epochs(timeout_s=0.0)
         while True:
             try:

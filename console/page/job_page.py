@@ -97,7 +97,7 @@ class JobPage:
 
     @contextmanager
     def listening(self) -> Iterator[asyncio.Event]:
-        """Yield an event of the running loop that is set whenever the page changes."""
+        """Yield an event of the running loop that is set at each change."""
         listener = (asyncio.get_running_loop(), asyncio.Event())
         with self._lock:
             self._listeners.add(listener)

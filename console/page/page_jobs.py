@@ -1,7 +1,7 @@
 """The jobs of the page, each with a thread that receives its telemetry.
 
-The page finds jobs when a browser asks, and follows them while browsers look, and ten minutes more; so without browsers
-it costs jobs nothing. A limited number of ended jobs stays.
+The page finds jobs when a browser asks, and follows them while browsers look, and ten minutes more. A limited number of
+ended jobs stays.
 """
 
 import logging
@@ -97,7 +97,7 @@ class PageJobs:
             return name in self._pages
 
     def page(self, name: str) -> JobPage:
-        """Return the page of a job; raise UnknownJob if there is none."""
+        """Return the page of a job; raise UnknownJob for none."""
         with self._lock:
             found = self._pages.get(name)
             known = ", ".join(map(repr, self._pages)) or "none"
@@ -106,7 +106,7 @@ class PageJobs:
         return found
 
     def check_room(self) -> None:
-        """Raise TooManyClients if no more browsers may look, or the gateway stops."""
+        """Raise TooManyClients if the page is full, or the gateway stops."""
         with self._lock:
             if self._is_closed:
                 raise TooManyClients(STOPPED)

@@ -1,8 +1,8 @@
 """The routes of the live page: its files, the list of jobs, and each job as a stream and as a history.
 
-The files say nothing about jobs, so a browser loads them without a token. For everything else, the page reads the token
-from the fragment of its address, which a browser never sends, and sends it in a header; a cookie would go to every port
-of this machine.
+The files say nothing about jobs, so a browser loads them without a token. For everything else, the page sends the token
+in a header. It reads the token from the fragment of its address, which a browser never sends; a cookie would go to
+every port of this machine.
 """
 
 import asyncio
@@ -92,7 +92,7 @@ async def job_events(page: JobPage, keep_alive_s: float) -> AsyncGenerator[bytes
 
 
 def page_routes(jobs: PageJobs, keep_alive_s: float) -> list[Route]:
-    """Return the routes; a stream sends a sign of life after ``keep_alive_s`` seconds without an event."""
+    """Return the routes; an idle stream sends a sign of life every ``keep_alive_s`` seconds."""
 
     async def summaries(_: Request) -> Response:
         return answer(await asyncio.wrap_future(asked(jobs.look)))

@@ -165,7 +165,6 @@ class _Listed:
 
 
 def watch(jobs: Callable[[], Sequence[ListedJob]], read: Callable[[str], Reader]) -> None:
-    """Fill the terminal with the telemetry of one job at a time, until a key ends that."""
     from rich.console import Console
     from rich.live import Live
 

@@ -78,7 +78,7 @@ class _Lines:
             self.text("")
 
     def table(self, table: Table) -> None:
-        """Add a table with rows below an empty line, without empty columns."""
+        """Add a table below an empty line, without empty columns."""
         if not table.rows:
             return
         self.gap()

@@ -116,7 +116,6 @@ def title_of(document: Mapping[str, Any]) -> list[str]:
 
 
 def stuck_lines(document: Mapping[str, Any]) -> list[str]:
-    """Return what holds back stuck probes, topics and captures, in the words of `Job.explain`."""
     explained = [probe.get("explanation") for probe in document.get("probes", {}).values()]
     return [plain(line) for text in explained if text for line in text.splitlines()]
 
@@ -201,7 +200,6 @@ def workers_table(view: View) -> Table:
 
 
 def topics_table(view: View) -> Table:
-    """Return a row for each topic, with its subscribers and the lag of the slowest."""
     rows = []
     for name, topic in view.document.get("topics", {}).items():
         counts = topic.get("partitions", {})

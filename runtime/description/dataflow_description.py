@@ -125,7 +125,7 @@ class DataflowDescription:
         pact: Pact | None = None,
         with_keys: KeyedTransform | None = None,
     ) -> Outlet:
-        """Add a stateless operator, which sends ``transform(batch)`` at each batch's time, and return its output."""
+        """Add a stateless operator, which sends ``transform(batch)`` at each batch's time."""
         self._check_ours(name, outlet)
         scopes = (outlet.scope,)
         made = DescribedOperator(name, scopes, scopes, [outlet.source], (pact,), _build_nothing, None, notify=False)
@@ -133,7 +133,7 @@ class DataflowDescription:
         return self._add(made, outlet.substreams)[0]
 
     def add_open_operator(self, name: str, scope: Scope, build: Build, summary: PathSummary) -> tuple[int, Outlet]:
-        """Add the operator that closes a loop. It has one input, which `connect` connects later, and one output."""
+        """Add the operator that closes a loop. It has one input, for a later `connect`."""
         summaries = {(0, 0): (summary,)}
         made = DescribedOperator(name, (scope,), (scope,), [None], (None,), build, summaries, notify=False)
         made.by_substream = True
@@ -187,7 +187,7 @@ class DataflowDescription:
             raise
 
     def attach(self, name: str, attachment: Attachment) -> None:
-        """Add an attachment that lives as long as the job; raise GraphError if its name is taken."""
+        """Add an attachment of the job; raise GraphError if its name is taken."""
         if name in self.attachments:
             raise GraphError(f"dataflow {self.name!r} has a topic {name!r} already: give this one another name")
         self.attachments[name] = attachment
@@ -295,7 +295,7 @@ class DataflowDescription:
 
 
 def _build_nothing(context: Any) -> Any:
-    """Stand in for the build function of an operator that has a transform instead."""
+    """Stand in for the build function of an operator that has a transform."""
     raise AssertionError(f"operator {context.name!r} is a stage")
 
 
@@ -309,7 +309,7 @@ class Described:
 
 
 def description_of(flow: object, caller: str = "this function") -> DataflowDescription:
-    """Return the description of a dataflow; raise GraphError, naming the caller, if ``flow`` is none."""
+    """Return a dataflow's description; raise GraphError, naming the caller, for anything else."""
     if not isinstance(flow, Described):
         raise GraphError(f"{caller} takes a Dataflow, not {flow!r}")
     return flow._description

@@ -47,7 +47,7 @@ def chains_of(operators: Sequence[Fusible]) -> dict[int, list[int]]:
 
 
 def fuse(plan: Plan) -> Plan:
-    """Return the plan with each chain of stages as one operator, in the place of its first; linear."""
+    """Return the plan with each chain of stages as one operator, in place of its first; linear."""
     chains = chains_of(plan.operators)
     chain_of = {index: first for first, chain in chains.items() for index in chain}
     place = {first: number for number, first in enumerate(chains)}

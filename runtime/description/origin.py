@@ -212,7 +212,7 @@ class _Digest:
 
 
 def _text_of_code(code: CodeType, doc: str | None = None) -> str:
-    """Return what code does, whatever its docstring and its names of variables are."""
+    """Return what code does, whatever its docstring and its variables' names."""
     constants = [None if doc is not None and constant is doc else constant for constant in code.co_consts]
     return f"{code.co_code.hex()} {code.co_names} {[_text_of_constant(constant) for constant in constants]}"
 

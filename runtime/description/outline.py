@@ -56,7 +56,6 @@ class Edge:
 
     @property
     def goes_back(self) -> bool:
-        """Whether it leads to an earlier operator: round a loop."""
         return self.source is not None and self.source.operator >= self.operator
 
 
@@ -92,7 +91,7 @@ class Outline:
         ]
 
     def blocks(self) -> Block:
-        """Return the outermost block; an inner block stands where its first operator does."""
+        """Return the outermost block; an inner one stands where its first operator does."""
         root = Block(self.root)
         known = {self.root: root}
 
@@ -109,7 +108,6 @@ class Outline:
         return root
 
     def output_name(self, source: Source) -> str:
-        """Return the name of an output: its operator's, with the port if there are several."""
         operator = self.operators[source.operator]
         return f"{operator.name}[{source.port}]" if operator.outputs > 1 else operator.name
 

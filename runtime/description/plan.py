@@ -144,7 +144,7 @@ class Plan:
         return self.operators[self.inputs[name]].shape.outputs[0]
 
     def name_at(self, at: Location) -> str:
-        """Return an operator's name; a fused chain has the names of its first and last stage."""
+        """Return an operator's name; a fused chain has those of its first and last stage."""
         operator = self.operators[at.operator]
         if not operator.stages:
             return operator.name
@@ -162,7 +162,6 @@ class Plan:
         ]
 
     def locations_of_interest(self, graph: GraphShape, worker: int) -> list[Location]:
-        """Return the locations of `graph` whose frontiers this worker needs."""
         # Hold-back needs the frontiers where times enter: an input's own token covers most changes.
         entries = [
             Source(index, port)
@@ -186,7 +185,7 @@ def passing(
 
 
 def checked_schedule(made: Any) -> Schedule:
-    """Return a build function's result; raise TypeError unless it is a function that is not async."""
+    """Return a build function's result; raise TypeError for anything but a plain function."""
     if not callable(made):
         raise TypeError(f"build must return the operator's schedule function, it returned {short(made)}")
     if iscoroutinefunction(made):

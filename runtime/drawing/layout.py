@@ -255,7 +255,7 @@ class _Layers:
                 self._set_apart(row, [_mean(self.center[other] for other in near.get(node, (node,))) for node in row])
 
     def _set_apart(self, row: list[_Node], wished: list[float]) -> None:
-        """Place a row in its order and without overlaps, as near as may be to where each node would like to be."""
+        """Place a row in order and without overlaps, as near to the wished places as may be."""
         places: list[float] = []
         free = -inf
         for node, wish in zip(row, wished, strict=True):

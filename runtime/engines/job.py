@@ -151,13 +151,14 @@ class Job(ABC):
 
     @abstractmethod
     def _release(self) -> None:
-        """Give up the workers, whatever they are doing. A dataflow that was added ends only its own share of them."""
+        """Give up the workers, whatever they are doing. An added dataflow ends only its own share of them."""
 
     @abstractmethod
     def _fetch_captured(self, name: str) -> CapturedBatches: ...
 
     @abstractmethod
-    def _take_snapshot(self, snapshots: JobSnapshots, timeout_s: float) -> int: ...
+    def _take_snapshot(self, snapshots: JobSnapshots, timeout_s: float) -> int:
+        """Take a snapshot, and return its number; raise SnapshotError or TimeoutError if that cannot be done."""
 
     @abstractmethod
     def _wait_for(

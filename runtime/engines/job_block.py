@@ -77,7 +77,7 @@ def _family(job: "Job") -> "Iterator[Job]":
 
 
 def _check_can_complete(job: "Job") -> None:
-    """Raise JobError if only this program can bring about the end of a job, and JobRolledBack as `Job.wait` does."""
+    """Raise JobError if only this program can bring about the end, and JobRolledBack as `Job.wait`."""
     job._feed.wait_until_usable()
     job._handles.tell_of(job._handles.missed(job._feed))
     endless = " and ".join(map(repr, job.plan.endless))
@@ -97,7 +97,7 @@ def _check_can_complete(job: "Job") -> None:
 
 
 def _warn_of_long_wait(job: "Job") -> None:
-    """Warn that the end of the block waits for sources or for other processes, which may have no end."""
+    """Warn that the end of the block waits for sources or other processes, perhaps for ever."""
     fed = [f"handles of input {name!r} elsewhere" for name, one in job._feed.inputs.items() if one.handed_over]
     reports = job._look(_WARNS_AFTER_S)[1] if fed else ()
     if not any(isinstance(report, WorkerReport) and report.feeders for report in reports):
@@ -116,7 +116,7 @@ def _warn_of_long_wait(job: "Job") -> None:
 
 
 def raise_failure(job: "Job") -> None:
-    """Raise the error that ended a dataflow or an added one, except an interrupt, which the program has received."""
+    """Raise the error that ended a dataflow or an added one, except an interrupt."""
     if job._life.error is not None and not job._life.is_interrupted:
         raise job._life.error
     for added in job._added:

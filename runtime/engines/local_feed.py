@@ -75,7 +75,6 @@ class LocalFeed(Feed):
         )
 
     def fail(self, error: JobError) -> None:
-        """Fail the job, between two steps of it."""
         with self.lock:
             self._job._fail(error)
 

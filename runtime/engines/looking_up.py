@@ -36,7 +36,7 @@ class LookedUp:
         return [value for key in self.counts for value in self[key]]
 
     def __getitem__(self, key: Any) -> list[Any]:
-        """Return the values of one of the keys, in no order, each as often as its count."""
+        """Return the values of a key, in no order, each as often as its count."""
         return [value for value, count in self.counts[key].items() for _ in range(count)]
 
 
@@ -50,7 +50,6 @@ class LookUps:
         self._read: dict[str, tuple[Feed, int]] = {}
 
     def look_up(self, name: str, key: Any, time: object, timeout_s: float | None) -> LookedUp:
-        """Return the values of a key, or of a list of them; for errors see `Job.lookup`."""
         job = self._job
         if time is not None and not (isinstance(time, int) and time >= 0):
             raise JobError(f"look-up {name!r} is as of an epoch, a whole number from 0 on, not as of {time!r}")

@@ -72,7 +72,7 @@ class JobPicture:
         return replace(explanation, show_live=view)
 
     def show_live(self) -> None:
-        """Show the job in the running cell until it has ended: as a live view or, each second, as a picture."""
+        """Show the job in the cell until it ends: as a live view or, each second, as a picture."""
         drawn = self.html()
         if self._state in _FINAL:
             NotebookCell().show({"text/html": drawn})

@@ -33,6 +33,9 @@ class RayWorkers:
     They end when they are released, and when this process dies. By default they reserve nothing, so a job always finds
     room on the cluster.
 
+    Attributes:
+        is_ending: whether they are about to be released, so that nothing needs to be dropped.
+
     Raises:
         JobError: there is no place for them.
     """
@@ -258,7 +261,7 @@ class RayWorkers:
                 job._life.changed.notify_all()
 
     def fail(self, job: Job, error: Exception) -> None:
-        """Fail one job, or all if the death of a worker is the cause; thread-safe."""
+        """Fail a job, or all if the death of a worker is the cause; thread-safe."""
         cause = error if isinstance(error, TidewheelError) else JobError(f"job {job.name!r} failed: {error!r}")
         try:
             death = self._watch.death_behind(cause)

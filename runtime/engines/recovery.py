@@ -100,7 +100,6 @@ class Recovery:
         self._job._life.check_alive()
 
     def close(self) -> None:
-        """End a recovery in progress, as the job ends; idempotent."""
         with self._lock:  # `takes_on` may be about to start the thread, which cannot be joined before
             self._closed.set()
             thread = self._thread

@@ -28,7 +28,7 @@ class RunningAttachments:
     def finish(self, reason: str | None, *, on_purpose: bool = False) -> None:
         """End all: as complete if ``reason`` is None, otherwise as failed, or stopped ``on_purpose``.
 
-        It waits for another thread that does so already; idempotent.
+        Idempotent; it waits for another thread that does so already.
         """
         with self._finishing:
             for name, running in self.by_name.items():

@@ -23,8 +23,7 @@ _SLOWEST_S = 60.0
 
 
 class Surface(Protocol):
-    def show(self, text: str) -> None:
-        """Show a line in place of the one before."""
+    def show(self, text: str) -> None: ...
 
     def close(self) -> None: ...
 
@@ -54,7 +53,6 @@ class TerminalLine:
         self._live.update(Group(line, Control(ControlType.CARRIAGE_RETURN)), refresh=True)
 
     def close(self) -> None:
-        """Erase the line, and write no more."""
         if self._live is not None:
             with suppress(OSError, ValueError):  # the terminal is gone, or closed
                 self._live.stop()

@@ -50,7 +50,6 @@ class SnapshotTaker:
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """Take no more snapshots; idempotent."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()

@@ -118,7 +118,6 @@ class JobView:
         return isinstance(self.compiled.locations[location], Source)
 
     def frontier(self, location: Location) -> Antichain:
-        """Return the earliest times that can still occur at a location."""
         return self._everywhere.frontier(location)
 
     def has_heard(self, worker: int, port: Target) -> bool:

@@ -31,7 +31,7 @@ class Standing:
 
     @property
     def epoch(self) -> int | None:
-        """The earliest incomplete epoch; None if there is none, or times are not whole numbers."""
+        """The earliest incomplete epoch; None also if times are not whole numbers."""
         epochs = [epoch_of(repr(time)) for frontier in (self.frontiers or {}).values() for time in frontier]
         return min((epoch for epoch in epochs if epoch is not None), default=None)
 

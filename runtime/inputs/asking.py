@@ -64,7 +64,7 @@ class Asking:
             self._carrier.send(worker, self._carrier.envelope(worker, question=question))
 
     def withdraw(self, worker: int, question: Question) -> None:
-        """Expect no answer any more, and let the worker forget a question that it may still have."""
+        """Expect no answer any more, and let the worker forget the question."""
         with self._carrier.lock, suppress(TidewheelError):
             if not self._answers.pop(question.number, None) or question.stays:
                 self._carrier.check_alive()
@@ -72,7 +72,6 @@ class Asking:
                 self._carrier.send(worker, self._carrier.envelope(worker, question=forgotten))
 
     def hear(self, answer: Answer) -> None:
-        """Receive an answer; an unexpected one is ignored."""
         self._answers.get(answer.number, []).append(answer)
 
     def answers(self, numbers: Collection[int]) -> list[Answer]:

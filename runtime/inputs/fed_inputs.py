@@ -45,7 +45,6 @@ class FedInput:
 
     @property
     def positions(self) -> Mapping[int, InputPosition]:
-        """The positions of the open handles and the first one."""
         closed = {} if self.closed_at is None else {FIRST_HANDLE: self.closed_at}
         return closed | {handle.number: handle.position for handle in list(self.open.values())}
 

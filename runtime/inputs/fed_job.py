@@ -39,7 +39,7 @@ class FedJob:
     def when_over(self, call: EndCall) -> None:
         """Call ``call(failure)`` once the job has failed, or ``call(None)`` once it was stopped; on any thread.
 
-        After the end it is called at once. It must not wait, but may start a thread. Its exceptions are logged.
+        After the end ``call`` is called at once. It must not wait, but may start a thread. Its exceptions are logged.
 
         Outside the driver's process the call may be a second late, and a stopped job counts as lost, so ``failure`` is
         a JobError. Once all handles there are closed, nothing is called.
@@ -47,7 +47,6 @@ class FedJob:
         self._handle._feed.end_calls.add(call)
 
     def forget(self, call: EndCall) -> None:
-        """Cancel `when_over`; idempotent."""
         self._handle._feed.end_calls.remove(call)
 
     @property

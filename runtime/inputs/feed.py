@@ -45,7 +45,7 @@ class Feed(ABC):
         lock: held while an input, or the sender, is used.
 
     Attributes:
-        told: how many of them each worker needs, apart from questions.
+        told: how many envelopes each worker needs, apart from questions.
         is_carrying: whether a command is being pickled and sent.
     """
 
@@ -121,28 +121,27 @@ class Feed(ABC):
             self.told[worker] = self.sequences[worker]
 
     @abstractmethod
-    def check_alive(self) -> None: ...
+    def check_alive(self) -> None:
+        """Raise JobError if the job has failed or was stopped, as far as is known."""
 
     def receive_answers(self) -> None:  # noqa: B027 - only a local job has to
         ...
 
     def has_room(self, worker: int, size: int) -> bool:
-        """Tell whether ``size`` bytes may be sent to a worker now."""
         on_their_way = self._submitted[worker] - self._taken(worker)
         # Workers need not say at once that they have taken a little; and a batch larger than the limit goes alone.
         return on_their_way + size <= self._limit or on_their_way <= self._limit // UNTOLD_PARTS
 
     def is_past(self, time: Time) -> bool:
-        """Tell whether a time is complete at every outermost probe, as far as is known."""
+        """Tell whether a time is known to be complete at every outermost probe."""
         return not any(self.frontier(name, domain).less_equal(time) for name, domain in self._probes.items())
 
     @abstractmethod
-    def frontier(self, probe: str, domain: TimeDomain) -> Antichain:
-        """Return the frontier at a probe with times of ``domain``, as far as is known."""
+    def frontier(self, probe: str, domain: TimeDomain) -> Antichain: ...
 
     @abstractmethod
     def wait(self, condition: Callable[[], bool], timeout_s: float | None) -> Admission:
-        """Wait until ``condition()`` holds, at most ``timeout_s`` seconds; None waits as long as the job lives."""
+        """Wait until ``condition()`` holds; without a timeout, as long as the job lives."""
 
     @abstractmethod
     def ticket(self, name: str, handle: int, position: InputPosition) -> tuple[Any, ...]:
@@ -153,7 +152,7 @@ class Feed(ABC):
         """
 
     def abandon(self, name: str, reason: str) -> None:  # noqa: B027 - the driver notices itself
-        """Report that a handle was given up before it was closed, if nothing else would notice."""
+        """Report a handle given up before it was closed, if nothing else would notice."""
 
     @abstractmethod
     def fail(self, error: JobError) -> None:
@@ -175,15 +174,14 @@ class Feed(ABC):
 
     @property
     def keeps_snapshots(self) -> bool:
-        """Whether the job keeps snapshots that this process can take."""
         return self._take_snapshot is not None
 
     def check_saves(self) -> None:  # noqa: B027 - only another process has to
         """Raise JobError if the job keeps snapshots that this process does not know."""
 
     def flush(self) -> None:  # noqa: B027 - only another process has to
-        """Wait until the workers have all commands, if this process may end before they do."""
+        """Wait until the workers have all commands, if this process may end earlier."""
 
     @abstractmethod
     def _taken(self, worker: int) -> int:
-        """Return how many of the bytes that were submitted to a worker its inputs have taken, as far as is known."""
+        """Return how many of the bytes for a worker its inputs are known to have taken."""

@@ -91,7 +91,7 @@ class LinkedFeed(Protocol):
         """Tell a worker the status of this feeder; it replies with its own."""
 
     def written(self, part: WrittenPart) -> None:
-        """Receive the report on one worker's part of a snapshot; only the driver receives any."""
+        """Receive the report on a worker's part of a snapshot; only in the driver."""
 
     def snapshot_begun(self, number: int) -> None: ...
 
@@ -184,6 +184,7 @@ class FeedLink:
     # ------------------------------------------------------------------ for the feed
 
     def send(self, worker: int, envelope: Envelope) -> int:
+        """Send a worker an envelope and return its size, under the feed's lock."""
         with lost_peers_fail_the_job():
             return self._ends.sender.send(worker, envelope)
 

@@ -93,7 +93,7 @@ class Feeders:
             return tuple(self._feeders)
 
     def claim(self, handle: int, feeder: FeederName) -> Claim:
-        """Assign a passed handle to the process that first uses it; a late one learns who has it."""
+        """Assign a passed handle to the process that first uses it; a late one learns the owner."""
         with self._lock:
             owner = self._owners.setdefault(handle, feeder.number)
             if owner != feeder.number:
@@ -105,7 +105,6 @@ class Feeders:
             return Claim(snapshot=self.snapshot)
 
     def hear(self, number: int, status: FeederStatus) -> None:
-        """Receive the status of a feeder, a sign of life."""
         with self._lock:
             feeder = self._feeders.get(number)
             if feeder is None:

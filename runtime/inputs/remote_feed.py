@@ -49,7 +49,7 @@ def take_over(address: FeedAddress, name: str, handle: int, position: InputPosit
 
 
 def ticket(address: FeedAddress, name: str, handle: int, position: InputPosition, snapshot: int) -> tuple[Any, ...]:
-    """Return the pickled form of a handle that is passed during a snapshot: a function and its arguments."""
+    """Return the pickled form of a handle: a function and its arguments."""
     return take_over, (address, name, handle, position, snapshot)
 
 
@@ -82,7 +82,7 @@ class RemoteFeed(Feed):
         self.has_left = False
 
     def take_over(self, name: str, handle: int, position: InputPosition, snapshot: int) -> InputHandle:
-        """Return a handle that was passed to this process; it is claimed soon, even if it is not used."""
+        """Return a handle that was passed to this process; it is claimed soon, even if unused."""
         self.snapshot_begun(snapshot)
         fed = self.inputs.get(name)
         if fed is None:
@@ -224,13 +224,13 @@ class RemoteFeed(Feed):
         self._claimed.add(handle)
 
     def check_alive(self) -> None:
+        """Raise JobError if the job has ended, or this process has left it; JobRolledBack if it has gone back."""
         if self._end is not None:
             raise self._decided_end(self._end)
         if self.has_left:
             raise JobError(f"the feeder of job {self._address.job!r} in this process has closed all its handles")
 
     def begin_snapshot(self, number: int) -> None:
-        """Take part in a snapshot; a leaving feeder has no position."""
         with self.lock:
             if not self.has_left:
                 super().begin_snapshot(number)
@@ -261,7 +261,6 @@ class RemoteFeed(Feed):
     # ------------------------------------------------------------------ for the link
 
     def tell(self, worker: int, *, is_leaving: bool = False) -> None:
-        """Tell a worker the status of this feeder, and nothing after its leave."""
         with self.lock:
             if worker in self._told_to_leave:
                 return
@@ -287,7 +286,6 @@ class RemoteFeed(Feed):
         self.tell(0)
 
     def go_on(self) -> None:
-        """Claim passed handles; leave if none is open."""
         while self._unclaimed:
             handle, name = self._unclaimed.popleft()
             with self.lock:
@@ -303,7 +301,7 @@ class RemoteFeed(Feed):
             self._leave()
 
     def _leave(self) -> None:
-        """Leave worker 0 last, when the others have all commands: until then it notices a death of this process."""
+        """Leave worker 0 last, when the others have all commands: until then it notices this process's death."""
         for workers in (range(1, self.workers), range(1)):
             for worker in workers:
                 self.tell(worker, is_leaving=True)

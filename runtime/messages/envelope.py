@@ -125,7 +125,7 @@ def _command(
 
 
 def encode(envelope: Envelope) -> list[Any]:
-    """Return the frames of an envelope; raise the error of a part that cannot be pickled."""
+    """Return the frames of an envelope; raises the error of a part that cannot be pickled."""
     # A tuple takes half the time of an object, and of a small envelope that is most of it.
     fields = msgspec.structs.astuple(envelope)
     return dump_frames(fields, _LARGE) if envelope.messages or envelope.commands else [dumps(fields)]

@@ -36,6 +36,7 @@ class FeederStatus:
 
     Attributes:
         address: where it listens; None if it fetches envelopes.
+        given_up: why it has dropped an open handle, None if it has not.
         is_leaving: whether all its handles are closed and this is its last status.
     """
 

@@ -64,7 +64,6 @@ def parts_by_key(batch: Batch, keys: Sequence[Key]) -> Iterator[tuple[Key, Batch
 def divide_by_owner(
     batch: Batch, label: MixedLabel, owners: "list[int] | npt.NDArray[Any]", workers: int
 ) -> Iterator[tuple[int, Batch, Labels]]:
-    """Yield (worker, part, label of the part) for each worker that owns some of the records."""
     keys: list[list[Key]] = [[] for _ in range(workers)]
     owned: list[int] = owners if isinstance(owners, list) else owners.tolist()
     for key, owner in zip(label.keys, owned, strict=True):

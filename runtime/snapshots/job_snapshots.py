@@ -202,7 +202,6 @@ class JobSnapshots:
 
     @property
     def is_due(self) -> bool:
-        """Whether a snapshot is due, and none is pending."""
         return self._begun_at is None and not self._ended and time.monotonic() >= self._due_at
 
     @property
@@ -232,7 +231,7 @@ class JobSnapshots:
 
     @property
     def has_ended(self) -> bool:
-        """Whether none can be taken any more, as the folder was removed."""
+        """Whether the folder was removed."""
         return bool(self._ended)
 
     @property
@@ -251,7 +250,7 @@ class JobSnapshots:
             return self._number
 
     def add(self, part: WrittenPart) -> bool:
-        """Add a worker's report; return whether the snapshot has all of them and can be committed."""
+        """Add a worker's report; return whether the snapshot can be committed."""
         with self._lock:
             if part.number != self._number or self._begun_at is None:
                 return False
@@ -259,7 +258,7 @@ class JobSnapshots:
             return len(self._parts) == self._workers
 
     def give_up_late(self) -> None:
-        """Give up a snapshot for which a worker takes too long, with a warning."""
+        """Give up a snapshot for which a worker takes too long."""
         if self._begun_at is not None and time.monotonic() - self._begun_at > _GIVEN_UP_AFTER_S:
             late = [str(worker) for worker in range(self._workers) if worker not in self._parts]
             self._fail(f"worker {', '.join(late)} has not written its part within {_GIVEN_UP_AFTER_S:g} s")

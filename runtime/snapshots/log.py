@@ -80,7 +80,6 @@ class Log:
 
     @cached_property
     def snapshots(self) -> dict[int, Manifest]:
-        """The living snapshots by entry number, oldest first."""
         living: dict[int, Manifest] = {}
         for number, entry in sorted(self.entries.items()):
             match entry:
@@ -92,11 +91,9 @@ class Log:
 
     @property
     def next_snapshot(self) -> int:
-        """A number above that of every snapshot of the log."""
         return 1 + max((entry.number for entry in self.entries.values() if isinstance(entry, Manifest)), default=0)
 
     def kept_beside_a_new_one(self, keep: int, damaged: Collection[int]) -> tuple[int, ...]:
-        """Return the entries whose snapshots remain beside a new one."""
         kept: list[int] = []
         intact = 1
         for number in reversed(self.snapshots):
@@ -107,7 +104,7 @@ class Log:
         return tuple(sorted(kept))
 
     def old_entries(self) -> list[int]:
-        """Return the entries before all living snapshots, except the last owner's; none without a snapshot."""
+        """Return the entries before all living snapshots, except the last owner's."""
         oldest = min(self.snapshots, default=0)
         return [number for number in self.entries if number < oldest and number != self._owner_number]
 

@@ -39,7 +39,7 @@ def blob_name(incarnation: int, snapshot: int, name: str) -> str:
 
 
 def blob_writing(name: str) -> Writing | None:
-    """Return the snapshot of a blob, half-written files included; None for other names."""
+    """Return the snapshot of a blob, half-written files included."""
     found = _BLOB.match(name)
     return Writing(int(found[1]), int(found[2])) if found else None
 

@@ -27,7 +27,6 @@ def is_gone(process: Process) -> bool:
 
 
 def is_running(process: Process) -> bool:
-    """Tell whether a process of this machine and container is known to run."""
     return _is_here(process) and _started(process.pid) == process.started
 
 

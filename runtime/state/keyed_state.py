@@ -43,7 +43,6 @@ KeyedChanges: TypeAlias = list[bytes | GoneKeys]
 
 
 def entries_of(changes: KeyedChanges, load: Callable[[bytes], Any]) -> dict[Any, Any]:
-    """Return the final keys and values; ``load`` unpickles pairs."""
     found: dict[Any, Any] = {}
     for change in changes:
         if isinstance(change, GoneKeys):
@@ -145,7 +144,6 @@ class KeyedState(dict[Key, Value]):
         return super().pop(key) if default is MISSING else super().pop(key, default)
 
     def popitem(self) -> tuple[Key, Value]:
-        """Remove the key that was set last, and return it with its value."""
         key, value = super().popitem()
         if self._changed is not None:
             self._changed[key] = MISSING
@@ -174,7 +172,7 @@ class KeyedState(dict[Key, Value]):
         return super().values()
 
     def items(self) -> Any:
-        """Return a view of the pairs; those with mutable values count as changed."""
+        """Return a view of the pairs; mutable values count as changed."""
         self._note_all_changeable()
         return super().items()
 

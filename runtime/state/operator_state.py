@@ -160,7 +160,6 @@ class OperatorState:
         return self.by_key[name]
 
     def add(self, notificator: Notificator) -> Notificator:
-        """Add a new notificator, which waits for the times of its saved predecessor."""
         place = len(self.notificators)
         self.notificators.append(notificator)
         if self._saved is not None and place < len(self._saved.times):
@@ -170,7 +169,7 @@ class OperatorState:
         return notificator
 
     def check_all_taken(self) -> None:
-        """Raise SnapshotError unless the built operator has asked for all its saved state."""
+        """Raise SnapshotError unless the operator has asked for all its saved state."""
         if self._saved is None:
             return
         self._saved.frozen = self._frozen = {}

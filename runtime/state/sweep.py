@@ -23,7 +23,7 @@ class Sweep:
     read; changed keys and mutable values are left to the next cut.
 
     Args:
-        order: keys; ``some`` are the places to read, which may have changed before the cut, or be removed since.
+        order: keys; ``some`` are the places to read, which may have changed or gone since.
         noted: returns the changed keys; None, or another mapping than at the cut, if these are unknown.
 
     Attributes:

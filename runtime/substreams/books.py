@@ -57,7 +57,6 @@ class DeclarationBook:
     is_over: bool = False
 
     def record(self, keys: Iterable[Key], point: tuple[int, Time], difference: int) -> None:
-        """Count a new or removed message or token of some substreams."""
         counts, closing, due, all_closing = self.counts, self.closing, self.due, self.all_closing
         for key in keys:
             of_key = counts.get(key)
@@ -84,7 +83,6 @@ class DeclarationBook:
             due[key] = None
 
     def begin_closing(self, keys: Iterable[Key]) -> None:
-        """Note substreams that are about to end, so that their changes must be sent."""
         self.closing.update(keys)
         self.due.update(dict.fromkeys(key for key in keys if key in self.counts))
 
@@ -188,13 +186,12 @@ class SubstreamBooks:
             self._pass_on(SubstreamNews(over={declaration: list(keys)}))
 
     def end(self, ending: Ending, open_keys: Collection[Key]) -> None:
-        """Note that only waiting records remain here, and close the substreams that are still open."""
+        """Note that only waiting records remain here; close the other substreams."""
         if ending.declaration in self._books:
             self.close(ending.declaration, open_keys)
             self._mine.ending.append(ending)
 
     def finish(self, declaration: int, open_keys: Collection[Key]) -> None:
-        """Note that this worker accepts no more records of a declaration; ``open_keys`` are still open."""
         if declaration in self._books:
             self.close(declaration, open_keys)
             self._mine.finished.append(declaration)
@@ -210,11 +207,10 @@ class SubstreamBooks:
 
     @property
     def is_over(self) -> bool:
-        """Whether no substream is left or can come, as far as this worker has heard."""
+        """Whether no substream is left or can come, as far as known here."""
         return all(book.is_over for book in self._books.values())
 
     def commit(self, *, out_of_work: bool) -> dict[int, SubstreamNews]:
-        """End a step: return the news for each worker."""
         if self._here:
             self._record_left()
         self._steps_due += 1

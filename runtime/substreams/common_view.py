@@ -68,7 +68,6 @@ class CommonView:
         return self._trackers[declaration].told()
 
     def go_on(self, declaration: int, told: ToldEnds) -> None:
-        """Continue from what an earlier view has told of a declaration's substreams."""
         self._trackers[declaration].go_on(told)
 
     def _take(self, news: SubstreamNews) -> None:

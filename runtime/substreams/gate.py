@@ -135,7 +135,7 @@ class SubstreamGate:
             self.activate()
 
     def take_reopened(self) -> list[Key]:
-        """Return, in order, the awaited keys that have become usable since the last call."""
+        """Return, in order, the awaited keys that have become usable."""
         reopened, self._reopened = self._reopened, []
         return reopened
 
@@ -155,7 +155,7 @@ class SubstreamGate:
             at_that_time.discard(key)
 
     def end(self, waiting: Collection[Key]) -> None:
-        """Accept no more records than those waiting here for these keys; they wait for others' ends, which come now."""
+        """Accept only the records waiting here for these keys, which wait for others' ends."""
         now, before = dict.fromkeys(waiting), self._told_waiting or {}
         if self._told_waiting is None or self._open or now.keys() != before.keys():
             begun = [key for key in now if key not in before]
@@ -175,7 +175,7 @@ class SubstreamGate:
     # ------------------------------------------------------------------ snapshots
 
     def part(self) -> GatePart:
-        """Return its knowledge, with substreams open that only the end of the stream has closed."""
+        """Return its knowledge; substreams that only the end of the stream has closed are open."""
         closed = [ClosedKey(key, one.time, one.is_over, one.is_past) for key, one in self._closed.items()]
         open_keys = [*self._open, *self._ended]
         return GatePart(self.name, self.number, open_keys, closed, list(self._waiting), list(self._reopened))

@@ -39,7 +39,7 @@ class GraphNumbers:
         ]
 
     def at(self, location: Location) -> str:
-        """Return the number of the operator at a location: of a chain, its first stage or, behind it, its last one."""
+        """Return the number of the operator at a location: a chain's first stage or, behind it, its last."""
         return (self._last if isinstance(location, Source) else self._first)[location.operator]
 
     def edge_to(self, target: Target) -> str:

@@ -1,7 +1,6 @@
 """The thread by which a job describes itself once a second, while there are listeners.
 
-Without listeners there is no thread, and no worker is asked. Errors here never fail the job: they are logged, and the
-next document follows a second later.
+Errors here never fail the job: they are logged, and the next document follows a second later.
 """
 
 import logging
@@ -41,11 +40,13 @@ _REST_PER_ASKING: Final = 20.0
 class NoTelemetry:
     """The telemetry of a job without a topic for it."""
 
-    def open(self) -> None: ...
+    def open(self) -> None:
+        """Publish also for other processes of the cluster, one of which wants that; do not wait."""
 
     def tell(self) -> None: ...
 
-    def fail(self, error: TidewheelError) -> None: ...
+    def fail(self, error: TidewheelError) -> None:
+        """Describe the job now, as it fails or returns to a snapshot; thread-safe."""
 
     def finish(self, state: str, *, waits: bool) -> None:
         """Describe the job a last time, and end the topic; idempotent.
@@ -75,7 +76,7 @@ class JobTelemetry(NoTelemetry):
         weakref.finalize(job, self._topic.finish).atexit = False
 
     def look(self) -> None:
-        """Describe the job now, by a whole document, for a new listener; thread-safe."""
+        """Publish a whole document now, for a new listener; thread-safe."""
         with self._lock:
             if self._is_over:
                 return

@@ -50,9 +50,9 @@ class ObservedJob(Protocol):
     def _state(self) -> str: ...
 
     def _look(self, within_s: float) -> tuple[str, Sequence[WorkerReport | BusyWorker]]:
-        """Return the state and the reports of workers, within about ``within_s`` seconds; from any thread."""
+        """Return state and reports within about ``within_s`` seconds; from any thread."""
 
     def _here(self) -> Mapping[str, object]:
-        """Return job, operator and worker that run on this thread, for lines of the log; empty if none does."""
+        """Return job, operator and worker that run on this thread, for log lines."""
 
     def _notes(self) -> tuple[str, ...]: ...

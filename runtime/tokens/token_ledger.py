@@ -78,7 +78,7 @@ class TokenLedger:
         self.wake()
 
     def record_drop(self, stamp: _Stamp, label: Label | None, operator: str, *, has_sent: bool) -> None:
-        """Add the end of a token that was not discarded, which may be a leak."""
+        """Add the end of a token that was not discarded: perhaps a leak."""
         self._drops.append((stamp, operator, has_sent))  # before its group, so that `drain` knows what it takes
         self.record((stamp, -1), label=label)
 
@@ -146,7 +146,7 @@ class TokenLedger:
         self._drops.extend(drops.values())  # their groups have yet to come
 
     def tokens(self) -> dict[tuple[int, Time], int]:
-        """Return the number of held tokens, by (location number, time), with groups that are not drained."""
+        """Return the number of held tokens, by (location number, time), undrained groups included."""
         counts: ChangeBatch[tuple[int, Time]] = ChangeBatch(self.held)
         for changes, _ in self._groups.copy():
             counts.extend(changes)

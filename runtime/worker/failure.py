@@ -62,7 +62,7 @@ def raise_step_failure(
 
 
 def raise_refusal(worker: int, refusal: Refusal) -> NoReturn:
-    """Raise `operator_failure` of a use of tokens that was refused outside of the worker's step."""
+    """Raise `operator_failure` of a use of tokens refused outside of the worker's step."""
     error, what = refusal.error, "failed in a thread or coroutine"
     raise operator_failure(refusal.operator, worker, refusal.time, error, what) from error
 
@@ -70,7 +70,6 @@ def raise_refusal(worker: int, refusal: Refusal) -> NoReturn:
 def unsendable(
     worker: int, plan: "Plan", locate: Callable[[int], Location], envelope: "Envelope", error: Exception
 ) -> JobError:
-    """Return the error of an envelope that cannot be pickled; it names the message to blame."""
     for message in envelope.messages:
         reason = unpicklable(message)
         if reason is not None:

@@ -43,12 +43,14 @@ class WaitingEnds:
         self.are_all = False
 
     def add(self, keys: Sequence[Key]) -> None:
+        """Add ends, in O(1) each."""
         self._queue.extend(keys)
         counts = self._counts
         for key in keys:
             counts[key] = counts.get(key, 0) + 1
 
     def take(self) -> Key:
+        """Remove and return the oldest end, in O(1)."""
         key = self._queue.popleft()
         left = self._counts.pop(key) - 1
         if left:
@@ -117,7 +119,6 @@ class FirmMailbox:
         return message.taken()
 
     def receive(self, label: Labels, time: Time) -> None:
-        """Count a message as received by the operator."""
         if self._turns is None:
             self._count(label, time, -1)
         else:
@@ -151,7 +152,6 @@ class FirmMailbox:
         return FirmPart(queue, held, list(map(_unread, self._between)), list(self._turns or ()))
 
     def begin_with(self, part: FirmPart) -> None:
-        """Restore a mailbox, and apply its next news."""
         if self._turns is not None:
             self._turns.extend(part.turns)
         for one in part.queue:

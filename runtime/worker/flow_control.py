@@ -37,13 +37,11 @@ class FlowControl:
         return self._congested or bool(self._congested_peers)
 
     def add(self, size: int) -> None:
-        """Count a message of this worker to itself or to a peer."""
         self.load += size
         if self.load > self._limit and not self._congested:
             self._turn(congested=True)
 
     def take(self, sender: int, size: int) -> None:
-        """Count a message of ``sender``, itself or a peer, as received by an operator here."""
         if sender == self._worker:
             self._drop(size)
             return

@@ -19,7 +19,7 @@ class Mailbox:
     commands keep their order: all of them wait for a missing handle.
 
     Attributes:
-        begun: the positions of passed handles at that moment; of the first one, at its closing.
+        begun: the positions of handles when they were passed; of the first one, when it was closed.
         lanes: pending work of each of another number of workers, as (token, batch or keys, whether these have ended),
             for the operator.
     """
@@ -35,7 +35,7 @@ class Mailbox:
         self.lanes: list[list[tuple[TimestampToken, Any, bool]]] = []
 
     def begins_with(self, saved: SavedMailbox | None) -> None:
-        """Set the handles and batches of a snapshot; None for the first handle alone."""
+        """Set the handles and batches of a snapshot."""
         self._saved = saved
 
     def open(self, input_name: str, token: TimestampToken) -> None:

@@ -324,7 +324,6 @@ def instance_of(context: OperatorContext) -> OperatorInstance:
 
 
 def pacts_of(context: OperatorContext) -> Sequence[Pact | None]:
-    """Return the pact of each input; None for records of its own worker."""
     return context._host.plan.operators[context._instance.number].pacts
 
 

@@ -67,7 +67,7 @@ class Saving:
         self._waiting[operator] = behind, has_ended
 
     def hear(self, saved: int, activate: Callable[[int], None]) -> None:
-        """Note a durable snapshot, 0 for none, and schedule the operators that wait for one."""
+        """Note a durable snapshot, and schedule the operators that wait for one."""
         if saved:
             self.saved = saved
             for operator, (behind, _) in self._waiting.items():
@@ -153,7 +153,7 @@ class ProbeWatch:
         return moved
 
     def follow(self, operator: int, name: str) -> Antichain:
-        """Return the frontier at a probe, and schedule an operator whenever a probe moves; may raise GraphError."""
+        """Return the frontier at a probe, and schedule an operator whenever it moves; may raise GraphError."""
         if name not in self._places:
             raise GraphError(f"dataflow {self._dataflow!r} has no probe {name!r}; it has {sorted(self._places)}")
         self._followers.add(operator)

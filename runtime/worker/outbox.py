@@ -34,7 +34,6 @@ class Outbox:
 
     @property
     def is_full(self) -> bool:
-        """Whether there is enough for peers to send it now."""
         return self._waiting_bytes > self._much
 
     def put(self, peer: int, message: Message) -> None:

@@ -91,7 +91,7 @@ class RunningInput:
         return iter(())
 
     def release(self, most: int) -> bool:
-        """Count up to ``most`` of the oldest unread messages as received; return whether there were any."""
+        """Count up to ``most`` unread messages as received, oldest first; False if there were none."""
         released = 0
         for index, message in enumerate(self.queue):
             if message.size:
@@ -161,7 +161,7 @@ class RunningOutput:
         self.send(token, batch)
 
     def refuse(self, time: Time | None, why: str) -> NoReturn:
-        """Raise TokenError for a use of this output; outside of a step the worker fails with it."""
+        """Raise TokenError for a use of this output; outside of a step the worker fails, too."""
         self.ledger.refuse(self.owner.name, time, why)
 
     def _refuse_token(self, token: object) -> NoReturn:
@@ -326,7 +326,6 @@ def running_output(port: OutputPort) -> RunningOutput:
 
 
 def waiting_at(ports: Iterable[RunningInput], together: Sequence[int]) -> dict[str, Any]:
-    """Return a report's description of the messages at some inputs: in queues, and held."""
     queued: Counter[tuple[int, Time]] = Counter()
     held: Counter[tuple[int, Time]] = Counter()
     sizes: Counter[int] = Counter()

@@ -81,7 +81,7 @@ class SubstreamOutput(RunningOutput):
         self._push_labelled(time, batch, label)
 
     def send_marks(self, token: TimestampToken | LentToken, marks: list[EndOfSubstream]) -> bool:
-        """Send marks to the next operators that divide this stream; tell whether there are any."""
+        """Send marks to the next operators that divide this stream, if any."""
         channels = [channel for channel in self.channels if channel.takes_marks]
         if channels:
             time = token._time_on(self)
@@ -202,7 +202,6 @@ class SubstreamInput(RunningInput):
 
     @property
     def is_empty(self) -> bool:
-        """Whether the operator has received all messages here, and has read all ends."""
         return not self.queue and not self.ends
 
     @property

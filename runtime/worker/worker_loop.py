@@ -114,7 +114,7 @@ class WorkerLoop:
         return list(self._core.captured(name))
 
     def report(self, timeout_s: float) -> WorkerReport | BusyWorker:
-        """Return the worker's report between two steps, or what it is busy with after ``timeout_s`` seconds."""
+        """Return the report between two steps, or after ``timeout_s`` the running operator."""
         asked: Future[WorkerReport] = Future()
         self._asked.append(asked)
         self._receiver.wake()
@@ -126,7 +126,7 @@ class WorkerLoop:
             return self._core.running()
 
     def state(self) -> tuple[str, str]:
-        """Return in words the state of the dataflow and the probes' progress, without waiting for a step."""
+        """Return in words the state and the probes' progress, without waiting for a step."""
         status = self._status
         probes = [f"{name}: {', '.join(map(repr, at)) or 'ended'}" for name, at in sorted(status.probes.items())]
         return status.phase.name.lower() if self._started else "paused", "; ".join(probes)

@@ -1,7 +1,4 @@
-"""One worker's share in the snapshots of its job: it restores saved state, and takes its part of new ones.
-
-It takes a part between two steps, before the first envelope of the new number; see `Cut`.
-"""
+"""One worker's share in the snapshots of its job: it restores saved state, and takes its part of new ones."""
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -69,14 +69,12 @@ class WorkerSubstreams:
         return True
 
     def record_tokens(self, groups: list[tuple[Label, tuple[Change, ...]]]) -> None:
-        """Count the drained changes of substreams' tokens, and clear them."""
         for label, changes in groups:
             for (location, time), difference in changes:
                 self.books.record(label, location, time, difference)
         groups.clear()
 
     def hear(self, news: SubstreamNews) -> list[Envelope]:
-        """Receive another worker's news; return held envelopes that are to be received again."""
         self.books.receive(news)
         early, self._early = self._early, []
         return early
