@@ -83,7 +83,7 @@ class RunningTelemetry(Protocol):
         """The number of subscribers; publishing for other processes counts as at least one."""
 
     def open(self) -> None:
-        """Publish also for other processes of the cluster, soon; without waiting; idempotent."""
+        """Publish also for other processes of the cluster, soon, without waiting; idempotent."""
 
     def publish(self, record: Mapping[str, Any]) -> None:
         """Publish a record as the next epoch, without waiting."""
@@ -101,7 +101,7 @@ class Telemetry(Protocol):
     """The description of a job's telemetry topic."""
 
     def start(self, host: AttachmentHost, came: Callable[[], None]) -> RunningTelemetry:
-        """Start it; nothing runs before a subscriber comes, and ``came`` is called on any thread."""
+        """Start it; ``came`` is called, on any thread, for each new subscriber."""
 
     def page(self) -> LivePage: ...
 

@@ -92,8 +92,8 @@ class SubstreamTracker:
         GraphError: no path leads from ``start`` to a location of interest.
 
     Attributes:
-        closing: the location and time of the counts that senders remove when they have finished with a key. No other
-            point of a substream is there: records that come back to ``start`` have later times.
+        closing: the location and time of the counts that senders remove when they have finished with a key; no other
+            point of a substream is there.
     """
 
     def __init__(

@@ -1,9 +1,10 @@
 """The two ends of a connection between a parent and a child on another node, by calls of the parent's actor.
 
-The child always has a pending call, which the parent answers with its messages, and sends its own with another call.
-Messages that the child has not fetched wait at the parent up to a bound, beyond which they are dropped, as with a
-`ChildLink`. A child may send with each call how much has arrived; the parent then keeps the rest, and repeats lost
-replies. The child's end can be polled like a socket, since Ray answers calls on its own threads, which only ring.
+The child always has a pending call, which the parent answers with messages for the child. The child sends its own
+messages with another call. Messages that the child has not fetched wait at the parent up to a bound, beyond which they
+are dropped, as with a `ChildLink`. A child may send with each call how much has arrived; the parent then keeps the
+rest, and repeats lost replies. The child's end can be polled like a socket: Ray answers calls on threads of its own,
+which only signal an answer.
 """
 
 import asyncio

@@ -166,7 +166,7 @@ class Job(ABC):
     ) -> None:
         """Run or wait until ``condition()``; raise TimeoutError, or JobError where it cannot come true any more.
 
-        ``probe`` is what errors explain, if it is a probe that is waited for.
+        ``probe`` is the awaited probe, if any, which errors explain.
         """
 
     @abstractmethod

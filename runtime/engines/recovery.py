@@ -25,8 +25,8 @@ _END_TIMEOUT_S = 30.0
 class Recovery:
     """Replaces dead workers of a job, and returns all workers to the last snapshot.
 
-    The death of a feeder in another process causes the same, since some of its records may be missing; the driver then
-    has its handles. So does the death of a publisher, which Ray starts again.
+    The death of a feeder in another process causes the same return, since some of its records may be missing; the
+    driver then has the feeder's handles. So does the death of a publisher, which Ray starts again.
 
     The first attempt begins at once, each later one after a doubled pause. Ten minutes without failure reset the count.
     """

@@ -177,8 +177,8 @@ class JobView:
     def is_first(self, location: int, time: Time) -> bool:
         """Tell whether no other pointstamp can cause this one.
 
-        None can if all pointstamps at locations before this one arrive here only at later times. Cycles advance times,
-        so this one is not its own cause.
+        None can if the pointstamps at all earlier locations arrive here only at later times. Cycles advance times, so
+        this one is not its own cause.
         """
         less_equal = self.compiled.domains[location].less_equal
         here = self.frontier(self.compiled.locations[location])

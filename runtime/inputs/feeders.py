@@ -41,7 +41,7 @@ class _Feeder:
 
 
 def watch_actor(actor: Any) -> Callable[[], str | None]:
-    """Return a function that says how an actor has died, None while it lives, without waiting.
+    """Return a function that returns how an actor has died, None while it lives; it never waits.
 
     A pending call at the actor fails as soon as its process is gone, even if Ray starts it again. The handle here keeps
     the actor alive.

@@ -59,8 +59,8 @@ class RemoteFeed(Feed):
     It leaves once all handles are closed. Until then it reports to worker 0 every second: if its process ends or drops
     a handle, records are missing and the dataflow fails.
 
-    It takes part in snapshots once worker 0 knows it; workers' statuses tell of a new one. When the job returns to a
-    snapshot, its handles are useless, as the driver has them again.
+    It takes part in snapshots once worker 0 knows it; a worker's status announces a new snapshot. When the job returns
+    to a snapshot, the handles here are useless: the driver has them again.
     """
 
     def __init__(self, address: FeedAddress) -> None:

@@ -1,6 +1,7 @@
 """The mailbox of a firm bound: an input receives each substream in one piece, followed by its end.
 
-Off cycles, all of a substream is held here until it is complete, which never depends on anything behind this input.
+Off cycles, this input holds all of a substream until the substream is complete, which depends on nothing behind this
+input.
 
 On a cycle, received records may cause more. There substreams take turns, at all such inputs in the order in which
 worker 0 saw them closed; records of others wait. The first substream that is not over has its turn everywhere and is

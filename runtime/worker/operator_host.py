@@ -47,7 +47,7 @@ class Closing:
 class Saving:
     """The snapshots of a job, for the operators of one worker.
 
-    Their state during one snapshot is in all later ones.
+    An operator's state during one snapshot is in all later ones.
 
     Args:
         run: common to all restarts of the job, and to no other job; empty without snapshots.

@@ -27,8 +27,7 @@ class PortOwner:
     """The operator of some ports on one worker, and its present call.
 
     Attributes:
-        time: the time of the last message, notification, or token whose ``with`` block has raised, in this call, for
-            errors.
+        time: for errors, the time of this call's last message, notification, or token whose ``with`` block has raised.
         call: the number of the present call, -1 between two.
     """
 
@@ -113,7 +112,7 @@ class RunningOutput:
     """An output that operators use through an `OutputPort`; it makes tokens.
 
     Attributes:
-        drops: whether the records are ones that the user could read and does not.
+        drops: whether the user could read the records and does not.
     """
 
     __slots__ = ("channels", "domain", "drops", "ledger", "location", "owner", "port", "records", "sent")

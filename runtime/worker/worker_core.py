@@ -51,8 +51,6 @@ class WorkerCore(OperatorHost):
     Args:
         wake: called from any thread after a use of a token, as the worker may sleep.
         hold_back: False sends progress at the end of every step, even if it moves no frontier.
-        bytes_in_flight: the limit of this worker's bytes in flight before sources wait.
-        on_leak: whether a dropped token fails the worker or is only logged.
 
     Attributes:
         leaks: the last 100 dropped tokens.
