@@ -92,7 +92,6 @@ class Codes:
         self._parts = {}
 
     def __len__(self) -> int:
-        """Return how many values are interned."""
         return len(self._numbers)
 
     def encode(self, columns: Sequence[Column], translate: Callable[[Translate], None] = lambda _: None) -> Integers:

@@ -119,7 +119,6 @@ def row_column(columns: Sequence[Column]) -> Column:
 
 
 def parts_of(rows: Column) -> list[Column]:
-    """Return the columns of rows."""
     return [np.ascontiguousarray(rows[name]) for name in _names(rows)]
 
 
@@ -162,7 +161,6 @@ def encode(records: Sequence[Any], diffs: Iterable[int] | None = None) -> Array:
 
 
 def decode(array: Array) -> list[Any]:
-    """Return the records of updates, without their counts."""
     if is_pairs(array):
         return list(zip(values_of(array["key"]), values_of(array["value"]), strict=True))
     return values_of(array["key"])
@@ -174,13 +172,11 @@ def is_pairs(array: Array) -> bool:
 
 
 def columns_of(array: Array) -> list[Column]:
-    """Return the columns of the records: key and value of pairs, else the record."""
     columns = (array[name] for name in _names(array)[:-1])
     return [one.astype(np.int64, copy=False) if one.dtype.kind == "i" else one for one in columns]
 
 
 def diffs_of(array: Array) -> Integers:
-    """Return the diffs of updates."""
     diffs: Integers = array["diff"].astype(np.int64, copy=False)
     return diffs
 

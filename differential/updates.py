@@ -76,14 +76,12 @@ class Updates:
         return len(self.keys)
 
     def take(self, rows: Any) -> "Updates":
-        """Return the updates at places, or by a mask."""
         places = rows.nonzero()[0] if rows.dtype.kind == "b" else rows
         keys, values, *times, diffs = (taken(one, places) for one in (self.keys, self.values, *self.times, self.diffs))
         return Updates(keys, values, tuple(times), diffs)
 
 
 def at_time(keys: Integers, values: Integers, diffs: Integers, time: FlatTime) -> Updates:
-    """Return updates at one time."""
     times = tuple(constant(coordinate, len(keys)) for coordinate in time)
     return Updates(keys, values, times, diffs)
 
@@ -187,7 +185,6 @@ def most_counted(updates: Updates) -> tuple[Integers, Integers]:
 
 
 def unique(*parts: Integers) -> Integers:
-    """Return the distinct values of some arrays, in order."""
     values = np.concatenate(parts)
     values.sort(kind="stable")
     if len(values) <= 1:

@@ -26,8 +26,6 @@ Delayed: TypeAlias = Callable[[Batch, Time], Iterable[tuple[Time, Batch]]]
 
 
 def build_batchwise(parts: Parts) -> Build:
-    """Return the build function of an operator of one input that sends ``parts(batch, time, worker)``."""
-
     def build(context: OperatorContext) -> Schedule:
         def schedule(input: InputPort, *outputs: OutputPort) -> None:
             for lent, batch in input:
@@ -60,8 +58,6 @@ def build_pass(context: OperatorContext) -> Schedule:
 
 
 def build_unlabelled(context: OperatorContext) -> Schedule:
-    """Build an operator that sends what it receives without its substream."""
-
     def schedule(input: InputPort, output: OutputPort) -> None:
         for token, batch in running_input(input).whole():
             running_output(output).send_labelled(token, batch, None)

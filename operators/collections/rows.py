@@ -83,14 +83,12 @@ def _is_no_row(names: Sequence[str], record: Any) -> TypeError:
 
 
 def joined_columns(left: Sequence[str], right: Sequence[str], joined: Joined) -> list[Column]:
-    """Return the key of a join and all columns of both sides; values without names are one column."""
     key, *sides = joined.columns
     parts = [_parts(side, names or ("key", "value")) for side, names in zip(sides, (left, right), strict=True)]
     return [key, *parts[0], *parts[1]]
 
 
 def project_rows(left: Sequence[str], right: Sequence[str], joined: Joined) -> Sequence[Column]:
-    """Return the rows of a join: the key and all other columns of both sides."""
     return folded(joined_columns(left, right, joined))
 
 

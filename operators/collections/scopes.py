@@ -33,7 +33,6 @@ def check_input(name: str, first: UpdateStream, other: UpdateStream) -> None:
 
 
 def in_one_scope(name: str, together: Sequence[UpdateStream]) -> list[UpdateStream]:
-    """Return collections in the innermost of their scopes."""
     scope = common_scope(name, together)
     return [one.entered(scope) for one in together]
 

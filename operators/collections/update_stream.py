@@ -49,29 +49,24 @@ class UpdateStream:
 
     @property
     def description(self) -> DataflowDescription:
-        """The dataflow."""
         found: DataflowDescription = self.stream._description
         return found
 
     @property
     def scope(self) -> Scope:
-        """The scope of the stream."""
         scope: Scope = self.stream._outlet.scope
         return scope
 
     @property
     def operator(self) -> DescribedOperator:
-        """The operator that sends the updates."""
         found: DescribedOperator = self.description.operators[self.stream._outlet.source.operator]
         return found
 
     @property
     def depth(self) -> int:
-        """The number of coordinates of times."""
         return len(self.stream.nesting.coordinate_domains)
 
     def describe(self) -> str:
-        """Describe in words where the updates come from."""
         return self.description.describe(self.stream._outlet.source)
 
     def with_columns(self) -> str:
@@ -79,7 +74,6 @@ class UpdateStream:
         return f"the collection of {self.describe()} has {', '.join(self.columns) or 'columns without names'}"
 
     def stage(self, name: str, transform: Transform, columns: tuple[str, ...] = ()) -> "UpdateStream":
-        """Return the updates that a stateless transform of each batch makes."""
         return UpdateStream(self.stream._stage(name, transform), columns)
 
     def pact(self, name: str, by: By) -> Pact:

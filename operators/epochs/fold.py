@@ -126,7 +126,6 @@ class Gathered:
     left: int = 0
 
     def add(self, batch: Batch, prune: Callable[[list[Batch]], Batch], least: int) -> None:
-        """Add a batch; prune at twice the number of records that the last pruning left, and at least ``least``."""
         self.batches.append(batch)
         self.records += length(batch)
         if self.records > max(2 * self.left, least):
@@ -134,12 +133,10 @@ class Gathered:
             self.records = self.left = length(self.batches[0])
 
     def split(self, pact: Pact, workers: int) -> "list[Gathered | None]":
-        """Return the records of each worker."""
         shares = split_batches(self.batches, pact, workers)
         return [Gathered(share, sum(map(length, share))) if share else None for share in shares]
 
     def merge(self, other: "Gathered") -> "Gathered":
-        """Add the records of another worker."""
         return Gathered(self.batches + other.batches, self.records + other.records)
 
 

@@ -64,13 +64,11 @@ class KeyFold:
         return cls(Keys.checked(name, key, schema), start, add, finish)
 
     def fold(self, states: States, batch: Batch) -> States:
-        """Add the records of a batch to the states of their keys, in place."""
         for key, rows in self.keys.grouped(batch).items():
             states[key] = self.fold_rows(states[key], rows) if key in states else self.begin(rows)
         return states
 
     def begin(self, rows: list[Any]) -> Any:
-        """Return a new state of some records, at least one."""
         if self.start is None:
             return self.fold_rows(rows[0], rows[1:])
         return self.fold_rows(self.start(), rows)
@@ -80,7 +78,6 @@ class KeyFold:
         return added(self.add, state, rows) if rows else state
 
     def results(self, states: States) -> list[Any]:
-        """Return the results of some keys."""
         return _pairs(states) if self.result is None else [self.result(*item) for item in states.items()]
 
     def per_epoch(self) -> Fold:

@@ -59,7 +59,6 @@ class Accumulation:
     fold: KeyFold
 
     def process(self, kept: Kept, batches: list[Batch]) -> Batch:
-        """Return the result of each key that has records in the epoch."""
         changed: Kept = {}
         for key, rows in _rows_by_key(self.fold.keys, batches, None).items():
             changed[key] = self.fold.fold_rows(kept[key], rows) if key in kept else self.fold.begin(rows)

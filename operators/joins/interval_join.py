@@ -72,7 +72,6 @@ class TimedRecords:
         self.count = sum(map(len, self.by_key.values()))
 
     def add(self, groups: Groups) -> None:
-        """Add timed records by key."""
         for key, added in groups.items():
             known = self.by_key.setdefault(key, [])
             known.extend(added)
@@ -119,7 +118,6 @@ class IntervalJoin:
     lateness: Duration | None
 
     def keep(self, context: OperatorContext) -> Kept:
-        """Return the state that lasts from epoch to epoch."""
         lefts, rights = (TimedRecords(context.keyed_state(name)) for name in ("lefts", "rights"))
         made = everywhere(Watermark.merge)
         names = ("watermark", "other watermark")
@@ -127,7 +125,6 @@ class IntervalJoin:
         return Kept(lefts, rights, *watermarks)
 
     def process(self, kept: Kept, batches: list[list[Batch]], token: object) -> Sequence[list[Batch]]:
-        """Return the new pairs of an epoch, and the late records of both sides."""
         new_lefts, late = _in_time(batches[0], kept.watermark.value)
         new_rights, other_late = _in_time(batches[1], kept.other_watermark.value)
         found = self._with_lefts(kept.lefts.by_key, new_rights)
@@ -143,7 +140,6 @@ class IntervalJoin:
 
     @staticmethod
     def compare_keys(kept: Kept, unlike_keys: UnlikeKeys) -> None:
-        """Compare some keys of both sides' kept records."""
         unlike_keys.compare(kept.lefts.by_key, kept.rights.by_key)
 
     def _with_rights(self, new: Groups, kept: Groups) -> list[Pair]:

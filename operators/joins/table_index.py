@@ -58,7 +58,6 @@ class TableIndex:
 
     @property
     def some_rows(self) -> "pa.Table | None":
-        """A table of the index; None if it is empty."""
         return self.tables[0].rows if self.tables else None
 
     def add(self, new: SortedTable) -> None:
@@ -69,7 +68,6 @@ class TableIndex:
             self.tables.append(_merged(self.tables.pop(), self.tables.pop()))
 
     def split(self, workers: int) -> "list[TableIndex]":
-        """Return the rows of each worker."""
         assert self.keys.key is not None, "keys stand in columns"
         shares = [TableIndex(self.keys) for _ in range(workers)]
         for worker, tables in enumerate(split_batches([t.rows for t in self.tables], Exchange(self.keys.key), workers)):
@@ -78,7 +76,6 @@ class TableIndex:
         return shares
 
     def merge(self, other: "TableIndex") -> "TableIndex":
-        """Take over the rows of another worker."""
         for table in other.tables:
             self.add(table)
         return self

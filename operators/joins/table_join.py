@@ -190,7 +190,6 @@ class KnownSchemas:
         return True
 
     def merge(self, other: "KnownSchemas") -> "KnownSchemas":
-        """Add the schemas that another worker knows."""
         self.schemas.update(other.schemas)
         return self
 

@@ -118,7 +118,6 @@ def have_same_keys(lefts: "Sequence[pa.ChunkedArray]", rights: "Sequence[pa.Chun
 
 
 def match_equal(keys: KeyNumbers) -> Matches:
-    """Return the pairs of rows whose keys have the same number."""
     import numpy as np
 
     order = np.argsort(keys.right)

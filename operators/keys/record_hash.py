@@ -114,7 +114,6 @@ class RecordPact(Pact):
         return scatter(batch, owners_in_array(hashes, workers), workers)
 
     def describe(self) -> str:
-        """Describe the pact in words."""
         return "by the whole record"
 
 
@@ -136,19 +135,15 @@ class GatherPact(Pact):
     keeps_substreams: ClassVar[bool] = True
 
     def keeper(self, key: Any, workers: int) -> int:
-        """Return the worker that receives everything."""
         return self.to
 
     def split(self, batch: Batch, workers: int) -> list[Batch | None]:
-        """Return the batch for that worker, and None for the others."""
         return [batch if worker == self.to else None for worker in range(workers)]
 
     def labelled_parts(
         self, batch: Batch, workers: int, label: Labels | None
     ) -> Iterable[tuple[int, Batch, Labels | None]]:
-        """Return everything for that worker."""
         return [(self.to, batch, label)]
 
     def describe(self) -> str:
-        """Describe the pact in words."""
         return f"to worker {self.to}"

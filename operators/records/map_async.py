@@ -102,7 +102,6 @@ class AsyncCalls:
             self._loop.call_soon_threadsafe(self._fill)
 
     def take(self) -> list[Outcome]:
-        """Return the outcomes since the last call, in order."""
         self._is_told = False  # before the check, so that later outcomes wake it again
         return [self._outcomes.popleft() for _ in range(len(self._outcomes))]
 

@@ -36,7 +36,6 @@ class RoundTest:
     rounds: int | None = None
 
     def measured(self, batch: Batch) -> list[Any]:
-        """Return the combined measure of a batch, in a list."""
         if self.measure is None:
             return [0]
         key = self.measure.key

@@ -58,7 +58,6 @@ class MarkedPact(Pact):
     records: Pact
 
     def split(self, batch: Batch, workers: int) -> list[Batch | None]:
-        """Return one part for each worker."""
         if not has_marks(batch):
             return self.records.split(batch, workers)
         parts: list[list[Any]] = [[] for _ in range(workers)]
@@ -79,7 +78,6 @@ class MarkedPact(Pact):
         return [one for are_marks, run in runs for one in (run if are_marks else [OneCopy(run, worker, workers)])]
 
     def describe(self) -> str:
-        """Describe the pact in words."""
         return self.records.describe()
 
 

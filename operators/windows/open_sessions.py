@@ -66,7 +66,6 @@ class OpenSessions:
     book: SessionBook
 
     def __bool__(self) -> bool:
-        """Tell whether any session is open."""
         return bool(self.book.by_key)
 
     def take(self, timed: list[TimedRecord], watermark: EventTime | None) -> list[LateRecord[Any]]:

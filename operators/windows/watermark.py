@@ -65,7 +65,6 @@ class LatestTimes:
         self.found.setdefault(lent.time, (lent, []))[1].append(max(times))
 
     def send(self, output: OutputPort) -> None:
-        """Send them, each at its epoch, to an output that all workers read."""
         for lent, found in self.found.values():
             output.send(lent, [latest_of(found)])
 

@@ -87,7 +87,6 @@ class TopicInfo:
 
     @property
     def schema_text(self) -> str:
-        """The schema as text, ``any`` for none."""
         return "any" if self.schema is None else self.schema.text
 
 
@@ -153,12 +152,10 @@ class Catalog:
         )
 
     def has(self, topic: str, registration: str) -> bool:
-        """Tell whether a topic belongs to a registration."""
         holder = self.lookup(topic)
         return holder is not None and holder.registration == registration
 
     def lookup(self, topic: str) -> TopicInfo | None:
-        """Return a topic, None if no job publishes it."""
         return self._topics[topic][0] if topic in self._topics else None
 
     def topics(self) -> list[TopicInfo]:
@@ -166,7 +163,6 @@ class Catalog:
         return [self._topics[name][0] for name in sorted(self._topics)]
 
     def listing(self, incarnation: str) -> Listing:
-        """Return the present topics, and the id of this catalog."""
         return Listing(incarnation, self.version, tuple(self._topics[name][1] for name in sorted(self._topics)))
 
 
@@ -185,6 +181,5 @@ def start_at(version: int) -> list[FeedEvent]:
 
 
 def own_topic(publisher: Any, incarnation: str) -> TopicInfo:
-    """Return the entry of the catalog's own topic, with its id as the registration."""
     declared = topic_schema(TopicEvent).declared
     return TopicInfo(CATALOG_TOPIC, "tidewheel", IntegerDomain(), (publisher,), incarnation, declared)

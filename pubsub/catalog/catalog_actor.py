@@ -61,7 +61,6 @@ class RelayInfo:
 
     @property
     def is_full(self) -> bool:
-        """Whether it has so many children."""
         return self.max_children is not None and self.children >= self.max_children
 
 
@@ -83,7 +82,6 @@ class CatalogRelays:
         self._known: dict[str, tuple[RelayInfo, float]] = {}
 
     def announce(self, relay: RelayInfo, now_s: float) -> None:
-        """Record the announcement of a relay."""
         self._known[relay.name] = (relay, now_s)
 
     def parent(self, topic: str, registration: str, node: str, now_s: float, avoid: Any = None) -> Any:
@@ -116,7 +114,6 @@ class CatalogRelays:
         return chosen.actor
 
     def forget(self, name: str) -> None:
-        """Forget a relay, if it is known."""
         self._known.pop(name, None)
 
     def forget_topic(self, registration: str) -> None:
@@ -164,7 +161,6 @@ class CatalogActor:
             self._watches[info.registration] = watch
 
     async def retract(self, topic: str, registration: str, reason: str = ENDED) -> bool:
-        """Remove a topic if it still belongs to the registration; return whether it did."""
         return self._take(self._catalog.retract(topic, registration, reason))
 
     async def hold(self, topic: str, registration: str, timeout_s: float) -> bool:
@@ -195,7 +191,6 @@ class CatalogActor:
         return [info for info in found if info is not None]
 
     async def listing(self) -> Listing:
-        """Return the present topics."""
         return self._catalog.listing(self._incarnation)
 
     async def announce(self, relay: RelayInfo) -> bool:
@@ -207,11 +202,9 @@ class CatalogActor:
         return True
 
     async def parent(self, topic: str, registration: str, node: str, avoid: Any = None) -> Any:
-        """Return the relay for a new subscriber on a node; None for none."""
         return self._relays.parent(topic, registration, node, time.monotonic(), avoid)
 
     async def forget_relay(self, name: str) -> None:
-        """Return a relay to no more subscribers."""
         self._relays.forget(name)
 
     async def _own_topic(self) -> TopicInfo:
@@ -258,7 +251,6 @@ def catalog_actor() -> Any:
 
 
 def find_catalog() -> Any | None:
-    """Return the handle of this namespace's catalog, None if there is none."""
     import ray
 
     try:

@@ -73,7 +73,6 @@ class CatalogTopic:
         return self.info
 
     def tell(self, events: Sequence[TopicEvent]) -> None:
-        """Publish changes, if there is a publisher."""
         if self.info is not None and events:
             self._tell(messages(events))
 

@@ -125,7 +125,6 @@ class Consolidation:
 
 
 def of_one(pubend: int, reader: str, end: int) -> ConsolidatedAck:
-    """Return the acknowledgement of one reader."""
     return ConsolidatedAck(pubend, end, digest_of(reader), 0, {reader: True}, is_all=True)
 
 

@@ -71,7 +71,6 @@ class Fanout:
         self.lost_end = lost_end
 
     def leave(self, child: str) -> None:
-        """Remove a child; do nothing if it is unknown."""
         self.behind.discard(child)
         if child not in self.children:
             return

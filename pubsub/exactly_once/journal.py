@@ -304,7 +304,6 @@ class Journal:
     # Contents of the log
 
     def go_back(self, message: WentBack) -> None:
-        """Record a logged return."""
         self._is_abreast = False
         standing = message.standing or {}
         self._returns.append(_Return(None, message.number, tuple(message.lower), dict(standing)))
@@ -318,7 +317,6 @@ class Journal:
         self._unpassed = TimeChains(self._domain, standing)
 
     def record(self, time: Time, checksum: int) -> None:
-        """Record a logged batch."""
         self._epochs.observe(time)
         if time not in self._checksums:
             self._checksums[time] = []
@@ -339,11 +337,9 @@ class Journal:
 
     @property
     def is_completed(self) -> bool:
-        """Whether the worker has sent everything, and the log does not say so yet."""
         return not (len(self._worker.frontier) or self._epochs.has_all or self.has_ended)
 
     def complete(self) -> None:
-        """Record that the log says that the worker has sent everything."""
         self._epochs.has_all = True
 
     def conclude(self) -> list[tuple[Time, int]]:
@@ -365,12 +361,10 @@ class Journal:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the partition has ended."""
         return self._epochs.has_ended
 
     @property
     def lower(self) -> list[Time]:
-        """The lower frontier; empty once the partition has ended."""
         return list(self._epochs.lower)
 
     def epochs(self) -> EpochStates:

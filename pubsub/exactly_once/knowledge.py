@@ -91,7 +91,6 @@ class KnowledgeStream(Generic[M]):
         self.data.remove(first, end)
 
     def take(self, first: int, end: int) -> list[tuple[int, M]]:
-        """Make all ticks of a range final; return the messages that were D, in order."""
         data = self.data.between(first, end)
         self.accumulate_final(first, end)
         return data
@@ -110,7 +109,6 @@ class KnowledgeStream(Generic[M]):
     # Forgetting
 
     def forget(self, first: int, end: int = FOREVER) -> None:
-        """Make all ticks of a range Q."""
         self.known.remove(first, end)
         self.data.remove(first, end)
 

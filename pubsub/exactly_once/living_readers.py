@@ -58,19 +58,16 @@ class LivingReaders:
         self._retention_s = retention_s
 
     def seat(self, name: str, now_s: float) -> None:
-        """Record that the reader of a subscription has come."""
         one = self._known[name]
         one.has_left, one.until_s, one.is_warned = False, now_s + self._lease_s, False
 
     def heard(self, name: str, now_s: float) -> None:
-        """Record a message of a subscription's reader; do nothing if it has left."""
         if self.has_reader(name):
             one = self._known[name]
             one.until_s, one.is_warned = max(one.until_s, now_s + self._lease_s), False
             one.heard_s = now_s
 
     def leave(self, name: str, now_s: float) -> None:
-        """Record that the reader of a subscription has left."""
         if name in self._known:
             one = self._known[name]
             one.has_left, one.until_s = True, min(one.until_s, now_s)
@@ -100,7 +97,6 @@ class LivingReaders:
         return name in self._known and not self._known[name].has_left
 
     def living(self, now_s: float) -> list[str]:
-        """Return the subscriptions with a living reader."""
         return [name for name, one in self._known.items() if one.until_s > now_s]
 
     def away_s(self, name: str, now_s: float) -> float:

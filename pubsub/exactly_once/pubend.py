@@ -162,7 +162,6 @@ class Pubend:
         return self._to_reserve
 
     def reserved(self, tick: int) -> None:
-        """Record that the reservation up to ``tick`` is durable."""
         self._reserved = max(self._reserved, tick)
 
     def be_silent(self, now: int, ahead: int = 0) -> list[Outgoing]:

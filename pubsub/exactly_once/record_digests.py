@@ -76,7 +76,6 @@ def record_digest(record: object) -> int:
 
 
 def _form(value: Any) -> Any:
-    """Return plain values whose `repr` is the same for equal values."""
     kind = type(value)
     if kind in _PLAIN:
         return value

@@ -78,7 +78,6 @@ class Relay:
             self._want_others()
 
     def leave(self, child: str) -> None:
-        """Remove a child; do nothing if it is unknown."""
         self.wanted.leave(child)
         for line in self._lines:
             line.leave(child)
@@ -130,7 +129,6 @@ class Relay:
 
     @property
     def cached_bytes(self) -> int:
-        """The bytes of the kept messages."""
         return sum(line.stream.data.bytes for line in self._lines)
 
 

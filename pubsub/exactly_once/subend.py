@@ -104,7 +104,6 @@ class Subend:
                 one.want(message.data[-1][0] + 1, now_s)
 
     def take(self) -> list[Delivered]:
-        """Return the messages to deliver now, each once."""
         if not self.is_total:
             return [message for incoming in self._incoming.values() for message in incoming.take(incoming.horizon)]
         horizon = min(incoming.horizon for incoming in self._incoming.values())
@@ -121,12 +120,10 @@ class Subend:
         return [nack for incoming in self._incoming.values() for nack in incoming.ask(now_s)]
 
     def ask_at_s(self) -> float:
-        """Return when to call `ask` again if no message comes before."""
         return min(incoming.ask_at_s for incoming in self._incoming.values())
 
     @property
     def has_acks(self) -> bool:
-        """Whether `acks` has something to return."""
         return any(incoming.has_new_acks for incoming in self._incoming.values())
 
     def acks(self) -> list[Upstream]:

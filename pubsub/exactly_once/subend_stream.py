@@ -96,7 +96,6 @@ class SubendStream(Subend):
             super().acknowledge(number, one.open.popleft())
 
     def is_done(self, partition: int) -> bool:
-        """Tell whether all delivered messages of a partition are acknowledged."""
         return not self._partitions[partition].open
 
 

@@ -39,7 +39,6 @@ class Subscription:
     progress: int = 0
 
     def standing(self) -> Standing:
-        """Return its state for the log."""
         ranges = self.acknowledged.ranges()
         return Standing(ranges, self.reader, self.first, self.lost_end, everywhere=self.everywhere)
 

@@ -36,7 +36,6 @@ class TickMessages(Generic[M]):
         self.bytes = 0
 
     def add(self, tick: int, message: M, size_bytes: int) -> None:
-        """Put a message on a tick that has none."""
         assert tick not in self._entries, f"tick {tick} has a message"
         ticks = self._ticks
         if not ticks or tick > ticks[-1]:
@@ -47,7 +46,6 @@ class TickMessages(Generic[M]):
         self.bytes += size_bytes
 
     def remove(self, first: int, end: int) -> None:
-        """Remove the messages from ``first`` up to ``end``."""
         ticks = self._ticks
         if not self._entries or first > ticks[-1]:
             return
@@ -65,12 +63,10 @@ class TickMessages(Generic[M]):
                 self._gone = 0
 
     def between(self, first: int, end: int) -> list[tuple[int, M]]:
-        """Return ticks and messages from ``first`` up to ``end``, in order."""
         entries = self._entries
         return [(tick, entries[tick][0]) for tick in self.ticks(first, end)]
 
     def ticks(self, first: int, end: int) -> list[int]:
-        """Return the ticks with a message from ``first`` up to ``end``, in order."""
         low = bisect_left(self._ticks, first, self._gone)
         return self._ticks[low : bisect_left(self._ticks, end, low)]
 
@@ -118,7 +114,6 @@ class TickMessages(Generic[M]):
         return tick
 
     def last_before(self, tick: int) -> int | None:
-        """Return the last tick before ``tick`` with a message; None without any."""
         position = bisect_left(self._ticks, tick, self._gone)
         return self._ticks[position - 1] if position > self._gone else None
 
@@ -133,10 +128,8 @@ class TickMessages(Generic[M]):
 
     @property
     def oldest(self) -> int | None:
-        """The first tick with a message; None without any."""
         return self._ticks[self._gone] if self._entries else None
 
     @property
     def latest(self) -> int | None:
-        """The last tick with a message; None without any."""
         return self._ticks[-1] if self._entries else None

@@ -99,7 +99,6 @@ def object_name(number: int) -> str:
 
 
 def merged_name(pieces: Sequence[Piece]) -> str:
-    """Return the name of the merged object of a segment."""
     return f"{object_name(pieces[0].number)}-{object_name(pieces[-1].number)}"
 
 

@@ -48,13 +48,11 @@ class FoundObjects:
     left_over: list[str] = field(default_factory=list)
 
     def begin(self, header: ObjectHeader | MergedHeader, pieces: Sequence[Piece], base: int | None = None) -> None:
-        """Add a segment."""
         if self.segments:
             self.segments[-1].ended_s = header.begun_s
         self.segments.append(self.make(header.tick_before, header.begun_s, pieces, base))
 
     def add(self, header: ObjectHeader, piece: Piece) -> None:
-        """Add the next unmerged object."""
         if header.snapshot is not None:
             self.claims = list(header.claims)
             self.begin(header, [piece])

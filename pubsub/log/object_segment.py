@@ -95,7 +95,6 @@ class ObjectSegment:
 
     @property
     def pieces(self) -> Sequence[Piece]:
-        """Its objects; those of a merged one come from its header."""
         pieces = tuple(self._pieces)
         if self.base is None or pieces:
             return pieces
@@ -107,7 +106,6 @@ class ObjectSegment:
 
     @property
     def count(self) -> int:
-        """The number of its unmerged objects."""
         return len(self._pieces)
 
     @property
@@ -117,7 +115,6 @@ class ObjectSegment:
 
     @property
     def names(self) -> list[str]:
-        """The names of its objects."""
         return [self._merged_name] if self._merged_name else [object_name(piece.number) for piece in self._pieces]
 
     def snapshot(self) -> bytes:

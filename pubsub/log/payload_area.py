@@ -70,7 +70,6 @@ class PayloadArea:
 
     @property
     def used_bytes(self) -> int:
-        """The number of bytes lent since the area was opened."""
         return self._next - self._begin
 
     @property

@@ -156,7 +156,6 @@ def _missing(directory: Path, number: int) -> LogCorrupted:
 
 
 def segment_path(directory: Path, number: int) -> Path:
-    """Return the name of a segment."""
     return directory / f"{number:020d}{SUFFIX}"
 
 

@@ -43,7 +43,6 @@ class Reserve:
         self.fill()
 
     def fill(self) -> None:
-        """Reserve the missing room, if the disk has it."""
         with self._lock:
             if self._is_whole:
                 return
@@ -56,7 +55,6 @@ class Reserve:
                 self._size, self._is_whole = RESERVE_BYTES, True
 
     def free(self) -> bool:
-        """Free some room; return whether there was any."""
         with self._lock:
             if not self._size:
                 return False

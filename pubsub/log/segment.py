@@ -94,7 +94,6 @@ class Segment:
 
     @property
     def first_tick(self) -> int | None:
-        """The tick of its first record, if any."""
         first = self.index.first()
         return None if first is None or first[1] >= self.size else first[0]
 

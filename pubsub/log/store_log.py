@@ -130,7 +130,6 @@ class StoreLog(StoredSegments[ObjectSegment]):
 
     @property
     def is_segment_due(self) -> bool:
-        """Whether a new segment is due: after many bytes, or many objects."""
         segment = self._segments[-1]
         size = segment.size - segment.first_bytes + self._bytes
         return size >= max(self._segment_bytes, segment.first_bytes) or segment.count >= MOST_OBJECTS

@@ -120,11 +120,9 @@ class StoredSegments(ABC, Generic[S]):
 
     @property
     def total_bytes(self) -> int:
-        """The size of the durable parts of all segments."""
         return sum(segment.size for segment in self.segments())
 
     def segments(self) -> tuple[S, ...]:
-        """Return the present segments, oldest first."""
         return tuple(self._segments)
 
     def read(self, first_tick: int, max_bytes: int, most: int = sys.maxsize) -> list[Record]:

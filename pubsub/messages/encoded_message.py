@@ -153,7 +153,6 @@ class EncodedMessage(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def size_bytes(self) -> int:
-        """The size of all parts together."""
         return _LENGTH.size + len(self.head) + len(self.payload)
 
     def __eq__(self, other: object) -> bool:
@@ -182,7 +181,6 @@ class EncodedMessage(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 def size_of(message: EncodedMessage) -> int:
-    """Return the size of a message in bytes."""
     return message.size_bytes
 
 

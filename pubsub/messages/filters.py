@@ -37,8 +37,7 @@ class Filter(Hashable, Protocol):
     def of(self, message: Any) -> Any:
         """Return the message, a part of it, or None; an error ends the filter's children with a reason."""
 
-    def __or__(self, other: Any) -> "Filter":
-        """Return a filter that passes what either one does."""
+    def __or__(self, other: Any) -> "Filter": ...
 
 
 def part_of(where: Filter, number: int, message: Any) -> Any:
@@ -159,7 +158,6 @@ class Wanted:
 
     @property
     def digest(self) -> int:
-        """The digest of the present union."""
         return digest_of(self.union)
 
 

@@ -249,7 +249,6 @@ class Unsaid:
 
 
 def size_of(message: Told) -> int:
-    """Return the approximate size of a message in bytes."""
     if isinstance(message, KnowledgeMessage):
         sizes: list[int] = [one.size_bytes for _, one in message.data]
         return sum(sizes, _EACH_BYTES * (1 + len(sizes)))

@@ -93,7 +93,6 @@ class ArrowSchema(TopicSchema):
         super().__init__(DeclaredSchema(shown(schema), arrow=self._schema.serialize().to_pybytes()))
 
     def mismatch(self, batch: Any) -> str | None:
-        """Return a description of a batch that is no table of these columns; O(columns)."""
         if not is_arrow(batch):
             return f"a {type(batch).__qualname__}"
         if self._schema.equals(batch.schema) or self._columns == _columns(batch.schema):
@@ -101,7 +100,6 @@ class ArrowSchema(TopicSchema):
         return f"a table of {shown(batch.schema)}"
 
     def takes(self, declared: DeclaredSchema) -> bool:
-        """Tell whether it is the same schema."""
         if declared.arrow is None:
             return False
         import pyarrow as pa

@@ -35,7 +35,6 @@ class BlockingQueue(OutgoingQueue):
             self.is_full = False
 
     def close(self, number: int, reason: str) -> None:
-        """Free everything, and hold back nothing."""
         super().close(number, reason)
         self.is_full = False
 

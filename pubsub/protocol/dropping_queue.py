@@ -151,7 +151,6 @@ class DroppingQueue(OutgoingQueue):
         self._dropped = {time for time in self._dropped if is_live(time)}
 
     def close(self, number: int, reason: str) -> None:
-        """Free everything, and forget all epochs."""
         self._begun, self._dropped, self._waiting = set(), set(), {}
         self._dropped_bytes = self._data_bytes = self._waiting_bytes = 0
         super().close(number, reason)
@@ -170,7 +169,6 @@ def _without(entries: Iterable[Posted], times: set[Time]) -> Iterator[Posted]:
 
 
 def _merged(entries: Iterable[Posted]) -> Iterator[Posted]:
-    """Yield messages with consecutive notes joined."""
     for are_notes, group in groupby(entries, _is_note):
         alike = list(group)
         yield from _made_one(alike) if are_notes else alike

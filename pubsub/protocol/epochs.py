@@ -70,7 +70,6 @@ class EpochStates:
         return epochs
 
     def go_back(self, message: WentBack) -> None:
-        """Go back to the position of a message."""
         self._set(message.lower, message.standing or ())
         self.generation, self.complete, self.passed = message.generation, message.complete, message.passed
         self.has_all = False
@@ -93,12 +92,10 @@ class EpochStates:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the lower frontier is empty."""
         return not self._lower.elements()
 
     @property
     def has_begun(self) -> bool:
-        """Whether there was a batch, or a move of the lower frontier."""
         return bool(self.active) or not self._lower.less_equal(self._domain.minimum())
 
     def is_completed(self, time: Time) -> bool:
@@ -304,7 +301,6 @@ class EpochAssembler:
         return sum(len(event.encoded.payload) for event in self._waiting)
 
     def __len__(self) -> int:
-        """The number of waiting epochs."""
         return len(self._waiting)
 
 

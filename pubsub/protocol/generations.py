@@ -79,7 +79,6 @@ class Generations:
         return [(one, *each) for one in here for each in self._returns.pop(one, ())]
 
     def is_ahead(self, partition: int) -> bool:
-        """Tell whether messages of a partition wait for others."""
         return self._of[partition] > self._present
 
     def take(self) -> list[Return] | None:

@@ -53,7 +53,6 @@ class PartitionHistory:
         self._sum_bytes = self._waiting_bytes = 0
 
     def receive(self, number: int, message: DataMessage) -> None:
-        """Receive a batch of an incomplete epoch."""
         self._open.setdefault(message.time, []).append((number, message))
 
     def advance(self, is_completed: Callable[[Time], bool]) -> None:

@@ -92,7 +92,6 @@ class OutgoingQueue:
         return [entry.told(self._partition) for entry in self.oldest(max_bytes)]
 
     def oldest(self, max_bytes: int) -> list[Posted]:
-        """Return the messages of `head`, as they were posted."""
         found: list[Posted] = []
         taken = 0
         for entry in self._sent:
@@ -117,5 +116,4 @@ class OutgoingQueue:
         return entry
 
     def __len__(self) -> int:
-        """The number of waiting messages."""
         return len(self._sent) + len(self._pending)

@@ -156,7 +156,6 @@ class Publisher(SubscriberQueues):
 
     @property
     def known_end(self) -> PartitionEnd:
-        """The end of the partition, once this has everything."""
         readers = tuple(name for name, queue in self.queues.items() if not queue.is_closed)
         return PartitionEnd(self._sequence, self._generation, readers)
 
@@ -277,12 +276,10 @@ class Publisher(SubscriberQueues):
 
     @property
     def is_finished(self) -> bool:
-        """Whether the partition has ended or failed."""
         return self._final is not None
 
     @property
     def has_failed(self) -> bool:
-        """Whether the partition has failed."""
         return self._final is not None and isinstance(self._final.message, Failed)
 
     def is_drained_but_for(self, process: str | None) -> bool:
@@ -291,7 +288,6 @@ class Publisher(SubscriberQueues):
         return self.has_everything and all(process is not None and name.startswith(f"{process}/") for name in waiting)
 
     def statistics(self) -> PublisherStatistics:
-        """Return counts of what happened so far."""
         return PublisherStatistics(
             sequence=self._sequence - self._first,
             records=self._records,

@@ -158,12 +158,10 @@ class Subscriber:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the snapshots of all partitions have come."""
         return len(self._snapshots) == len(self._streams)
 
     @property
     def is_ended(self) -> bool:
-        """Whether all partitions have ended."""
         return all(stream.state is PartitionState.ENDED for stream in self._streams)
 
     @property
@@ -185,7 +183,6 @@ class Subscriber:
         return self._lower.frontier if self.has_begun else Antichain(self._domain, [self._domain.minimum()])
 
     def statistics(self) -> SubscriberStatistics:
-        """Return counts of what happened so far."""
         return replace(self._counts)
 
     def _start(self) -> list[Event]:

@@ -31,14 +31,12 @@ class SubscriberQueues:
         self._epochs_dropped = 0
 
     def unsubscribe(self, subscriber: str) -> None:
-        """Forget a subscriber and free its queue; do nothing if it is unknown."""
         queue = self.queues.pop(subscriber, None)
         if queue is not None:
             self._epochs_dropped += queue.epochs_dropped
         self._blocking.pop(subscriber, None)
 
     def holders(self) -> list[str]:
-        """Return the subscribers that hold this publisher back now."""
         if not self._blocking:
             return []
         return [name for name, queue in self._blocking.items() if queue.is_full]
@@ -96,10 +94,8 @@ class SubscriberQueues:
         return messages
 
     def unread(self) -> list[str]:
-        """Return the subscribers with waiting messages, except those that were cut off."""
         return [name for name, queue in self.queues.items() if queue and not queue.is_closed]
 
     @property
     def subscribers(self) -> int:
-        """The number of connected subscribers."""
         return sum(not queue.is_closed for queue in self.queues.values())

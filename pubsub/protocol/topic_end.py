@@ -67,7 +67,6 @@ class TopicEnd:
         self.is_final = False
 
     def receive(self, partition: int, end: PartitionEnd) -> bool:
-        """Record the end of a partition; return whether this makes the end of the topic final."""
         if self.is_final or end.generation != self._generation:
             return False
         self.ends[partition] = end

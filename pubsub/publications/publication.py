@@ -77,7 +77,6 @@ class Publication:
             raise DeliveryError(f"topic {name!r}: partition is {ways}, not {self.partition!r}")
 
     def entry(self, host: AttachmentHost, partitions: Sequence[object]) -> TopicInfo:
-        """Return a catalog entry for a new life of this topic, with the addresses of its publishers."""
         declared = None if self.schema is None else self.schema.declared
         delivery: Delivery = "best_effort" if self.log is None else "exactly_once"
         goes_back = host.engine == "ray" and (host.keeps_snapshots or self.log is not None)

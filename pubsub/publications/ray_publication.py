@@ -154,7 +154,6 @@ class RayPublication(RunningPublication):
 
     @property
     def pending(self) -> list[Any]:
-        """The calls that watch publishers, for `check`."""
         # Others may fail while their publisher is started again.
         away = range(len(self._publishers)) if self._ends_alone else self._away
         return self._recognition.pending + [call for call, at in self._watching().items() if at not in away]
@@ -171,7 +170,6 @@ class RayPublication(RunningPublication):
         return (self._ends_alone or self._end_of_topic.is_final) and not self._recognition.is_due
 
     def check(self) -> None:
-        """Check that all publishers live and the catalog knows them, without waiting."""
         import ray
 
         if self._waiting:
@@ -186,7 +184,6 @@ class RayPublication(RunningPublication):
 
     @property
     def problem(self) -> str | None:
-        """Why the topic cannot be found now, or publishes nothing; None for no problem."""
         found = (f"partition {partition}: {text}" for partition, text in sorted(self._problems.items()) if text)
         return self._entry.problem or next(found, None)
 
@@ -292,7 +289,6 @@ class RayPublication(RunningPublication):
             connection.generation = self._generation
 
     def wait_for_subscribers(self, count: int, timeout_s: float) -> None:
-        """Wait until ``count`` subscribers are connected to every partition, at most ``timeout_s`` seconds."""
         # One that has not answered in time may only be starting: it is asked again the next time.
         answers = self._calls.ask("wait_for_subscribers", count, timeout_s, within_s=timeout_s, give_up=False)
         if any(answer is None or answer < count for answer in answers):
@@ -325,11 +321,9 @@ class RayPublication(RunningPublication):
         until(is_durable, within_s=timeout_s, error=late)
 
     def statistics(self) -> list[dict[str, int]]:
-        """Return the counts of each partition, without silent ones."""
         return [answer or {} for answer in self._calls.ask("statistics", within_s=0.0, give_up=False)]
 
     def finish(self, error: str | None, timeout_s: float, *, on_purpose: bool = False) -> None:
-        """End the topic, let its subscribers fetch the last messages, and stop the publishers."""
         with self._lock:
             if self._is_finished:
                 return

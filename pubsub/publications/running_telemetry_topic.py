@@ -107,7 +107,6 @@ class RunningTelemetryTopic:
             elsewhere.finish(reason, self._next)
 
     def finish(self) -> None:
-        """End the topic after the last record; idempotent."""
         with self._lock:
             if self._is_finished:
                 return

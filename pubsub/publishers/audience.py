@@ -145,7 +145,6 @@ class Audience:
         raise LogError(f"{self.where}: where subscription {name!r} is could not be noted: {why}")
 
     def heard(self, child: str, ack: Ack | ConsolidatedAck) -> None:
-        """Record a sign of life of a relay, or of the readers in an acknowledgement."""
         if isinstance(ack, ConsolidatedAck):
             self.living.heard(child, self._now_s)
             return
@@ -205,7 +204,6 @@ class Audience:
 
     @property
     def count(self) -> int:
-        """The number of subscriptions with a living reader."""
         return self.pubend.subscriptions.count(self.living.living(self._now_s))
 
     def unread(self) -> dict[str, int]:
@@ -238,7 +236,6 @@ class Audience:
         return all(self.is_of(name, but_for) for name in self.unread())
 
     def is_of(self, name: str, process: str | None) -> bool:
-        """Tell whether the reader of a subscription is of a process."""
         reader = self.pubend.subscriptions.reader_of(name)
         return process is not None and reader is not None and reader.startswith(f"{process}/")
 
@@ -265,6 +262,5 @@ class Audience:
         self.changed.notify()
 
     def end(self) -> None:
-        """End all waits for readers."""
         self._is_over = True
         self.changed.notify()

@@ -32,7 +32,6 @@ class Unconfirmed:
             self._waiting.append((tick, both))
 
     def take(self, durable_tick: int) -> Confirmed:
-        """Return and remove what is durable by now."""
         messages, size_bytes, number = 0, 0, -1
         while self._waiting and self._waiting[0][0] <= durable_tick:
             confirmed = self._waiting.popleft()[1]

@@ -146,8 +146,7 @@ class PublisherConnection:
         """
         return 0.0
 
-    def _send(self, events: list[FeedEvent]) -> None:
-        """Hand events to the publisher."""
+    def _send(self, events: list[FeedEvent]) -> None: ...
 
     def _refusal(self, reason: object) -> DeliveryError:
         return DeliveryError.at(self._topic, self.partition, f"did not take what was published: {reason}")
@@ -197,7 +196,6 @@ class RayConnection(PublisherConnection):
         return type(self), (*described, self._is_remembered, self.generation, self._has_history)
 
     def go_on(self, saved: Saved | None) -> None:
-        """Begin to send where a snapshot is, or again; the publisher is told at once, as subscribers wait for it."""
         if not self._is_remembered and not self.generation.number:
             return
         assert not isinstance(saved, Mapping), "FedPartitions has that of several partitions"
@@ -211,16 +209,13 @@ class RayConnection(PublisherConnection):
         return [time for time, _ in self._frontier]
 
     def saved(self) -> SavedEvents | None:
-        """Return what the publisher has, and what it may lack."""
         return None if self._feed is None or not self._is_remembered else self._feed.saved
 
     def close(self) -> None:
-        """Release the publisher."""
         if self._feed is not None:
             self._feed.close()
 
     def frontier(self, updates: Iterable[tuple[Time, int]]) -> None:
-        """Do what `PublisherConnection.frontier` does."""
         changes = list(updates)
         self._frontier.extend(changes)
         super().frontier(changes)
@@ -235,11 +230,9 @@ class RayConnection(PublisherConnection):
 
     @property
     def is_awaiting(self) -> bool:
-        """Whether the publisher has not said yet that its first subscribers have come."""
         return self._feed is not None and self._feed.is_awaiting
 
     def wait_for_room(self, wake: Callable[[], None]) -> float | None:
-        """Do what `PublisherConnection.wait_for_room` does."""
         return 0.0 if self._feed is None else self._feed.wait_for_room(wake)
 
     def _send(self, events: list[FeedEvent]) -> None:

@@ -230,7 +230,6 @@ class DurablePubend:
 
     @property
     def is_trim_due(self) -> bool:
-        """Whether there are files to remove."""
         return self.log.has_before(self._trim_to)
 
     def trim(self) -> int:
@@ -265,11 +264,9 @@ class DurablePubend:
             raise self.writer.error
 
     def join(self, child: str, where: Filter | None = None, *, awaits_silence: bool = True) -> None:
-        """Add a subend or relay, as `Fanout.join`."""
         self._pubend.fanout.join(child, where, awaits_silence=awaits_silence)
 
     def leave(self, child: str) -> None:
-        """Forget a child; do nothing if it is unknown."""
         self._pubend.fanout.leave(child)
 
     def nack(self, child: str, nack: Nack) -> None:
@@ -332,7 +329,6 @@ class DurablePubend:
         return epochs.snapshot()
 
     def unsubscribe(self, reader: str, acknowledged: Ranges = (), everywhere: tuple[Ranges, ...] = ()) -> None:
-        """Receive the last message of a leaving reader, as `Subscriptions.leave`."""
         self.subscriptions.leave(reader, acknowledged, everywhere)
         self._note()
 
@@ -349,7 +345,6 @@ class DurablePubend:
         self._note()
 
     def ack(self, child: str, ack: Ack | ConsolidatedAck) -> None:
-        """Receive acknowledgements of a child's readers; tell it which of them are unknown."""
         strangers = self.subscriptions.ack(ack, child)
         self._tell([Outgoing(child, Stranger(ack.pubend, reader)) for reader in strangers])
 

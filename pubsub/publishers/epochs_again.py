@@ -114,7 +114,6 @@ class EpochsAgain:
         return self._generation >= generation and self.have_come
 
     def receive(self, message: EncodedMessage) -> None:
-        """Receive a message of the worker."""
         event = place_or_event(message)
         if isinstance(event, LowerFrontierUpdate):
             self._worker.update(event.updates)
@@ -133,7 +132,6 @@ class EpochsAgain:
 
     @property
     def has_room(self) -> bool:
-        """Whether there is room for more messages that wait for their digests."""
         return self._received_bytes - self._done_bytes < _ROOM_BYTES
 
     def came(self) -> Sums:

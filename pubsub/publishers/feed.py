@@ -117,13 +117,11 @@ class Feed:
 
     @property
     def saved(self) -> SavedEvents:
-        """The part of a snapshot that belongs to this feed."""
         with self._changed:
             return self._sent.saved
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the publisher has not confirmed everything."""
         return bool(self._sent.waiting)
 
     def finish(self) -> None:
@@ -136,7 +134,6 @@ class Feed:
             self.close()
 
     def has_room(self) -> bool:
-        """Tell whether more can be sent now without piling up here."""
         with self._changed:
             self._raise()
             return not self.is_awaiting and self._waiting_bytes() < self._room_bytes

@@ -41,13 +41,11 @@ class LocalPublisher:
             self.changed.notify_all()
 
     def feed(self, events: list[FeedEvent]) -> None:
-        """Receive events of the worker, in order; raises ProtocolError for impossible ones."""
         with self.changed:
             self.publisher.feed(events)
             self.changed.notify_all()
 
     def attach(self, subscriber: str, options: DeliveryOptions = EVERYTHING) -> None:
-        """Connect a subscriber, as `Publisher.subscribe`."""
         with self.changed:
             self.publisher.subscribe(subscriber, options)
             self.changed.notify_all()
@@ -61,12 +59,10 @@ class LocalPublisher:
         return messages
 
     def has_news(self, subscriber: str) -> bool:
-        """Tell whether a subscriber has messages."""
         with self.changed:
             return self.publisher.has_news(subscriber)
 
     def detach(self, subscriber: str) -> None:
-        """Forget a subscriber."""
         with self.changed:
             self.publisher.unsubscribe(subscriber)
             self.changed.notify_all()
@@ -97,7 +93,6 @@ class LocalPublisher:
             wake()
 
     def fail(self, reason: str, *, on_purpose: bool = False) -> None:
-        """End the partition early, with ``reason`` for the subscribers."""
         with self.changed:
             self.publisher.fail(reason, on_purpose=on_purpose)
             self.changed.notify_all()
@@ -164,11 +159,9 @@ class LocalConnection(PublisherConnection):
 
     @property
     def is_awaiting(self) -> bool:
-        """Whether the publisher awaits its first subscribers."""
         return self._publisher.publisher.awaited > 0
 
     def wait_for_room(self, wake: Callable[[], None]) -> float | None:
-        """Call ``wake`` when no subscriber holds the publisher back, or is awaited."""
         again_s = self._publisher.when_free(wake)
         if not self.is_awaiting:
             return again_s

@@ -100,6 +100,5 @@ class LogReads:
                 calls.callback(then)
 
     def close(self) -> None:
-        """Stop fetching."""
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)

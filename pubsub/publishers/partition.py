@@ -44,22 +44,19 @@ class Delivery(Protocol):
             ProtocolError: it may attach again.
         """
 
-    def leave(self, child: str) -> None:
-        """Forget a child."""
+    def leave(self, child: str) -> None: ...
 
     def go_back(self) -> None:
         """Drop what has come from the worker and is not passed on: its job goes back to a snapshot."""
 
-    def go_on(self) -> None:
-        """Do everything that is due."""
+    def go_on(self) -> None: ...
 
     @property
     def has_ended(self) -> bool:
         """Whether the partition has ended or failed, durably with a log."""
 
     @property
-    def readers(self) -> int:
-        """The number of subscriptions with a reader."""
+    def readers(self) -> int: ...
 
     def is_drained(self, but_for: str | None) -> bool:
         """Tell whether all is published and received, except by readers of a process."""
@@ -92,11 +89,9 @@ class Delivery(Protocol):
     def fail(self, reason: str, *, on_purpose: bool) -> None:
         """End the partition early, with ``reason`` for its readers."""
 
-    def statistics(self) -> dict[str, int]:
-        """Return counts by name."""
+    def statistics(self) -> dict[str, int]: ...
 
-    async def close(self) -> None:
-        """Release everything; raises LogError."""
+    async def close(self) -> None: ...
 
 
 class Partition:
@@ -142,7 +137,6 @@ class Partition:
         return turned_away or await self._connections.children.talk(child, said, wait_s, received, again=again)
 
     def leave(self, child: str) -> None:
-        """Forget a child."""
         self.delivery.leave(child)
 
     def go_back(self) -> None:
@@ -153,16 +147,13 @@ class Partition:
     # ------------------------------------------------------------------ the readers and the end
 
     async def read_by(self, count: int, timeout_s: float) -> int:
-        """Wait until ``count`` subscriptions have readers; return their number."""
         await self.wait_until(lambda: self.delivery.readers >= count, timeout_s)
         return self.delivery.readers
 
     async def ended(self, timeout_s: float) -> bool:
-        """Wait for `Delivery.has_ended`; tell whether it is so."""
         return await self.wait_until(lambda: self.delivery.has_ended, timeout_s)
 
     async def drained(self, timeout_s: float, but_for: str | None) -> bool:
-        """Wait for `Delivery.is_drained`; tell whether it is so."""
         self.delivery.go_on()
         return await self.wait_until(lambda: self.delivery.is_drained(but_for), timeout_s)
 
@@ -209,20 +200,16 @@ class Partition:
         return self.delivery.expect(readers)
 
     def fail(self, reason: str, *, on_purpose: bool = False) -> None:
-        """Do what `Delivery.fail` does."""
         self.delivery.fail(reason, on_purpose=on_purpose)
 
     @property
     def problem(self) -> str:
-        """The `Delivery.problem`."""
         return self.delivery.problem
 
     def statistics(self) -> dict[str, int]:
-        """Do what `Delivery.statistics` does."""
         return self.delivery.statistics()
 
     async def close(self) -> None:
-        """Release everything for good, and end all waits. Raises LogError."""
         self._connections.is_closing = True
         try:
             await self.delivery.close()

@@ -53,7 +53,6 @@ class Recovered(NamedTuple):
 
 
 def message_entry(tick: int, step: "Step") -> Entry:
-    """Return the log entry of a message."""
     return Entry(tick, _MESSAGE, step.message.parts, step.checksum)
 
 

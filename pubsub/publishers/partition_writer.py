@@ -65,12 +65,10 @@ class PartitionWriter:
 
     @property
     def has_room(self) -> bool:
-        """Whether all written entries are on their way to the disk."""
         return not self._waiting and self.full is None
 
     @property
     def is_durable(self) -> bool:
-        """Whether all written entries are durable."""
         return not (self._waiting or self._handed or self._returned)
 
     @property
@@ -80,7 +78,6 @@ class PartitionWriter:
 
     @property
     def has_notes(self) -> bool:
-        """Whether notes wait."""
         return any(write.is_note for write in self._waiting)
 
     # ------------------------------------------------------------------ writing

@@ -75,7 +75,6 @@ class PublisherActor:
 
     @property
     def live(self) -> LiveDelivery:
-        """The delivery without a log."""
         delivery = self.partition.delivery
         assert isinstance(delivery, LiveDelivery), "readers of a log subscribe again"
         return delivery
@@ -115,29 +114,23 @@ class PublisherActor:
         received: int | None = None,
         again: bool = False,
     ) -> list[Told]:
-        """Do what `Partition.talk` does."""
         return await self.partition.talk(child, said, wait_s, received, again=again)
 
     async def detach(self, child: str) -> None:
-        """Forget a child; its waiting call returns at once."""
         self.partition.leave(child)
 
     # ------------------------------------------------------------------ calls of the publication
 
     async def wait_for_subscribers(self, count: int, timeout_s: float) -> int:
-        """Do what `Partition.read_by` does."""
         return await self.partition.read_by(count, timeout_s)
 
     async def awaited(self, timeout_s: float) -> bool:
-        """Do what `Partition.awaited` does."""
         return await self.partition.awaited(timeout_s)
 
     async def ended(self, timeout_s: float) -> bool:
-        """Do what `Partition.ended` does."""
         return await self.partition.ended(timeout_s)
 
     async def known_end(self, generation: int, timeout_s: float, but_for: str | None) -> PartitionEnd | None:
-        """Do what `Partition.known_end` does."""
         return await self.partition.known_end(generation, timeout_s, but_for)
 
     async def end(self, ends: Mapping[int, PartitionEnd], timeout_s: float, but_for: str | None = None) -> bool:
@@ -150,7 +143,6 @@ class PublisherActor:
         return await self.partition.drained(timeout_s, but_for)
 
     async def read_by_all(self, owner: str) -> None:
-        """Do what `Partition.read_by_all` does."""
         await self.partition.read_by_all(owner)
 
     async def retire(self, owner: str, others: Sequence[Any] = ()) -> None:
@@ -167,7 +159,6 @@ class PublisherActor:
         ray.actor.exit_actor()
 
     async def fail(self, reason: str, on_purpose: bool = False) -> None:
-        """Do what `Partition.fail` does."""
         self.partition.fail(reason, on_purpose=on_purpose)
 
     async def close(self) -> None:
@@ -182,7 +173,6 @@ class PublisherActor:
         """Answer, which shows that the actor lives."""
 
     async def statistics(self) -> dict[str, int]:
-        """Return counts by name."""
         return self.partition.statistics()
 
     async def go_back(self, awaits: bool, readers: Sequence[str] = ()) -> list[str]:
@@ -216,23 +206,18 @@ class PublisherActor:
         return await self.place(0.0)
 
     async def place(self, timeout_s: float) -> LogPlace:
-        """Do what `DurableDelivery.place` does."""
         return await self._durable.place(timeout_s)
 
     async def reached(self, time: Time, timeout_s: float) -> bool:
-        """Do what `DurableDelivery.reached` does."""
         return await self._durable.reached(time, timeout_s)
 
     async def came_again(self, generation: int, timeout_s: float) -> Sums | None:
-        """Do what `DurableDelivery.came_again` does."""
         return await self._durable.came_again(generation, timeout_s)
 
     async def logged(self, times: Collection[Time]) -> Sums:
-        """Do what `DurableDelivery.logged` does."""
         return await self._durable.logged(times)
 
     async def compared(self, differing: Sequence[Time]) -> dict[int, Difference]:
-        """Do what `DurableDelivery.compared` does."""
         return await self._durable.compared(differing)
 
     async def problem(self, known: str = "", timeout_s: float = 0.0) -> str:
@@ -271,11 +256,9 @@ class PublisherActor:
         )
 
     async def unsubscribe(self, reader: str, acknowledged: Ranges = (), everywhere: tuple[Ranges, ...] = ()) -> None:
-        """Do what `Audience.unsubscribe` does; raises LogError."""
         await self._durable.audience.unsubscribe(reader, acknowledged, everywhere)
 
     async def end_subscription(self, name: str) -> list[str]:
-        """Do what `Audience.end_durable` does; raises LogError."""
         return await self._durable.audience.end_durable(name)
 
     def __repr__(self) -> str:

@@ -33,12 +33,10 @@ class PublisherCalls:
         self._silent: set[int] = set()
 
     def call(self, partition: int, method: str, *arguments: Any, again: bool = False) -> Any:
-        """Call one publisher, and return the call. With ``again``, Ray repeats it if the publisher is started again."""
         bound = getattr(self._publishers[partition], method)
         return (bound.options(max_task_retries=-1) if again else bound).remote(*arguments)
 
     def of_all(self, method: str, *arguments: Any) -> list[Any]:
-        """Call every publisher, and return the calls."""
         return [self.call(partition, method, *arguments) for partition in range(len(self._publishers))]
 
     def answers(self, method: str, *arguments: Any) -> list[Any]:
@@ -100,7 +98,6 @@ class PublisherCalls:
         kill(self._publishers if of is None else [self._publishers[partition] for partition in of])
 
     def kill_silent(self) -> None:
-        """End the processes of publishers that do not answer."""
         answers = self.ask("statistics", within_s=0.0, give_up=False)
         self.kill([partition for partition, answer in enumerate(answers) if answer is None])
 

@@ -34,7 +34,6 @@ class Recognition:
         self._due_since_s = 0.0
 
     def begin(self, generation: Generation) -> None:
-        """Compare what comes again in a generation."""
         with self._lock:
             self._has_lost, self._due_since_s = False, 0.0
             self._steps = self._compare(generation.number) if generation.number else None

@@ -161,7 +161,6 @@ class SentEvents:
 
     @property
     def saved(self) -> SavedEvents:
-        """The part of a snapshot for these events."""
         return SavedEvents(self.position, [*self._end, *(event for event, _ in self._events)])
 
     def messages(self) -> list[EncodedMessage]:
@@ -173,7 +172,6 @@ class PassingEvents(SentEvents):
     """Counts the events of a worker whose publisher has no log, and keeps none."""
 
     def add(self, event: FeedEvent) -> EncodedMessage:
-        """Count an event; return it encoded."""
         self.waiting += 1
         return encode(event)
 

@@ -57,7 +57,6 @@ class TopicLog:
     retention_s: float = RETENTION_S
 
     def of_partition(self, topic: str, partition: int) -> str:
-        """Return the directory of one partition."""
         return f"{self.of_topic(topic)}/partition-{partition}"
 
     def of_topic(self, topic: str) -> str:

@@ -141,11 +141,9 @@ class RelayActor:
         return await self._changed.wait_until(does_serve, timeout_s)
 
     async def is_full(self, max_children: int, timeout_s: float) -> bool:
-        """Wait until ``max_children`` are connected; tell whether they are."""
         return await self._changed.wait_until(lambda: len(self._children) >= max_children, timeout_s)
 
     async def statistics(self) -> RelayStatistics:
-        """Return its counts."""
         return RelayStatistics(
             node=self._node,
             children=len(self._children),
@@ -159,7 +157,6 @@ class RelayActor:
         )
 
     async def close(self) -> None:
-        """Disconnect from all; children get the rest elsewhere."""
         self._running.cancel()
         with suppress(asyncio.CancelledError):
             await self._running

@@ -275,7 +275,6 @@ class RelayRegistry:
 
     @property
     def node(self) -> str:
-        """The node of this process."""
         return node_id()
 
     async def life(self, timeout_s: float) -> TopicLife | None:

@@ -145,13 +145,11 @@ class RelayParent(KeptParent):
             self._loop.remove_writer(self.parent.fileno())
 
     def drop(self) -> None:
-        """Disconnect from the parent, and search for it again later."""
         if self.parent is not None and self.parent.fileno() >= 0:
             self._loop.remove_reader(self.parent.fileno())
             self._loop.remove_writer(self.parent.fileno())
             self.parent.close()
 
     def close(self) -> None:
-        """Disconnect from the parent for good."""
         self.drop()
         super().close()

@@ -166,7 +166,6 @@ class CalledPublisher(CallParent):
         self._detach = partial(publisher.detach.options(num_returns=0).remote, subscriber)
 
     def close(self) -> None:
-        """Call no more, and have the publisher forget the subscriber."""
         super().close()
         if not left(self._joined):
             with suppress(Exception):
@@ -211,7 +210,6 @@ class KeptParent:
             self.parent.say(messages)
 
     def read(self) -> list[Any]:
-        """Return the messages that have come."""
         return [] if self.parent is None else self.parent.read()
 
     def look(self, now_s: float) -> bool:
@@ -290,7 +288,6 @@ class KeptParent:
             self.parent = None
 
     def close(self) -> None:
-        """Disconnect from the parent, without waiting for a search."""
         self._is_closed = True
         search = self._search
         if search is not None and search.done() and search.exception() is None:

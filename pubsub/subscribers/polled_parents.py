@@ -97,7 +97,6 @@ class PolledParents:
             kept.is_needed = not set(own).isdisjoint(partitions)
 
     def attach(self) -> None:
-        """Connect to every parent; raise DeliveryError if that fails."""
         with self.turn:
             while any(kept.parent is None and kept.is_needed for kept in self._kept):
                 self._listen_to_all(self._wait(self._look_at_s))
@@ -127,16 +126,13 @@ class PolledParents:
         return []
 
     def due_s(self) -> float:
-        """Return when there is work without new messages; infinite for never."""
         return min(self._look_at_s, self._listener.due_s())
 
     @property
     def kept(self) -> list[KeptParent]:
-        """The parents."""
         return list(self._kept)
 
     def check(self) -> None:
-        """Raise the error that ended reading, if any."""
         if self._lost is not None:
             raise self._lost
 
@@ -197,7 +193,6 @@ class PolledParents:
                     parent_of[message.pubend].say([message])
 
     def ring(self) -> None:
-        """Let the reading thread look again."""
         with self._bell_lock:
             if not self.is_closed:
                 os.eventfd_write(self._bell, 1)
@@ -208,7 +203,6 @@ class PolledParents:
         self.ring()
 
     def release(self) -> None:
-        """Disconnect from all parents, and wake the reading thread; idempotent."""
         self.stop()
         with self.turn, self._bell_lock:
             if self.is_closed:

@@ -89,7 +89,6 @@ class SubendSource(MessageSource):
         self._parents = PolledParents(self._topic, greeting, finds, self, RESTARTS_WITHIN_S, is_eager=False)
 
     def attach(self) -> None:
-        """Connect to every parent, or raise DeliveryError and disconnect from all."""
         try:
             self._parents.attach()
         except BaseException:
@@ -123,7 +122,6 @@ class SubendSource(MessageSource):
         return find_parent(self._info.partitions[partition], self._greeting.name, self._node)
 
     def look(self, kept: KeptParent, now_s: float) -> None:
-        """Check for a lost parent; without a relay the pubends replace it."""
         try:
             is_another = kept.look(now_s)
         except NoRelay:
@@ -136,7 +134,6 @@ class SubendSource(MessageSource):
     # ------------------------------------------------------------------ reading
 
     def fetch(self, timeout_s: float) -> list[Fetched]:
-        """Return the messages that have come, or come in time; send pending acknowledgements."""
         found: list[Fetched] = []
         try:
             found = self._parents.fetch(timeout_s)
@@ -146,7 +143,6 @@ class SubendSource(MessageSource):
         return found
 
     def take(self) -> list[Fetched]:
-        """Return the subscriber's messages, in order; request missing ones."""
         now_s = time.monotonic()
         self._parents.say(self._stream.ask(now_s))
         if now_s - self._told_s >= TOLD_EVERY_S:
@@ -154,7 +150,6 @@ class SubendSource(MessageSource):
         return self._stream.fetch()
 
     def due_s(self) -> float:
-        """Return when a request or an acknowledgement is due."""
         tell_at_s = self._told_s + TOLD_EVERY_S if self._done or self._stream.has_acks else inf
         return min(self._stream.ask_at_s(), tell_at_s)
 
@@ -166,7 +161,6 @@ class SubendSource(MessageSource):
         self._told_s = now_s
 
     def hear(self, _: Partitions, told: Sequence[Downstream], now_s: float) -> bool:
-        """Receive a parent's messages, none of which is known to be its last."""
         for message in told:
             match message:
                 case Rejected(pubend, reason):
@@ -220,7 +214,6 @@ class SubendSource(MessageSource):
                 self._parents.turn.release()
 
     def leave(self) -> None:
-        """Let the acknowledgements be noted; idempotent."""
         self._parents.stop()
         with self._parents.turn:
             if self._has_left:
@@ -256,7 +249,6 @@ class SubendSource(MessageSource):
         self._parents.need(self._live)
 
     def release(self) -> None:
-        """Disconnect from all parents, and wake the reading thread."""
         self._parents.release()
 
 

@@ -123,7 +123,6 @@ class TopicReader:
         self.release()
 
     def release(self) -> None:
-        """Disconnect from the publishers, and wake the reading thread, without waiting; idempotent."""
         if self._thread is not None:
             self._thread.shutdown(wait=False)
         self.source.release()

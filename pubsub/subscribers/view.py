@@ -44,7 +44,6 @@ class View(msgspec.Struct, frozen=True):
 
 
 def count_at(document: Mapping[str, Any], path: tuple[str, ...]) -> float | None:
-    """Return the number at a path of a document, None for none."""
     found: Any = document
     for key in path:
         if not isinstance(found, Mapping) or key not in found:
