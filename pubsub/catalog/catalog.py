@@ -1,7 +1,6 @@
 """The catalog: the topics of one cluster or process, each with its publishing job; no I/O.
 
-A topic's name belongs to the job that registered it until that retracts it or is found dead; the caller's answer on a
-death names the registration that it asked about.
+A topic's name belongs to the job that registered it until that job retracts it or is found dead.
 
 Every change is an event with the next number, published on the topic ``tidewheel/catalog`` as an epoch.
 """

@@ -1,7 +1,7 @@
 """The catalog of one Ray namespace: a named, detached actor around a `Catalog`, and the calls to it.
 
-It watches all publishers, retracts the topics of dead ones, and checks again before it returns a topic. It keeps topics
-in memory only: the next caller replaces a dead catalog, and jobs and relays register again.
+It watches all publishers, retracts the topics of dead ones, and checks again before it returns a topic. Topics are in
+memory only: the next caller replaces a dead catalog, and jobs and relays register again.
 """
 
 import asyncio
@@ -67,7 +67,7 @@ class RelayInfo:
 class CatalogRelays:
     """The recently announced relays, and the choice for a new subscriber; no I/O, no clock.
 
-    Relays repeat their announcements, and silent ones are forgotten, so none has to be stored.
+    Relays repeat their announcements, and silent ones are forgotten.
 
     >>> relays = CatalogRelays()
     >>> relays.announce(RelayInfo("one", "ranks", "first", "here", "actor 1", 0), now_s=0.0)
@@ -91,10 +91,6 @@ class CatalogRelays:
         the fewest children.
 
         Args:
-            topic: the topic.
-            registration: the life of the topic.
-            node: the subscriber's node.
-            now_s: the time, in seconds.
             avoid: the address of a dead relay, forgotten until its next announcement.
         """
         self._known = {
@@ -164,10 +160,7 @@ class CatalogActor:
         return self._take(self._catalog.retract(topic, registration, reason))
 
     async def hold(self, topic: str, registration: str, timeout_s: float) -> bool:
-        """Wait up to ``timeout_s`` while a topic belongs to a registration; return whether it still does.
-
-        So the caller learns at once when the catalog dies.
-        """
+        """Wait up to ``timeout_s`` while a topic belongs to a registration; return whether it still does."""
         return not await self._changed.wait_until(lambda: not self._catalog.has(topic, registration), timeout_s)
 
     async def lookup(self, topic: str, timeout_s: float) -> TopicInfo | None:
@@ -265,8 +258,7 @@ def ask_catalog(method: str, *arguments: Any, within_s: float = CATALOG_TIMEOUT_
     If the catalog dies meanwhile, a new one is called, so the method may run twice.
 
     Raises:
-        NoCluster: there is no cluster.
-        CatalogSilent: there is no answer in time.
+        NoCluster, CatalogSilent: there is no cluster, or no answer in time.
         DeliveryError: the catalog has died each time, or the method has failed.
         TidewheelError: the error of the method.
     """

@@ -3,8 +3,7 @@
 Invariant: each topic's reported events alternate between ``published`` and ``retracted``, from ``published`` to the
 state of the catalog.
 
-A new catalog learns the topics within seconds; until then unknown ones count as published, so that a watch does not
-report them as retracted and published again.
+A new catalog learns the topics within seconds; until then, topics that it lacks count as published.
 """
 
 from dataclasses import replace

@@ -73,7 +73,6 @@ class Registration:
 
         Args:
             is_registered: False also for a lost catalog.
-            now_s: the time, in seconds.
             refusal: why another job keeps the name, or empty.
         """
         assert self._is_out, "a call is pending"

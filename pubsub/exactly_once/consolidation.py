@@ -4,8 +4,8 @@ The relay names a reader to its parent only when the reader comes or goes. Such 
 acknowledgement has a digest of the set of readers; a parent with another digest learns nothing from it, and asks for
 all names. Invariants:
 
-- "All readers of this set have acknowledged all ticks before this one" stays true for ever, so a lost, doubled, late or
-  reordered message does no harm.
+- "All readers of this set have acknowledged all ticks before this one" stays true for ever, whatever happens to
+  messages.
 - A reader is in the set from its first acknowledgement to the relay on; before and afterwards the pubend keeps messages
   for it.
 

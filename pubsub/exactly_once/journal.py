@@ -7,7 +7,7 @@ worker has caught up with the log.
 A job that begins again, or goes back to a snapshot, starts a new generation, which may send its records in other
 batches, another order and at other partitions. Epochs that were complete at all partitions are left out; their content
 is compared elsewhere. Batches of later epochs are void for good behind the snapshot and come anew: `WentBack` is logged
-to say so. A snapshot that takes void batches for standing is refused, as readers would miss them without an error.
+to say so. A snapshot that takes void batches for standing is refused.
 
 A partition ends only once all have everything, as a partition that has ended cannot go back. Until then a worker's last
 move, to nothing, is logged as a move of nothing.
@@ -20,8 +20,6 @@ latent or active     below what is logged        left out, if it is the same; ot
 latent or active     the next                    logged
 latent or active     later                       an error: something before it is missing
 ===================  ==========================  =====================================================
-
-Within a generation a worker must send the same batches each time.
 
 Source: seed "Gryphon exactly-once", section 2.2 (what is logged is published, and nothing else); seed "Strymon
 publish-subscribe", section "Design Goals" (epoch states).

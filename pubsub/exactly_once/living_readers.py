@@ -5,7 +5,7 @@ connected. A reader behind a relay lives for a lease after each of its messages,
 subscription that is not durable ends one lease after its reader. A durable one waits for the retention time of its
 messages; the pubend warns after half of it.
 
-No clock here: times are seconds of a clock that never goes back.
+No clock: times are monotonic seconds.
 """
 
 from collections.abc import Container, Mapping
@@ -34,9 +34,7 @@ class LivingReaders:
     """The readers of the subscriptions of one pubend.
 
     Args:
-        known: the subscriptions, by name; its owner removes those whose time is over.
-        lease_s: seconds that a reader lives after a message, and a subscription that is not durable waits.
-        retention_s: seconds that a durable subscription waits.
+        known: by name; its owner removes those whose time is over.
 
     >>> from tidewheel.pubsub.messages.tick_set import TickSet
     >>> known = {"live": Subscription(TickSet(), reader="reader 1")}

@@ -60,7 +60,7 @@ class Relay:
     """One relay of a topic.
 
     Args:
-        cache_bytes: the most bytes of the latest messages that the relay keeps of each pubend.
+        cache_bytes: the most bytes to keep of each pubend.
 
     Attributes:
         wanted: the union of the children's filters, to be told to the parents while it is due.

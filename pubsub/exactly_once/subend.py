@@ -51,15 +51,11 @@ class Subend:
     """One subscription.
 
     Args:
-        starts: its beginning at each pubend, by number.
         order: of messages of different pubends: any, or by their ticks.
         room_bytes: the most bytes of waiting messages of each pubend; a larger message may wait alone.
-        idle_s: after so many seconds without a message, messages may have been lost.
+        idle_s: seconds without a message after which to ask.
         may_consolidate: whether relays may acknowledge for it together with other readers; a durable subscription needs
             its own position.
-
-    Attributes:
-        is_total: whether messages come in the order of their ticks, which needs the silence of each pubend.
     """
 
     def __init__(
@@ -252,10 +248,7 @@ class _Incoming:
             self._acknowledge_silence()
 
     def _acknowledge_silence(self) -> None:
-        """Acknowledge the silence behind the last message once the reader has acknowledged all messages.
-
-        Until then it waits, so that the acknowledged ticks stay one range.
-        """
+        """Acknowledge the silence behind the last message once the reader has acknowledged all messages."""
         if not self._delivered and self._silent_from < self._position:
             self.acknowledged.add(self._silent_from, self._position)
             self._silent_from = self._position

@@ -14,11 +14,8 @@ class Subscription:
     """The state of one subscription, as `Standing` describes it, and the life of its reader.
 
     Attributes:
-        is_durable: whether it outlives restarts.
         has_left: whether its reader has left, whose late acknowledgements count until another takes over.
-        until_s: the end of its reader's life.
         heard_s: the time of the last message of its reader, or of the relay that it is.
-        is_warned: whether the pubend has warned of the missing reader.
         is_returning: whether a relay has lost its reader, which has a lease to connect to another parent.
         readers: the readers behind it if it is a relay.
         progress: changes when a reader behind it acknowledges more.

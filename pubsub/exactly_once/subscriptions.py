@@ -46,9 +46,6 @@ MOST_LEFT = 100_000
 class Subscriptions:
     """The subscriptions of one pubend.
 
-    Args:
-        where: the topic and partition, for messages.
-
     Attributes:
         known: the subscriptions and relays, without abandoned ones, by name.
         noted: the latest entries of durable subscriptions, by name.
@@ -89,12 +86,10 @@ class Subscriptions:
         """Begin a subscription, or continue the one of that name, and assign it to a reader.
 
         Args:
-            name: its name.
-            reader: the id of its reader.
             start: the first wanted tick of a new subscription, by default the tick told next, 0 for all kept; with
                 ``again``, the first unacknowledged tick of this reader.
             frontiers_at: returns both frontiers before a tick that is not forgotten.
-            durable: whether it outlives restarts; `due` returns the entries to log.
+            durable: if so, `due` returns the entries to log.
             again: whether this reader had it already.
             acknowledged: with ``again``, the acknowledged ticks that the reader knows.
 

@@ -14,9 +14,6 @@ class TickMessages(Generic[M]):
     Complexity: O(1) to add the latest message; O(log messages) and a move of memory for another. The rest is O(log
     messages + found or removed messages), amortised, if mostly the oldest or latest are removed.
 
-    Attributes:
-        bytes: the size of all messages together.
-
     >>> messages = TickMessages[str]()
     >>> messages.add(7, "b", size_bytes=10), messages.add(3, "a", size_bytes=20)
     (None, None)
@@ -90,10 +87,7 @@ class TickMessages(Generic[M]):
         return found, end
 
     def oldest_over(self, max_bytes: int) -> int | None:
-        """Return the last tick to remove, oldest messages first, so that the rest fits; None if all fit.
-
-        Complexity: O(messages to remove).
-        """
+        """Return the last tick to remove, oldest messages first, so that the rest fits; None if all fit."""
         excess, position, tick = self.bytes - max_bytes, self._gone, None
         while excess > 0 and position < len(self._ticks):
             tick = self._ticks[position]
@@ -104,7 +98,7 @@ class TickMessages(Generic[M]):
     def latest_over(self, max_bytes: int, after: int = 0) -> int | None:
         """Return the first tick to remove, latest messages first, so that the rest fits; None if all fit.
 
-        Messages before ``after`` stay in any case. Complexity: O(messages to remove).
+        Messages before ``after`` stay in any case.
         """
         excess, position, tick = self.bytes - max_bytes, len(self._ticks), None
         while excess > 0 and position > self._gone and self._ticks[position - 1] >= after:

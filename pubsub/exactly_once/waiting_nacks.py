@@ -1,7 +1,6 @@
 """The nacks that a parent has not answered yet. No I/O, no clock.
 
-A child that is far behind asks again after each answer, which takes a few milliseconds; so the parent answers nacks in
-turn, when it has time (`host.background_turns`).
+An answer takes some milliseconds, so the parent answers nacks in turn, when it has time (`host.background_turns`).
 
 Invariants:
 

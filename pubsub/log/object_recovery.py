@@ -37,7 +37,6 @@ class FoundObjects:
     """The objects of a log at its opening.
 
     Args:
-        make: makes a segment of the tick before, its beginning, objects and base.
         claims: the numbers of all claims, which are never removed.
     """
 

@@ -186,7 +186,7 @@ class ObjectSegment:
         Raises:
             LogCorrupted: an object is damaged, and stays.
             FileNotFoundError: an object is missing.
-            StoreFailed: the store does not do it.
+            StoreFailed: the store failed.
         """
         pieces, names = self.pieces, self.names
         objects = self._load(pieces, 0, len(pieces))

@@ -27,11 +27,7 @@ _MOUNTS = Path("/proc/self/mounts")
 
 
 class PayloadArea:
-    """A thread-safe mapping of the first bytes of a file.
-
-    Args:
-        size: the number of bytes to map, all present.
-    """
+    """A thread-safe mapping of the first bytes of a file."""
 
     def __init__(self, descriptor: int, size: int) -> None:
         import numpy as np

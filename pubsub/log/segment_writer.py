@@ -24,7 +24,6 @@ class SegmentWriter:
 
     Attributes:
         written: the written bytes, durable or not.
-        tick: the tick of the last written record.
         is_broken: whether the file has more bytes than ``written``.
         large_bytes: the bytes of payloads that may lie in a payload area.
     """

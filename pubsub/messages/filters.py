@@ -44,12 +44,10 @@ def part_of(where: Filter, number: int, message: Any) -> Any:
     """Return what a child's filter leaves of a message, None for nothing.
 
     Args:
-        where: the filter.
         number: of the message, or its tick; for the error.
-        message: the message.
 
     Raises:
-        DeliveryError: the filter raises any exception. It is the child's, so the error is for that child alone.
+        DeliveryError: the filter raises; the error is for that child alone.
     """
     try:
         return where.of(message)

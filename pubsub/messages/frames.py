@@ -101,8 +101,7 @@ _UPSTREAM: msgspec.msgpack.Decoder[_UpstreamHead] = msgspec.msgpack.Decoder(_Ups
 def encode(message: Told | ChildMessage) -> list[Any]:
     """Return the parts of a message's frames, to send one after the other, without a copy of large payloads.
 
-    A large, complete `KnowledgeMessage` becomes several frames of about `FRAME_BYTES`, so that a reader that keeps one
-    message keeps few others alive.
+    A large, complete `KnowledgeMessage` becomes several frames of about `FRAME_BYTES`.
     """
     if isinstance(message, KnowledgeMessage):
         return [part for one in _split(message) for part in _knowledge(one)]

@@ -28,7 +28,7 @@ class TickSet:
     """A mutable set of ticks, as ordered, separate ranges.
 
     Complexity: O(log ranges) for a look-up. A change is O(log ranges + touched ranges), plus a move of memory, and O(1)
-    at the end, where most ticks come. ``len`` is the number of ranges. Invalid ranges raise `ProtocolError`.
+    at the end, where most ticks come. Invalid ranges raise `ProtocolError`.
 
     >>> ticks = TickSet([(0, 10), (20, 30)])
     >>> ticks.add(10, 15)

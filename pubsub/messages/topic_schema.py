@@ -84,7 +84,7 @@ def topic_schema(said: Any) -> TopicSchema:
 class ArrowSchema(TopicSchema):
     """The schema of Arrow tables: the names, types and order of their columns.
 
-    Metadata, nullability and the width of dictionary indices are ignored.
+    Ignores metadata, nullability and the width of dictionary indices.
     """
 
     def __init__(self, schema: Any) -> None:
@@ -110,7 +110,7 @@ class ArrowSchema(TopicSchema):
 class RecordSchema(TopicSchema):
     """The schema of records that are instances of some classes; rows of Arrow are dicts.
 
-    Their contents are not checked, and classes are compared by name, as two scripts may define one class.
+    Contents are not checked. Classes are compared by name, as two scripts may define one class.
     """
 
     def __init__(self, text: str, classes: tuple[type, ...]) -> None:
