@@ -48,9 +48,7 @@ class Batch:
     """Immutable sorted updates; never empty.
 
     Args:
-        columns: keys, values, the coordinates of times, and diffs, unless they are packed.
-        words: the packed updates.
-        packing: the packing of the words.
+        columns: keys, values, the coordinates of times, and diffs, unless they are packed in ``words``.
         is_part: whether it is one of very many batches in a run.
     """
 

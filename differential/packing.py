@@ -1,7 +1,6 @@
 """Rows of integers packed into one word each: a column takes the bits of its range, the first column the highest ones.
 
-Words sort like the rows. They take a fraction of the memory. NumPy sorts them with vector instructions, and merges
-sorted parts several times faster.
+Words sort like the rows, take a fraction of the memory, and NumPy sorts them several times faster.
 """
 
 from collections.abc import Iterable, Sequence

@@ -2,8 +2,7 @@
 
 A pair has its parts in ``key`` and ``value``. Any other record is in ``key`` alone, without a field ``value``. A field
 holds int64, float64, or for other or mixed types Python objects. Tuples may be rows: a structured array with a field
-for each part. ``diff`` is int64: how often the record is added, or removed if negative. All updates of an array have
-the time of its message.
+for each part. ``diff`` is int64: how often the record is added, or removed if negative.
 """
 
 from collections.abc import Iterable, Sequence

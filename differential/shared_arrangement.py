@@ -7,10 +7,7 @@ numbers it has received, just as in an arrangement of its own.
 Each reader promises a frontier. The main spine is compacted to the greatest lower bound of them all. A reader in a loop
 sees times with more coordinates, which are 0 and not stored; only its outer coordinates matter.
 
-A reduction also keeps its result here, as a spine by the same keys, and the keys to look at.
-
-To divide an arrangement among another number of workers, each decodes its part, sends it to the keys' owners, and these
-encode it again.
+A reduction keeps its result here, too, and the keys to look at.
 
 Source: McSherry, Lattuada, Schwarzkopf and Roscoe, "Shared arrangements" (VLDB 2020), sections 4 and 5.
 """

@@ -53,7 +53,7 @@ def ranges(starts: Integers, counts: Integers) -> Integers:
 
 
 class Spine:
-    """The updates of one collection by key; see the module.
+    """The updates of one collection by key.
 
     Attributes:
         runs: the runs of batches, the largest first.

@@ -94,10 +94,7 @@ def drained(arrays: list[Any]) -> Iterator[Any]:
 
 
 def portions(updates: Iterable[tuple[FlatTime, Array]]) -> Iterator[tuple[list[FlatTime], list[Array]]]:
-    """Yield arrays and their times: small ones together, large ones alone, very large ones in parts.
-
-    So small arrays cost few calls, and temporary columns stay short.
-    """
+    """Yield arrays and their times: small ones together, large ones alone, very large ones in parts."""
     times, arrays, count = list[FlatTime](), list[Array](), 0
     for time, array in updates:
         for first in range(0, len(array), MOST_ROWS):

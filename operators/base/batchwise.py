@@ -1,8 +1,7 @@
 """Operators that treat each batch by itself and send the result at once, at its time or a later one.
 
-They hold no records and never ask for a frontier, so progress tracking keeps none for them. A delayed record is sent at
-once with a token for its later time. An operator downstream that waits for a time therefore waits for the records
-delayed to it.
+They hold no records and never ask for a frontier. A delayed record is sent at once with a token for its later time, so
+an operator downstream that waits for that time waits for the record.
 
 Source: timely dataflow's ``delay``, which instead holds records until their new time has come.
 """

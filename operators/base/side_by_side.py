@@ -1,6 +1,6 @@
 """Several streams that an operator returns together, such as results and late records.
 
-The object that holds them is no stream; used as one, it raises an error that names its streams.
+Used as a stream, the object that holds them raises an error that names its streams.
 """
 
 from typing import NoReturn, TypeVar

@@ -1,8 +1,6 @@
 """Operators that bring updates with equal keys together.
 
 All operators that need an arrangement of a collection share it.
-
-Loading this module loads NumPy.
 """
 
 from typing import Any

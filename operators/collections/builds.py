@@ -1,7 +1,4 @@
-"""The build functions of collections: they connect the machines of `tidewheel.differential` to tokens and frontiers.
-
-Loading this module loads NumPy.
-"""
+"""The build functions of collections: they connect the machines of `tidewheel.differential` to tokens and frontiers."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial

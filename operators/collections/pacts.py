@@ -50,8 +50,7 @@ class SameWorkerPact(Pact):
     """Leaves updates, or the numbers of updates, on their worker.
 
     Args:
-        owners: the pact that has brought the updates to this worker; None for numbers. It divides waiting updates among
-            another number of workers.
+        owners: the pact that has brought the updates to this worker; None for numbers.
     """
 
     owners: Pact | None = None

@@ -1,7 +1,6 @@
 """Records of named columns: the first column is the key, and several others make one value, a tuple.
 
 Arrangements and exchanges therefore know only pairs. Functions, expressions and tables have one column for each name.
-Loading this module loads NumPy.
 """
 
 from collections.abc import Sequence

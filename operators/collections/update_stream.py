@@ -24,7 +24,6 @@ class UpdateStream:
     """Updates of records, each batch at one time.
 
     Args:
-        columns: the names of the columns; empty if they have none.
         is_summed: whether each record has at most one update at each time.
         owned_by: what decides the worker of an update: record or key; None if nothing does.
     """

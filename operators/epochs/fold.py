@@ -115,11 +115,7 @@ def build_partial(fold: Fold) -> Build:
 
 @dataclass(slots=True)
 class Gathered:
-    """The batches of an epoch, without records that a pick has ruled out.
-
-    Attributes:
-        left: how many records the last pruning left.
-    """
+    """The batches of an epoch, without records that a pick has ruled out."""
 
     batches: list[Batch] = field(default_factory=list)
     records: int = 0

@@ -172,10 +172,7 @@ def _combined(
     finish_odd: Callable[[States], Batch],
     own: Callable[[Any], Any],
 ) -> Fold:
-    """Return the fold that combines the states of each key, which come as pairs (key, state).
-
-    ``own`` returns a state that ``combine`` may change or keep a part of, of one that came in a batch.
-    """
+    """Return the fold that combines the states of each key, which come as pairs (key, state)."""
 
     def add(states: States, batch: list[tuple[Any, Any]]) -> States:
         if not states:
@@ -207,7 +204,7 @@ def _same(state: Any) -> Any:
 def _own(state: Any) -> Any:
     """Return a copy of a state unless nothing can change it.
 
-    A snapshot is written while the worker goes on. Until then the message that a state came in stays as it was.
+    A snapshot is written while the worker goes on, so the message that a state came in stays as it was.
     """
     return state if _is_unchanging(state) else deepcopy(state)
 

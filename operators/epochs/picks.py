@@ -1,6 +1,6 @@
 """Picks from the records of a batch: each once, the greatest, the first of each key, a sample.
 
-A pick is a batch of the same kind, and does not depend on the order of the records.
+A pick is a batch of the same kind, whatever the order of the records.
 """
 
 from collections.abc import Iterable

@@ -1,6 +1,6 @@
 """Interval joins: pairs of records with equal keys whose event times lie near each other, over all epochs.
 
-A record is kept while a partner in time may still come: until the other side's watermark has passed all its partners.
+A record is kept until the other side's watermark has passed all its possible partners.
 
 Source: Flink's interval join.
 """
@@ -58,11 +58,7 @@ def make_interval(name: str, within: object, lateness: object) -> Interval:
 
 @dataclass(slots=True)
 class TimedRecords:
-    """The timed records of one side that may still have partners, by key, in order of event time.
-
-    Attributes:
-        needed: how many the last check still needed.
-    """
+    """The timed records of one side that may still have partners, by key, in order of event time."""
 
     by_key: Groups
     count: int = field(init=False)
@@ -81,7 +77,7 @@ class TimedRecords:
     def drop_before(self, bound: Any, position: Callable[[TimedRecord], Any]) -> None:
         """Drop the records whose ``position``, which grows with event time, lies before ``bound``.
 
-        It waits until the records may have doubled since the last check, so it costs O(log n) a record.
+        Amortised O(log n) a record.
         """
         if self.count < 2 * self.needed + _FEW_RECORDS:
             return

@@ -1,7 +1,7 @@
 """Interval joins of Arrow tables by names of columns.
 
-NumPy wraps integers that get too large, and nanosecond times reach only 292 years from 1970; arithmetic here never
-wraps. So single instants and distances are Python's: numbers, or whole nanoseconds for timestamps, dates and durations.
+NumPy wraps integers that get too large, so single instants and distances are Python's: numbers, or whole nanoseconds
+for timestamps, dates and durations.
 """
 
 import math
@@ -208,7 +208,7 @@ def _check_zones(left: "pa.ChunkedArray", right: "pa.ChunkedArray") -> None:
 class Bounds(NamedTuple):
     """For each row on the left the first and last event time of its partners, and the event times on the right.
 
-    All three have one type, so they sort together.
+    All three have one type.
     """
 
     lows: "Times"

@@ -1,7 +1,7 @@
 """Tables of earlier epochs, sorted by the hashes of their keys, in which rows are found by key.
 
-Each epoch adds a sorted table, and two of similar size are merged: tables stay few, and each row is sorted O(log n)
-times. A look-up is a binary search in each table.
+Each epoch adds a sorted table, and two of similar size are merged, so each row is sorted O(log n) times. A look-up is a
+binary search in each table.
 
 Source: the log-structured merge tree (O'Neil et al., 1996), and the arrangements of McSherry et al., "Shared
 Arrangements" (VLDB 2020).

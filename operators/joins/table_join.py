@@ -171,11 +171,7 @@ def _missing(rows: Any, count: int) -> Any:
 
 @dataclass(slots=True)
 class KnownSchemas:
-    """The schemas of a stream, by the least times from which they are known.
-
-    Attributes:
-        promised: the schema known from the start, if any.
-    """
+    """The schemas of a stream, by the least times from which they are known."""
 
     promised: "pa.Schema | None" = None
     schemas: "dict[Time, pa.Schema]" = field(default_factory=dict)

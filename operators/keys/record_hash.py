@@ -1,7 +1,6 @@
 """A hash of whole records that is the same in every process, and the pact that brings equal records together.
 
-It orders records that nothing else tells apart, so results depend neither on the order of arrival, the number of
-workers nor the split of the input.
+It also orders records that nothing else tells apart.
 """
 
 from collections.abc import Iterable, Iterator

@@ -2,8 +2,6 @@
 
 The operator's token holds a time, and a substream at that time, open until its last call is done. While as many records
 wait as may be in progress, the operator reads no more; the rest waits at its input, in flight.
-
-Calls run on an event loop in a thread of its own, from the first call to `AsyncCalls.close`, which cancels the rest.
 """
 
 import asyncio
@@ -41,10 +39,10 @@ _Place: TypeAlias = tuple[Time, Label | None]
 
 @dataclass(frozen=True, slots=True)
 class CallPolicy:
-    """How calls are made: how many at a time, how long each attempt with its entry may take, and how often it is tried.
+    """How calls are made.
 
     Attributes:
-        concurrency: how many are under way at a time, at most.
+        concurrency: how many are under way at a time.
         timeout_s: how long each attempt, and what is entered before, may take, in seconds; None for any time.
         retry: how often a call is tried.
     """
@@ -65,13 +63,11 @@ class Outcome:
 
 @dataclass(slots=True, eq=False)
 class AsyncCalls:
-    """The calls of one operator on one worker.
+    """The calls of one operator on one worker, on an event loop in a thread from the first call to `close`.
 
     Attributes:
-        name: what the thread is called.
         function: called with each record; its result is awaited. An asynchronous context manager is entered before the
             first call, and its result is called instead.
-        policy: how calls are made.
         activate: called on the thread when there are outcomes.
     """
 

@@ -87,7 +87,7 @@ class SubstreamKeys:
 
     Attributes:
         last: tells whether a record is the last of its substream; None if no record is.
-        predicates: instead of keys, which records belong to each name; empty by default.
+        predicates: instead of keys, which records belong to each name.
     """
 
     keys: Keys

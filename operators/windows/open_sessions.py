@@ -23,7 +23,6 @@ class OpenSession:
     """An open session.
 
     Attributes:
-        start: the time of its first record.
         end: the gap after its last record.
         is_open: whether it is neither closed nor merged into another.
     """
@@ -39,7 +38,7 @@ class SessionBook:
     """All sessions of a worker, by key and by end.
 
     Attributes:
-        by_key: the open sessions of each key, in order of start; no two overlap.
+        by_key: in order of start; no two overlap.
         ends: a heap of (end, number, session), one entry for each session; the end may be an earlier one of the
             session.
     """

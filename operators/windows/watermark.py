@@ -97,7 +97,7 @@ def build_reading(read: Callable[[Batch], ReadTimes]) -> Build:
 
 
 def latest_of(times: Sequence[Any]) -> Any:
-    """Return the greatest of some event times, None if there are none.
+    """Return the greatest event time, None for none.
 
     Raises:
         TypeError: some have a zone and others have none.

@@ -88,10 +88,7 @@ class CatalogRelays:
         """Return the address of the relay for a new subscriber; None for none.
 
         Of the relays on its node, or else of all, it is one that is not full, furthest from the publishers, then with
-        the fewest children.
-
-        Args:
-            avoid: the address of a dead relay, forgotten until its next announcement.
+        the fewest children. The relay at ``avoid`` is dead, and forgotten until its next announcement.
         """
         self._known = {
             name: (relay, heard_s)

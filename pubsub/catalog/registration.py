@@ -69,12 +69,7 @@ class Registration:
         return "hold" if self.is_registered else "register"
 
     def take(self, is_registered: bool, now_s: float, refusal: str = "") -> None:
-        """Receive the outcome of the pending call.
-
-        Args:
-            is_registered: False also for a lost catalog.
-            refusal: why another job keeps the name, or empty.
-        """
+        """Receive the outcome of the pending call, False also for a lost catalog, and the reason of a refusal."""
         assert self._is_out, "a call is pending"
         self._is_out = False
         self.refusal = "" if is_registered else refusal or self.refusal

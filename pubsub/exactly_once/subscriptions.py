@@ -85,13 +85,10 @@ class Subscriptions:
     ) -> Begun:
         """Begin a subscription, or continue the one of that name, and assign it to a reader.
 
-        Args:
-            start: the first wanted tick of a new subscription, by default the tick told next, 0 for all kept; with
-                ``again``, the first unacknowledged tick of this reader.
-            frontiers_at: returns both frontiers before a tick that is not forgotten.
-            durable: if so, `due` returns the entries to log.
-            again: whether this reader had it already.
-            acknowledged: with ``again``, the acknowledged ticks that the reader knows.
+        ``start`` is the first wanted tick of a new subscription, by default the tick told next, 0 for all kept; with
+        ``again``, the first unacknowledged tick of this reader. ``frontiers_at`` returns both frontiers before a tick
+        that is not forgotten. If it is ``durable``, `due` returns the entries to log. With ``again`` this reader had it
+        already, and knows ``acknowledged``.
 
         Raises:
             DeliveryError: the reader cannot have its subscription back.

@@ -123,11 +123,7 @@ def decode_object(data: bytes, start: int, place: str) -> StoredObject:
 
 
 def records_of(data: bytes, start: int, piece: Piece, place: str) -> Iterator[Record]:
-    """Yield the records of the object at ``start`` of ``data``.
-
-    Args:
-        piece: the expected object.
-        place: for errors.
+    """Yield the records of the object at ``start`` of ``data``, which has to be ``piece``.
 
     Raises:
         LogCorrupted: it is another object, or damaged.

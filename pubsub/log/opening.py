@@ -32,11 +32,9 @@ def open_log(
 ) -> AnyLog:
     """Open the log of one partition; make it if there is none.
 
-    Args:
-        place: a directory, or a URL such as ``s3://bucket/prefix``, of this log only.
-        snapshot: the initial state of a new log.
-        segment_bytes: a new segment is due after so many bytes of records.
-        wait_s: how long to wait for another holder of a directory, in seconds; in a store, it loses the log at once.
+    ``place`` is a directory, or a URL such as ``s3://bucket/prefix``, of this log only. ``snapshot`` is the initial
+    state of a new log. A segment is due after ``segment_bytes`` of records. Waits ``wait_s`` for another holder of a
+    directory; in a store, that loses the log at once.
 
     Raises:
         LogError: as `Log` and `StoreLog` raise.

@@ -185,8 +185,7 @@ def size_of(message: EncodedMessage) -> int:
 def encode(message: Message, number: int | None = None) -> EncodedMessage:
     """Return a message as bytes; a decoded one keeps its head.
 
-    Args:
-        number: for a batch, the number of earlier batches of its time; this makes a new head.
+    With ``number``, that of the earlier batches of its time, a batch gets a new head.
 
     >>> message = encode(DataMessage((3, 1), b"batch", "pickle", 7), number=2)
     >>> place_of(message), decode(EncodedMessage.of(b"".join(message.parts))).records

@@ -43,8 +43,7 @@ class Filter(Hashable, Protocol):
 def part_of(where: Filter, number: int, message: Any) -> Any:
     """Return what a child's filter leaves of a message, None for nothing.
 
-    Args:
-        number: of the message, or its tick; for the error.
+    ``number`` is that of the message, or its tick, for the error.
 
     Raises:
         DeliveryError: the filter raises; the error is for that child alone.

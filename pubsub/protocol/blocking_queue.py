@@ -12,7 +12,6 @@ class BlockingQueue(OutgoingQueue):
 
     Attributes:
         block_limit_s: how many seconds the queue may be full while nothing is taken.
-        overdue_at_s: the end of that time, as of the last `is_overdue`.
     """
 
     def __init__(self, capacity_bytes: int, options: DeliveryOptions, partition: int = 0) -> None:

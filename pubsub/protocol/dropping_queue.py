@@ -1,8 +1,7 @@
 """The queue of a subscriber that drops whole epochs: the policy ``"drop_epochs"``.
 
-Data is dropped for other data, but notes are always accepted: moves of the frontier, and dropped epochs. Notes that
-follow each other are joined, so only the list of dropped epochs can grow: it has a bound of its own, or it would leave
-no room for new data.
+Notes, which are moves of the frontier and dropped epochs, are always accepted. Notes that follow each other are joined,
+so only the list of dropped epochs can grow; it has a bound of its own.
 """
 
 from collections import deque
@@ -40,7 +39,7 @@ class DroppingQueue(OutgoingQueue):
 
         A part of a dropped epoch counts as accepted.
 
-        Complexity: O(1); to drop an epoch O(messages), but spread over an eighth of the capacity.
+        Complexity: O(1), amortised.
         """
         message = posted.message
         return (isinstance(message, DataMessage) and message.time in self._dropped) or super().offer(posted)

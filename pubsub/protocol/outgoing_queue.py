@@ -20,10 +20,8 @@ class OutgoingQueue:
 
     Attributes:
         advice: what else a subscriber that is cut off may do.
-        where: the condition of the subscriber; None for all records.
         is_full: whether to offer no more now.
         is_closed: whether the subscriber was cut off, so that nothing more is accepted.
-        epochs_dropped: how many epochs were dropped.
         last_sent: the number of the last message that `head` has returned; -1 before the first.
         taken: how many messages have been acknowledged.
     """

@@ -15,8 +15,7 @@ Invariants:
 - The topic ends when all partitions have ended; a failure of one raises at once. Where partitions were stopped on
   purpose, all others are received to their last message first, so that no whole epoch is missing.
 
-Source: seed "Strymon publish-subscribe", sections "Protocol Messages", "Design Goals" and "Subscriber Logic". The ends
-of partitions are added.
+Source: seed "Strymon publish-subscribe", sections "Protocol Messages", "Design Goals" and "Subscriber Logic".
 """
 
 from collections.abc import Iterable, Sequence
@@ -56,7 +55,6 @@ class Subscriber:
     """Merges the partitions of one topic.
 
     Args:
-        partitions: how many there are; messages come with their number, from 0.
         atomic: whether to hold back epochs that may have been missed in part.
         may_drop: whether publishers may leave out epochs.
         expected: the schema of batches, where the publishers do not check it; None for any.

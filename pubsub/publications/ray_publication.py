@@ -163,10 +163,7 @@ class RayPublication(RunningPublication):
 
     @property
     def has_ended(self) -> bool:
-        """Whether the end of the topic is final, with all repeated messages compared.
-
-        If each partition ends by itself, the job does not wait for the topic.
-        """
+        """Whether the end of the topic is final, with all repeated messages compared."""
         return (self._ends_alone or self._end_of_topic.is_final) and not self._recognition.is_due
 
     def check(self) -> None:
@@ -295,12 +292,6 @@ class RayPublication(RunningPublication):
             raise self._too_few(count, [answer or 0 for answer in answers], timeout_s)
 
     def wait_until(self, time: Time, timeout_s: float) -> None:
-        """Wait until every time before ``time`` is durable at every partition.
-
-        Raises:
-            TimeoutError: it was not within ``timeout_s`` seconds.
-            DeliveryError: the topic has no log, or its job has failed or was stopped.
-        """
         if not self._log:
             super().wait_until(time, timeout_s)
         deadline_s = monotonic() + timeout_s

@@ -37,7 +37,6 @@ class Audience:
     """The readers of one pubend.
 
     Args:
-        where: the topic and partition, for messages.
         living: the living readers; at first none of the subscriptions that the log knows.
         grace_s: so many seconds after the start nothing is forgotten, as earlier readers may return; a new log on a
             disk short of room does not wait.
@@ -156,9 +155,7 @@ class Audience:
     def look(self, connected: Container[str], now_s: float) -> None:
         """Give up the readers that are gone for too long; to be called again and again.
 
-        Args:
-            connected: the ids of the connected readers, among others.
-            now_s: seconds that never go back.
+        ``connected`` has the ids of the connected readers, among others.
         """
         if self._looked_s is not None:
             self._now_s += min(now_s - self._looked_s, _MOST_STEP_S)
@@ -194,10 +191,7 @@ class Audience:
 
     @property
     def may_forget(self) -> bool:
-        """Whether earlier readers have had the time to come back after a restart.
-
-        A new log whose disk is short of room does not wait: it had no readers.
-        """
+        """Whether earlier readers have had the time to come back after a restart."""
         return self._now_s >= self.grace_s or (self._is_log_new and self.is_disk_short)
 
     # ------------------------------------------------------------------ waiting for them
@@ -252,10 +246,7 @@ class Audience:
             _LOG.warning("%s: the last messages are not kept for subscription %r any longer", self.where, name)
 
     def fail(self) -> None:
-        """Wait no longer for readers, except a moment for the last acknowledgements of durable subscriptions.
-
-        A reader that is told of the failure closes its subscription, and sends them then.
-        """
+        """Wait no longer for readers, except a moment for the last acknowledgements of durable subscriptions."""
         living = self.living.living(self._now_s)
         self._leaving = [name for name in living if self.pubend.subscriptions.is_durable(name)]
         self._leave_until_s = self._now_s + min(LEAVE_WITHIN_S, self.grace_s)

@@ -54,8 +54,6 @@ class PublisherConnection:
 
     This base class serves a worker whose records all go to another worker to be published.
 
-    It drops the moves of its frontier, which the other worker knows.
-
     Args:
         partition: where the records of this worker are published; also an attribute.
     """
@@ -115,7 +113,7 @@ class PublisherConnection:
         """Release the publisher, whatever it has not confirmed. Idempotent."""
 
     def flush(self) -> None:
-        """Send everything since the last flush as one call; does nothing if there is nothing.
+        """Send everything since the last flush as one call.
 
         Raises:
             DeliveryError: the publisher refused this, or something earlier.
@@ -163,8 +161,6 @@ class RayConnection(PublisherConnection):
             sends again what is not durable.
         is_remembered: whether the job keeps snapshots. If a publisher without a log has died, the connection waits for
             the job to go back, which ends it.
-        generation: the generation of the sent events; also an attribute, for the next connection.
-        has_history: whether subscribers receive the state first, so that snapshots of the job have it.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - pickled, it is these

@@ -36,12 +36,11 @@ class Connections:
     """The connections, made on a running loop and used there only.
 
     Args:
-        node: the node of this process; None for a partition without sockets.
+        node: None for a partition without sockets.
         listening: receives everything that is not for the sink.
 
     Attributes:
         changed: is notified of everything that others may wait for.
-        children: the connected subscribers and relays.
         is_closing: whether all waits end.
         refusal: why no worker is accepted any more; empty while one is.
     """

@@ -44,12 +44,10 @@ class DurableDelivery:
     """A `Delivery` by a pubend with its log.
 
     Args:
-        directory: of its own log, on this node; or a URL.
         awaited: how many subscriptions to await before the first message; none if something is logged.
         retention_s: how many seconds an unread durable subscription, or a topic without subscriptions, keeps messages.
         lease_s: how many seconds a reader behind a relay lives after its last message, a subscription that is not
             durable waits for its reader, and nothing is forgotten after the start.
-        segment_bytes: the size of the log's files.
         has_history: whether nothing is ever forgotten, as new subscribers need all of it.
     """
 

@@ -2,7 +2,7 @@
 
 All calls are on one thread. The log has its own thread, and ``later`` brings back the outcomes; other threads read a
 log in an object store. The log has all that a restart needs: messages, reservations of silence, and the positions of
-durable subscriptions. One sync covers all that has come together.
+durable subscriptions.
 
 Source: seed "Gryphon exactly-once", section 2.2.
 """
@@ -59,23 +59,20 @@ class DurablePubend:
     """One partition of a topic.
 
     Args:
-        directory: of its own log, or its URL; created if missing.
         later: schedules a call on the thread of all calls; any thread may use it.
         clock: seconds since 1970; it may go back.
         awaited: how many subscriptions to await before the first message; also an attribute, 0 once they have come.
         cache_bytes: how many bytes of the latest messages stay in memory.
-        segment_bytes: the size of the log's files.
         has_history: whether a new subscription learns the last complete epoch.
 
     Attributes:
         messages, message_bytes, nacks: the logged messages since the start, their bytes, and the questions of children.
         log, reads: only to be read, as all that follow.
         room_for: as `Log.room_for`, for payloads from the worker.
-        is_eager: whether the log is in memory, and so has no thread that needs the core.
+        is_eager: whether the log is in memory, and has no thread.
         written_tick: the tick of the last received message, durable once `writer.durable_tick` reaches it.
         told: the states of epochs by what is durable.
         again: complete epochs that come again, until they are compared.
-        subscriptions: what each subscription has acknowledged, its reader, and its logged state.
     """
 
     def __init__(  # noqa: PLR0913 - what a shell decides, one by one
@@ -293,12 +290,6 @@ class DurablePubend:
         again: bool = False,
         acknowledged: Ranges = (),
     ) -> Begun:
-        """Do what `Subscriptions.subscribe` does.
-
-        Raises:
-            DeliveryError: the reader cannot have it back.
-            LogError: the log is damaged.
-        """
         before = self.subscriptions.reader_of(name)
         begun = self.subscriptions.subscribe(
             name, reader, start, self._frontiers_at, durable=durable, again=again, acknowledged=acknowledged

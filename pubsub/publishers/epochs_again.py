@@ -8,10 +8,10 @@ Invariants:
 
 - An epoch is compared only if all of it comes again, and all of it is in the logs: no partition had a part of it before
   the snapshot, or has removed one since.
-- An epoch of which nothing comes is not compared, as the inputs of some jobs go on where they were.
+- An epoch of which nothing comes is not compared.
 - Void batches do not count.
 - The log is read only once all of these epochs have come.
-- A thread computes digests, as readers leave a publisher that is silent for some seconds; its input is bounded.
+- A thread computes digests; its input is bounded.
 
 Source: seed "Gryphon exactly-once", section 2.2 (what is logged is published, and nothing else).
 """

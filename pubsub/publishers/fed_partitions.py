@@ -12,8 +12,6 @@ Invariants:
 - A snapshot's part for a partition, its position and what its log may lack, goes to its next feeder, whichever worker
   that is. So a job with another number of workers goes back in each log as any other does.
 - Partitions may be at different frontiers in a snapshot; each waits until the worker has reached its own.
-
-Subscribers and relays learn nothing of this, as neither partitions nor their ticks change.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,8 +28,7 @@ from tidewheel.pubsub.publishers.sent_events import SavedEvents
 class FedPartitions(PublisherConnection):
     """One worker's connection to the partitions that it feeds; a pickled copy is a new connection.
 
-    Args:
-        connections: one for each of these partitions; the first has the number of the worker.
+    The first of the ``connections`` has the number of the worker.
     """
 
     def __init__(self, topic: str, domain: TimeDomain, connections: Sequence[RayConnection]) -> None:

@@ -62,7 +62,6 @@ class Feed:
         connect: returns a non-blocking connection to the publisher; raises FeedLost if there is none now.
         restarts_within_s: how many seconds a publisher may be away; 0 if it is not started again.
         room_bytes: how much may be kept.
-        name: the name of the partition, for log lines.
         afterwards: what follows its death, for log lines.
         is_awaiting: whether there is no room until the publisher answers; also an attribute.
     """

@@ -51,9 +51,8 @@ class LiveDelivery:
     Args:
         is_remembered: whether its job keeps snapshots. If so, the worker keeps what is not confirmed, and says where it
             begins. Numbers are greater than those of a dead publisher, and the partition ends when `end` is called.
-        node: the node of this process; None for a partition without sockets.
+        node: None for a partition without sockets.
         lease_s: a subscriber without a connection that is silent for so many seconds is given up.
-        clock: seconds, which never go back.
 
     Attributes:
         may_return: whether subscribers of a dead publisher may come: the job goes back, or has gone back.
@@ -236,7 +235,7 @@ class LiveDelivery:
     def attach(self, child: str, options: DeliveryOptions, *, again: bool = False) -> None:
         """Accept a subscriber; raises what `Publisher.subscribe` raises.
 
-        With ``again`` it may repeat this until it has connected: the answer may be lost.
+        With ``again`` it may repeat this until it has connected.
         """
         if again and not self.may_return:
             raise DeliveryError("it was started again, and its job has not gone back to a snapshot")

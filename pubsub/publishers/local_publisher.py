@@ -21,11 +21,9 @@ class LocalPublisher:
     """One partition of a topic of a job in this process.
 
     Args:
-        publisher: the core, which only this object changes.
         changed: guards the cores of all partitions of the topic, and is notified of their changes.
         pump: runs one round of the job in the calling thread and returns False if there was nothing to do; None if the
             job runs by itself.
-        clock: seconds that never go back.
     """
 
     publisher: Publisher
@@ -99,12 +97,7 @@ class LocalPublisher:
 
 
 class LocalConnection(PublisherConnection):
-    """A connection to a publisher in this process.
-
-    Args:
-        remembered: the times of the topic, if its job keeps snapshots.
-        has_history: whether subscribers receive the state first.
-    """
+    """A connection to a publisher in this process; ``remembered`` has the topic's times if its job keeps snapshots."""
 
     def __init__(
         self,

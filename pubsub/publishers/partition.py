@@ -25,7 +25,7 @@ class Delivery(Protocol):
     """Delivers a partition from its worker to its children, with a log or without one; it never waits.
 
     Attributes:
-        lease_s: a reader that receives nothing for so many seconds is not waited for.
+        lease_s: how long to wait for a reader that receives nothing.
         problem: why nothing is published any more; empty while something is.
     """
 

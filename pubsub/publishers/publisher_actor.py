@@ -43,7 +43,6 @@ class PublisherActor:
 
     Args:
         make: makes the delivery of the partition, on the loop, at the first call.
-        logs: how its process logs; None changes nothing.
     """
 
     def __init__(self, topic: str, partition: int, make: MakeDelivery, logs: LogSettings | None = None) -> None:
@@ -84,8 +83,7 @@ class PublisherActor:
     async def listen(self, awaits: bool = True) -> SocketOffer | None:
         """Return where the worker, on this node, can connect; None without sockets here.
 
-        Args:
-            awaits: whether the worker may wait for the first subscribers. If not, the partition does not wait either.
+        Unless the worker ``awaits`` the first subscribers, the partition does not wait either.
         """
         if not awaits:
             self.partition.await_nobody()
@@ -178,9 +176,7 @@ class PublisherActor:
     async def go_back(self, awaits: bool, readers: Sequence[str] = ()) -> list[str]:
         """Do what `Partition.go_back` and `Partition.expect` do. Idempotent.
 
-        Args:
-            awaits: whether the first subscribers are still awaited.
-            readers: subscribers of a dead publisher without a log, in whose place this is.
+        ``readers`` are the subscribers of a dead publisher without a log, in whose place this is.
         """
         partition = self.partition
         if not awaits:
@@ -240,7 +236,7 @@ class PublisherActor:
         again: bool = False,
         acknowledged: Ranges = (),
     ) -> Begun:
-        """Do what `Audience.subscribe` does, with the arguments of `Subscriptions.subscribe`.
+        """Do what `Audience.subscribe` does.
 
         Raises:
             DeliveryError: another reader has the subscription, or it or the topic has ended.

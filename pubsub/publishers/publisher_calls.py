@@ -125,14 +125,8 @@ def start_publishers(
 ) -> list[Any]:
     """Start an actor for each partition, on the node of the worker that feeds it; return their handles.
 
-    Args:
-        topic: its name.
-        make: makes the deliveries.
-        nodes: the ids of the workers' nodes.
-        partitions: how many there are, without logs.
-        starts_again: whether Ray starts a dead actor again, on its node only.
-        logged: does what `logged_partitions` does, if the partitions of an earlier job stay.
-        logs: how their processes log.
+    ``nodes`` are the ids of the workers' nodes; ``logged`` is `logged_partitions` if the partitions of an earlier job
+    stay. With ``starts_again``, Ray restarts a dead actor, on its node only.
 
     Raises:
         DeliveryError: the log of a partition is not on its node.

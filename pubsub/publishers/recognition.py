@@ -43,7 +43,7 @@ class Recognition:
     def is_due(self) -> bool:
         """Whether the end of the job waits for the comparison, or its failure; not while a publisher is dead.
 
-        It waits at most ten minutes for a publisher that does not answer.
+        Waits at most ten minutes for an answer.
         """
         with self._lock:
             if self._error is not None or self._has_lost or not self._calls:

@@ -50,15 +50,10 @@ class SentEvents:
     """The events of one worker.
 
     Args:
-        saved: where it continues; None for the least time.
         keeps_end: whether the last move of the frontier, to nothing, is never dropped, as a log may go back behind it.
-        has_history: whether the position has all changes before it.
 
     Raises:
         DeliveryError: it is to have them, but the snapshot was taken without history.
-
-    Attributes:
-        waiting_bytes: the bytes of the kept events.
 
     >>> from tidewheel.progress import IntegerDomain
     >>> from tidewheel.pubsub.messages.encoded_message import place_of

@@ -64,10 +64,7 @@ class TopicLog:
         return f"{self.directory.rstrip('/')}/{self._folder(topic)}"
 
     def _folder(self, topic: str) -> str:
-        """Return a topic's directory: its name or, if that is too long, the beginning, a ``=`` and a hash.
-
-        Other names have no ``=``.
-        """
+        """Return a topic's directory: its name or, if that is too long, the beginning, a ``=`` and a hash."""
         name = _quoted(topic)
         if len(name) <= (_MOST_IN_URL if is_url(self.directory) else _MOST_IN_PATH):
             return name

@@ -117,11 +117,6 @@ class WorkerLink:
 
     Args:
         connection: to an authenticated worker; it does not block.
-        refused: called once with the reason when messages are refused.
-        begun: called with this when the worker has begun.
-
-    Attributes:
-        is_closed: whether the worker has gone, or was released.
     """
 
     def __init__(

@@ -54,8 +54,6 @@ class RelayStatistics:
     Attributes:
         dropped: messages dropped for children that did not read; they request them again.
         nacks_asked: the number of its own requests.
-        cached_bytes: the size of its latest messages.
-        waiting_bytes: the bytes waiting for children.
     """
 
     node: str

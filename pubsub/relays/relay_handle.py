@@ -246,7 +246,6 @@ class TopicLife:
     """One life of a topic, which a relay serves.
 
     Args:
-        registration: its unique id.
         parents: the actors to connect to: each pubend, or one relay for all.
     """
 
@@ -260,8 +259,7 @@ class RelayRegistry:
     """The catalog for the relays of one topic, which do not start one.
 
     Args:
-        above: the names of possible parent relays, the first one first; empty for publishers. Ray might not restart an
-            actor whose arguments have handles of others.
+        above: the names of possible parent relays, the first one first; empty for publishers.
         depth: the number of relays between these relays and the publishers.
         max_children: the limit above which subscribers connect elsewhere; None for none.
     """
@@ -278,7 +276,7 @@ class RelayRegistry:
         return node_id()
 
     async def life(self, timeout_s: float) -> TopicLife | None:
-        """Wait for the life of the topic and return it; None after the timeout, or for a best-effort topic.
+        """Wait for the life of the topic; return None after the timeout, or for a best-effort topic.
 
         Raises:
             DeliveryError: there is no catalog, or it does not answer.

@@ -29,8 +29,6 @@ class RelayParent(KeptParent):
     """A parent that is never given up, for the loop only.
 
     Args:
-        greeting: the first message, with this child's name.
-        node: the node of the cluster that this process is on.
         told: receives the parent's messages, in order; may raise ProtocolError.
         found: called when the parent was found; returns the questions to it.
         registration: the life of the topic that a relay must serve; None for a publisher.

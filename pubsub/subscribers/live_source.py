@@ -36,9 +36,6 @@ _PING_TIMEOUT_S: Final = 10.0
 class LiveSource(MessageSource):
     """The publishers of a topic without a log, for one subscriber.
 
-    Args:
-        subscriber: its unique name.
-
     Raises:
         DeliveryError: a publisher does not answer.
     """

@@ -17,11 +17,7 @@ _IDLE_S = 0.01
 
 
 class LocalSource(MessageSource):
-    """The publishers of a job in this process, which runs when there is nothing to read.
-
-    Args:
-        subscriber: its unique name.
-    """
+    """The publishers of a job in this process, which runs when there is nothing to read."""
 
     is_local = True
 

@@ -49,12 +49,8 @@ class PolledParents:
     """The parents of one reader; one thread at a time reads, with ``turn``, any may ring or release.
 
     Args:
-        greeting: the first message to each parent.
         within_s: how long a parent may be away, in seconds.
         is_eager: whether the thread polls for a moment before it sleeps.
-
-    Attributes:
-        turn: held by the reading thread.
     """
 
     def __init__(

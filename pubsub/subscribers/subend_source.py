@@ -50,12 +50,7 @@ class NoRelay(DeliveryError):  # noqa: N818  it names what is missing
 
 
 class SubendSource(MessageSource):
-    """The pubends of a topic, for one subscription.
-
-    Args:
-        greeting: the first message to each parent, with the reader's id.
-        calls: its calls to the pubends, where it has subscribed.
-    """
+    """The pubends of a topic, for one subscription."""
 
     is_durable = True
 

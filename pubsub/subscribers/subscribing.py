@@ -201,10 +201,8 @@ def end_subscription(topic: str, name: str, *, timeout_s: float = 10.0) -> None:
 def find_topic(topic: str, timeout_s: float | None, deadline_s: float | None = None) -> TopicInfo:
     """Return a topic of the cluster, which this process joins if needed.
 
-    Args:
-        topic: its name.
-        timeout_s: how long to wait for the cluster and the topic to exist, in seconds; None waits forever.
-        deadline_s: the monotonic time at which that ends, if the wait has begun before.
+    Waits ``timeout_s`` for the cluster and the topic to exist, None forever; until ``deadline_s`` if the wait has begun
+    before.
 
     Raises:
         UnknownTopic: no job published it in time.
