@@ -149,7 +149,6 @@ class Batch:
         return int(self.column(0, np.array([row]))[0])
 
     def rows_before(self, key: int) -> int:
-        """Return the number of the rows with lesser keys."""
         if self._words is None or self._packing is None:
             return int(self._columns[0].searchsorted(key))
         (least, most), shift = self._packing.ranges[0], self._packing.shifts[0]

@@ -52,7 +52,6 @@ class Join:
         self._sides[1].let_go(self._readers[1], left)
 
     def some_keys(self) -> tuple[list[Any], list[Any]]:
-        """Return a few keys of each side, no keys until both have some."""
         if any(side.is_empty(name) for side, name in zip(self._sides, self._readers, strict=True)):
             return [], []
         left, right = (side.some_keys(name) for side, name in zip(self._sides, self._readers, strict=True))

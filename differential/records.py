@@ -166,7 +166,6 @@ def decode(array: Array) -> list[Any]:
 
 
 def is_pairs(array: Array) -> bool:
-    """Tell whether the records are pairs, in two columns."""
     return "value" in _names(array)
 
 

@@ -101,8 +101,7 @@ class Reduction(ABC):
     form: Form = "pair"
 
     @abstractmethod
-    def result(self, rows: Rows) -> Result:
-        """Return the result for the keys of some rows."""
+    def result(self, rows: Rows) -> Result: ...
 
 
 class Threshold(Reduction):

@@ -65,7 +65,7 @@ def build_unlabelled(context: OperatorContext) -> Schedule:
 
 
 def build_delay(name: str, delayed: Delayed) -> Build:
-    """Return the build function of an operator that sends parts of each batch at the times that ``delayed`` returns."""
+    """Build an operator that sends parts of each batch at the times that ``delayed`` returns."""
 
     def schedule(input: InputPort, output: OutputPort) -> None:
         running = running_output(output)

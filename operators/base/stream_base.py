@@ -166,7 +166,6 @@ def make_pact(name: str, key: Key | Pact | None) -> Pact | None:
 
 
 def make_paths(name: str, given: PathSummary | Sequence[PathSummary]) -> tuple[PathSummary, ...]:
-    """Return the summaries of a pair of ports as a tuple."""
     if isinstance(given, PathSummary):
         return (given,)
     if isinstance(given, list | tuple) and all(isinstance(path, PathSummary) for path in given):

@@ -92,7 +92,6 @@ def project_rows(left: Sequence[str], right: Sequence[str], joined: Joined) -> S
 
 
 def selected(projection: Projection, names: Sequence[str], array: Array) -> Array:
-    """Return updates of the columns that a projection makes of the records."""
     columns = dict(zip(names, unfolded(array, names), strict=True))
     made = {name: columns[name] for name in projection.names}
     if projection.expressions:

@@ -28,7 +28,6 @@ def common_scope(name: str, together: Sequence[UpdateStream]) -> Scope:
 
 
 def check_input(name: str, first: UpdateStream, other: UpdateStream) -> None:
-    """Raise GraphError unless an operator can read both collections."""
     first.description.check_inputs(name, [other.stream._outlet])
 
 

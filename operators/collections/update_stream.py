@@ -96,7 +96,6 @@ class UpdateStream:
     # ------------------------------------------------------------------ what several operators use
 
     def once(self, what: str, make: "Callable[[], UpdateStream]") -> "UpdateStream":
-        """Return the updates made earlier under the name ``what``; make them if there are none."""
         found = self.found(what)
         if found is None:
             found = make()
@@ -104,6 +103,5 @@ class UpdateStream:
         return found
 
     def found(self, what: str) -> "UpdateStream | None":
-        """Return the updates made earlier under the name ``what``; None if there are none."""
         made, last = self._made.get(what, (None, None))
         return made if any(one is last for one in self.description.operators) else None

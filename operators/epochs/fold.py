@@ -52,7 +52,7 @@ class Fold:
 
 
 def build_per_epoch(fold: Fold) -> Build:
-    """Return the build function of an operator that folds the records of each epoch and sends the result at its end."""
+    """Build an operator that folds the records of each epoch and sends the result at its end."""
 
     def build(context: OperatorContext) -> Schedule:
         epochs: dict[Time, Any] = fold.division(context).state(context, "epochs", dict)
@@ -75,7 +75,7 @@ def build_per_epoch(fold: Fold) -> Build:
 
 
 def build_partial(fold: Fold) -> Build:
-    """Return the build function of an operator that folds records while they keep coming, and sends the result.
+    """Build an operator that folds records while they keep coming, and sends the result.
 
     It sends a time's result at a call without new records of the time, or when the result gets large. It looks at no
     frontier: describe it with ``notify=False``. The number of results depends on how busy the worker is; the final

@@ -31,7 +31,7 @@ def build_gathered(
     sequential: bool = False,
     pacts: Sequence[Pact | None] | None = None,
 ) -> Build:
-    """Return the build function of an operator that processes whole epochs in an order that agrees with time.
+    """Build an operator that processes whole epochs in an order that agrees with time.
 
     ``process`` is called once for each epoch with records on this worker, ``keep`` returns the state that lasts from
     epoch to epoch. If ``sequential``, all rounds of an epoch precede the next epoch's, as for `Notificator.ready`.

@@ -90,7 +90,6 @@ class KeyFold:
         return Fold(dict, self.fold, _pairs, merge=lambda one, other: add(one, _pairs(other)))
 
     def combined(self, combine: Callable[[Any, Any], Any]) -> Fold:
-        """Return the second half of the fold."""
         return _combined(
             combine, self.results, self.results, _same if self.start is None and combine is self.add else _own
         )
@@ -112,7 +111,6 @@ def added(add: Callable[[Any, Any], Any], state: Any, rows: list[Any], name: str
 
 
 def combined_to_none(of: str) -> TypeError:
-    """Return the error of a function that has combined two states to None."""
     return TypeError(f"combine returned None for {of}: it must return the state of both")
 
 

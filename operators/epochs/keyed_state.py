@@ -31,7 +31,7 @@ class EpochStep(Protocol):
 
 
 def build_keyed_state(step: EpochStep, owners: Owners = owners_of) -> Build:
-    """Return the build function of an operator that processes one whole epoch after the other, and keeps state."""
+    """Build an operator that processes one whole epoch after the other, and keeps state."""
 
     def process(kept: Kept, batches: list[list[Batch]], _: object) -> Sequence[list[Batch]]:
         return ([step.process(kept, batches[0])],)

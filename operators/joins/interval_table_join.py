@@ -139,7 +139,6 @@ class IntervalTableJoin:
 
     @staticmethod
     def merge(one: Kept, other: Kept) -> Kept:
-        """Return the rows of two workers, with the lesser watermarks."""
         lefts, rights = _both(one.lefts, other.lefts), _both(one.rights, other.rights)
         watermark = one.watermark.merge(other.watermark)
         return Kept(lefts, rights, watermark, one.other_watermark.merge(other.other_watermark))

@@ -109,7 +109,7 @@ def _merged(one: SortedTable, other: SortedTable) -> SortedTable:
 
 
 def build_table_join_across_epochs(columns: JoinedColumns) -> Build:
-    """Return the build function of an operator that joins new tables with each other and with all earlier ones."""
+    """Build an operator that joins new tables with each other and with all earlier ones."""
     keys, other_keys = columns.keys
 
     def process(

@@ -108,7 +108,7 @@ def _either(name: str, left: "pa.ChunkedArray", other_name: str, right: "pa.Chun
 
 
 def build_table_join(columns: JoinedColumns, how: How, promised: "Sequence[pa.Schema | None]", inputs: int) -> Build:
-    """Return the build function of an operator that joins the tables of each epoch; O(n log n) in its rows.
+    """Build an operator that joins the tables of each epoch; O(n log n) in its rows.
 
     ``promised`` are the known schemas of both sides. An inner join has two inputs; the others have two more, with
     schemas from other workers.
@@ -201,7 +201,7 @@ class KnownSchemas:
 
 
 def build_announce(domain: TimeDomain) -> Build:
-    """Return the build function of an operator that sends a stream's schema to workers that do not know it."""
+    """Build an operator that sends a stream's schema to workers that do not know it."""
 
     def build(context: OperatorContext) -> Schedule:
         known = everywhere(KnownSchemas.merge).state(context, "known", KnownSchemas)

@@ -230,7 +230,7 @@ def _short(record: Any) -> str:
 
 
 def build_map_async(function: Callable[[Any], Awaitable[Any]], policy: CallPolicy, *, ordered: bool) -> Build:
-    """Return the build function of an operator that calls ``function`` for each record."""
+    """Build an operator that calls ``function`` for each record."""
     return lambda context: _MapAsync(context, function, policy, ordered=ordered).schedule
 
 

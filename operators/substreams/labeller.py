@@ -27,7 +27,6 @@ Token: TypeAlias = TimestampToken | LentToken
 
 
 def has_marks(batch: Batch) -> bool:
-    """Tell whether a batch has marks."""
     return isinstance(batch, list) and any(map(is_mark, batch))
 
 
@@ -305,7 +304,7 @@ def portable_keys(keys: list[Any]) -> list[Any]:
 
 
 def build_declare(how: SubstreamKeys) -> Build:
-    """Return the build function of an operator that divides records by key and declares the end of each substream."""
+    """Build an operator that divides records by key and declares the end of each substream."""
 
     def build(context: OperatorContext) -> Schedule:
         labeller = Labeller(context, how)

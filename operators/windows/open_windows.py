@@ -194,6 +194,5 @@ def too_far_ahead(windows: Windows, entry: TimedRecord, latest: EventTime) -> li
 def missed(
     entries: list[TimedRecord], start: EventTime, end: EventTime, watermark: EventTime
 ) -> Iterator[LateRecord[Any]]:
-    """Yield the late records of a closed window."""
     for key, at, record in entries:
         yield LateRecord(key, start, end, at, record, watermark)

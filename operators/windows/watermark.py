@@ -78,7 +78,7 @@ class ReadTimes(NamedTuple):
 
 
 def build_reading(read: Callable[[Batch], ReadTimes]) -> Build:
-    """Return the build function of an operator that reads event times where records are.
+    """Build an operator that reads event times where records are.
 
     Its outputs are the read batches, the greatest event times, for all workers, and the records too far ahead.
     """

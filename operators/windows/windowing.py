@@ -34,7 +34,7 @@ OpenWindows: TypeAlias = NumberedWindows | OpenSessions
 
 
 def build_event_windows(windows: Windows, fold: WindowFold, lateness: Duration | None, flush_at: Time | None) -> Build:
-    """Return the build function of an operator that makes windows of timed records, closed by watermarks."""
+    """Build an operator that makes windows of timed records, closed by watermarks."""
 
     def build(context: OperatorContext) -> Schedule:
         watermark = everywhere(Watermark.merge).state(context, "watermark", lambda: Watermark(lateness))
@@ -66,7 +66,7 @@ def build_event_windows(windows: Windows, fold: WindowFold, lateness: Duration |
 
 
 def build_epoch_windows(windows: Windows, fold: WindowFold, keys: Keys, domain: TimeDomain) -> Build:
-    """Return the build function of an operator that makes windows of whole epochs, which are integers."""
+    """Build an operator that makes windows of whole epochs, which are integers."""
     assert isinstance(domain, IntegerDomain)
     maximum = domain.maximum
 

@@ -110,7 +110,6 @@ class CatalogRelays:
         self._known.pop(name, None)
 
     def forget_topic(self, registration: str) -> None:
-        """Forget the relays of one life of a topic, which has ended."""
         self._known = {name: known for name, known in self._known.items() if known[0].registration != registration}
 
 

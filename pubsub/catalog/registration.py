@@ -120,7 +120,6 @@ class CatalogEntry:
                 self._make(call)
 
     def retract(self, reason: str | None) -> None:
-        """Remove the entry for a reason, and wait for the catalog's answer, if there is one."""
         import ray
 
         with self._lock:

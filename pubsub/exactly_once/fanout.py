@@ -130,7 +130,6 @@ class Fanout:
         return [Outgoing(child, Rejected(self._pubend, str(error)))]
 
     def answer(self, child: str, final: Ranges, data: Iterable[tuple[int, Any]], *, more: bool) -> list[Outgoing]:
-        """Return the answer to one curious child, if it is a child and there is knowledge."""
         if child not in self.children:
             return []
         where = self.children[child].where

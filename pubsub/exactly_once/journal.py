@@ -115,7 +115,6 @@ class _Return(NamedTuple):
     standing: Mapping[Time, int]
 
     def has(self, tick: int) -> bool:
-        """Tell whether this return may make the message at a tick void."""
         return self.number < tick and (self.tick is None or tick < self.tick)
 
 
@@ -347,7 +346,6 @@ class Journal:
         return changes
 
     def advance(self, changes: list[tuple[Time, int]]) -> None:
-        """Record a logged move of the frontier."""
         if changes:
             self._is_abreast = False
             self._epochs.advance(changes)

@@ -83,7 +83,6 @@ class Relay:
             line.leave(child)
 
     def receive(self, message: Downstream, now_s: float) -> list[Outgoing]:
-        """Receive a message from upstream; return the messages for children."""
         line = self._lines[message.pubend]
         if isinstance(message, KnowledgeMessage):
             return line.learn(message, now_s)
@@ -95,7 +94,6 @@ class Relay:
         return [Outgoing(child, message) for child in children]
 
     def nack(self, child: str, nack: Nack, now_s: float) -> tuple[list[Outgoing], list[Upstream]]:
-        """Receive a nack; return the answers to the child and the questions to upstream."""
         return self._lines[nack.pubend].nack(child, nack, now_s)
 
     def ack(self, child: str, ack: Ack | ConsolidatedAck) -> list[Outgoing]:
@@ -118,7 +116,6 @@ class Relay:
             line.asked.questions.clear()
 
     def flush(self) -> tuple[list[Outgoing], list[Upstream]]:
-        """Return the messages for the waiting silence and acknowledgements."""
         told = [outgoing for line in self._lines for outgoing in line.fanout.flush()]
         return told, [ack for line in self._lines for ack in line.take_acks()]
 

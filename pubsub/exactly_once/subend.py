@@ -108,11 +108,9 @@ class Subend:
         return together
 
     def acknowledge(self, pubend: int, tick: int) -> None:
-        """Record that the reader has acknowledged a delivered message. Idempotent."""
         self._incoming[pubend].acknowledge(tick)
 
     def ask(self, now_s: float) -> list[Upstream]:
-        """Return the questions to upstream that are due."""
         return [nack for incoming in self._incoming.values() for nack in incoming.ask(now_s)]
 
     def ask_at_s(self) -> float:

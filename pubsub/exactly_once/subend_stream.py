@@ -77,7 +77,6 @@ class SubendStream(Subend):
         return [fetched for fetched in found if fetched.messages]
 
     def acknowledge(self, pubend: int, tick: int) -> None:
-        """Record that the consumer has acknowledged a batch or return of a partition. Idempotent."""
         batches = self._partitions[pubend].batches
         if tick in batches:
             if not isinstance(batches.pop(tick), WentBack):

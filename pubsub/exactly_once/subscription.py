@@ -40,7 +40,6 @@ class Subscription:
         return Standing(ranges, self.reader, self.first, self.lost_end, everywhere=self.everywhere)
 
     def acknowledge(self, ranges: Ranges, everywhere: tuple[Ranges, ...]) -> None:
-        """Add acknowledged ticks of this pubend, and of each pubend."""
         self.acknowledged.update(ranges)
         self.everywhere = merged(self.everywhere, everywhere)
 

@@ -64,7 +64,6 @@ class LogCorrupted(LogError):  # noqa: N818  it names what happened
 
 
 def corrupted(path: Path | str, offset: int, what: str, tick: int | None = None) -> LogCorrupted:
-    """Return the error for a damaged file; ``what`` describes the damage."""
     at_tick = "" if tick is None else f", tick {tick}"
     directory = str(path).rpartition("/")[0]
     return LogCorrupted(

@@ -82,7 +82,6 @@ class StoredObject:
     end: int
 
     def piece(self, start: int) -> Piece:
-        """Return its description, given its beginning."""
         return Piece(self.header.number, self.end - start, self.header.first_tick, self.header.last_tick)
 
 

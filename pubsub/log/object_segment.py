@@ -110,7 +110,6 @@ class ObjectSegment:
 
     @property
     def path(self) -> str:
-        """The place of its first object, for errors."""
         return f"{self._url}/{object_name(self.number)}"
 
     @property

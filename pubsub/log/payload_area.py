@@ -60,7 +60,6 @@ class PayloadArea:
             return memoryview(part)
 
     def close(self) -> None:
-        """Lend nothing more."""
         with self._lock:
             self._end = 0
 

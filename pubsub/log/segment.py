@@ -184,7 +184,6 @@ class SegmentReader:
             raise corrupted(self._segment.path, offset, f"it cannot be read ({error})") from error
 
     def peek(self, offset: int) -> RecordHead | None:
-        """Return the head at ``offset``; None if there is none."""
         if self.size - offset < HEAD_BYTES:
             return None
         data, start = self.bytes_at(offset, HEAD_BYTES)

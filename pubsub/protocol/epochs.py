@@ -64,7 +64,6 @@ class EpochStates:
 
     @classmethod
     def at(cls, domain: TimeDomain, lower: Iterable[Time], active: Iterable[Time]) -> "EpochStates":
-        """Return the states at a lower frontier with some later epochs active."""
         epochs = cls(domain)
         epochs._set(lower, active)
         return epochs
@@ -99,7 +98,6 @@ class EpochStates:
         return bool(self.active) or not self._lower.less_equal(self._domain.minimum())
 
     def is_completed(self, time: Time) -> bool:
-        """Tell whether the lower frontier has passed the epoch ``time``."""
         return not self._lower.less_equal(time)
 
     def upper(self) -> list[Time]:

@@ -63,8 +63,7 @@ class OutgoingQueue:
     def _forget(self, entry: Posted) -> None:
         self.bytes -= entry.size
 
-    def prune(self, is_live: Callable[[Time], bool]) -> None:
-        """Forget what is kept of epochs that can receive nothing more."""
+    def prune(self, is_live: Callable[[Time], bool]) -> None: ...
 
     def close(self, number: int, reason: str) -> None:
         """Free everything; the subscriber receives only ``reason``, as message ``number``."""

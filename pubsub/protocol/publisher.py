@@ -253,7 +253,6 @@ class Publisher(SubscriberQueues):
             queue.offer(self._final)
 
     def forget(self) -> None:
-        """Keep nothing more for subscribers of a dead publisher."""
         self.kept = None
         self.missing.clear()
 

@@ -63,7 +63,6 @@ class SubscriberQueues:
             queue.close(self._sequence + 1, reason)
 
     def has_news(self, subscriber: str) -> bool:
-        """Tell whether `fetch` would return anything."""
         return subscriber not in self.queues or bool(self.queues[subscriber])
 
     def fetch(self, subscriber: str, acknowledged: int, max_bytes: int = sys.maxsize) -> list[Downstream]:

@@ -109,8 +109,7 @@ class PublisherConnection:
         """Return what a snapshot keeps for `go_on`; None if the job takes none, or nothing is published here."""
         return None
 
-    def close(self) -> None:
-        """Release the publisher, whatever it has not confirmed. Idempotent."""
+    def close(self) -> None: ...
 
     def flush(self) -> None:
         """Send everything since the last flush as one call.

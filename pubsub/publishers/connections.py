@@ -26,8 +26,7 @@ class Listening(Protocol):
 
     def hear(self, child: str, said: list[ChildMessage]) -> None: ...
 
-    def drained(self, child: str) -> None:
-        """Record that a child has taken everything that waited for it."""
+    def drained(self, child: str) -> None: ...
 
     def gone(self, child: str, why: str) -> None: ...
 

@@ -234,7 +234,6 @@ class DurablePubend:
         return self.log.trim(self._trim_to)
 
     def resume(self) -> None:
-        """Try again if the disk is `full`; to be called now and then."""
         if self.writer.is_stuck and not self.writer.has_notes:
             self._note()  # so that it can become known which files are not needed
         self.writer.resume()
@@ -340,7 +339,6 @@ class DurablePubend:
         self._tell([Outgoing(child, Stranger(ack.pubend, reader)) for reader in strangers])
 
     def unread(self) -> list[str]:
-        """Return the subscriptions with unacknowledged messages."""
         end = self._message_end if self.error is None else self._pubend.message_end
         return self.subscriptions.needing(end)
 

@@ -155,7 +155,6 @@ class LiveDelivery:
 
     @property
     def has_room(self) -> bool:
-        """Whether no subscriber holds the publisher back."""
         return not self._publisher.is_held
 
     @property
@@ -272,7 +271,6 @@ class LiveDelivery:
             self.leave(child)
 
     def drained(self, _: str) -> None:
-        """Send a subscriber more, as it has taken everything."""
         self.go_on_soon()
 
     def gone(self, child: str, why: str) -> None:
@@ -343,7 +341,6 @@ class LiveDelivery:
         return known if known.generation >= generation else None
 
     def end(self, known: PartitionEnd | None) -> None:
-        """Tell the subscribers the end, also those of a dead publisher as they come. Idempotent."""
         assert known is not None, "without a log, the end is that which a publisher has known"
         self.expect(known.readers)
         self._publisher.end(known)
@@ -351,7 +348,6 @@ class LiveDelivery:
         self.go_on()
 
     def expect(self, readers: Iterable[str]) -> list[str]:
-        """Wait for subscribers of a dead publisher, if this is in its place; return the present ones."""
         publisher = self._publisher
         if not publisher.has_begun:
             publisher.missing = {*readers} - {*publisher.queues}

@@ -33,7 +33,6 @@ class LocalPublisher:
     _waiting: list[Callable[[], None]] = field(default_factory=list)
 
     def begin(self, position: WorkerPosition) -> None:
-        """Record where the worker begins to send."""
         with self.changed:
             self.publisher.begin(position)
             self.changed.notify_all()

@@ -34,8 +34,7 @@ class Delivery(Protocol):
     lease_s: float
     problem: str
 
-    def attach(self, child: str, options: DeliveryOptions, *, again: bool) -> None:
-        """Accept a child, which will connect or call."""
+    def attach(self, child: str, options: DeliveryOptions, *, again: bool) -> None: ...
 
     def turned_away(self, child: str) -> list[Told]:
         """Return messages for an unknown child that calls; nothing if it may call.
@@ -71,8 +70,7 @@ class Delivery(Protocol):
     def unread(self) -> Mapping[str, int]:
         """Return the subscriptions that lack something, each with a number that grows with its progress."""
 
-    def is_of(self, name: str, process: str | None) -> bool:
-        """Tell whether a process reads a subscription."""
+    def is_of(self, name: str, process: str | None) -> bool: ...
 
     def give_up(self, name: str) -> None:
         """Stop waiting for a subscription that receives nothing."""
@@ -112,7 +110,6 @@ class Partition:
         self.delivery.awaiting.awaited = 0
 
     async def awaited(self, timeout_s: float) -> bool:
-        """Wait for the first subscribers; tell whether they have come."""
         return await self.wait_until(lambda: not self.delivery.awaiting.awaited, timeout_s)
 
     def offer(self) -> SocketOffer | None:

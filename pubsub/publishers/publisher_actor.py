@@ -160,15 +160,13 @@ class PublisherActor:
         self.partition.fail(reason, on_purpose=on_purpose)
 
     async def close(self) -> None:
-        """Make durable everything sent and acknowledged, and release everything for good. Raises LogError."""
         self._is_closed = True
         partition, self._opened = self._opened, None
         if partition is not None:
             self._problem = partition.problem
             await partition.close()
 
-    async def ping(self) -> None:
-        """Answer, which shows that the actor lives."""
+    async def ping(self) -> None: ...
 
     async def statistics(self) -> dict[str, int]:
         return self.partition.statistics()

@@ -171,5 +171,4 @@ class PassingEvents(SentEvents):
         return encode(event)
 
     def durable(self, count: int, number: int = -1) -> None:
-        """Record that the publisher has passed on so many more events."""
         self.waiting -= count

@@ -60,7 +60,6 @@ class TopicLog:
         return f"{self.of_topic(topic)}/partition-{partition}"
 
     def of_topic(self, topic: str) -> str:
-        """Return the directory of all partitions of a topic, on their nodes."""
         return f"{self.directory.rstrip('/')}/{self._folder(topic)}"
 
     def _folder(self, topic: str) -> str:

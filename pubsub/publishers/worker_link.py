@@ -94,8 +94,7 @@ class MessageSink(Protocol):
     is_eager: bool
     """Whether the loop looks for the next message before it sleeps: no other thread has to do with this one."""
 
-    def room_for(self, size: int, /) -> memoryview | None:
-        """Return memory to receive a payload of ``size`` bytes; None for any."""
+    def room_for(self, size: int, /) -> memoryview | None: ...
 
     @property
     def error(self) -> Exception | None: ...
@@ -212,7 +211,6 @@ class WorkerLink:
         self._refused(reason)
 
     def refuse(self, reason: str) -> None:
-        """Tell the worker why nothing more is received, and release the connection."""
         if not self.is_closed:
             self._say(reason)
             self.close()

@@ -131,8 +131,6 @@ class RelayActor:
         return await self._children.talk(child, said, wait_s)
 
     async def serves(self, timeout_s: float) -> bool:
-        """Wait until it has all its parents and can serve; tell whether it can."""
-
         def does_serve() -> bool:
             return self._is_announced and bool(self._parents) and all(kept.parent is not None for kept in self._parents)
 

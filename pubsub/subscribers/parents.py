@@ -269,7 +269,6 @@ class KeptParent:
         parent.say([self.greeting])
 
     def end(self) -> None:
-        """Disconnect from a parent that has finished, and search no more."""
         self.is_needed = False
         if self.parent is not None:
             self.parent.close()

@@ -80,7 +80,6 @@ class PolledParents:
         self.replace(finds)
 
     def replace(self, finds: Finds, why_lost: str = "") -> None:
-        """Replace the parents, which were lost for the reason ``why_lost``."""
         self._kept = {}
         for partitions, find in finds.items():
             partition = partitions[0] if len(partitions) == 1 else None

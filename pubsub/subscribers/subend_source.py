@@ -223,7 +223,6 @@ class SubendSource(MessageSource):
         self._is_noted = self._calls.leave([self._stream.acknowledged(one).ranges() for one in self._partitions], over)
 
     def check_end(self) -> None:
-        """Raise PublisherLost if a pubend has rejected this reader and its final acknowledgements."""
         with self._parents.turn:
             self._tell(time.monotonic())
             self._parents.listen()

@@ -25,7 +25,6 @@ class View(msgspec.Struct, frozen=True):
 
     @property
     def has_ended(self) -> bool:
-        """Whether the job has ended."""
         return self.document.get("job", {}).get("state") in ENDED_STATES
 
     def rate(self, *path: str) -> float | None:
