@@ -1,7 +1,6 @@
 """Folds: the state that operators build from the records of an epoch, and the result that they send.
 
-`build_per_epoch` sends the result when the epoch is complete. `build_partial` folds before an exchange, so that less
-travels.
+`build_partial` folds before an exchange, so that less travels.
 """
 
 from collections.abc import Callable, Sequence

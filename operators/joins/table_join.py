@@ -1,7 +1,7 @@
 """Joins of the tables of an epoch by names of columns.
 
-In an outer join a worker fills the other side's columns with nulls, even if none of its rows came to this worker. So
-the schema of a stream goes to all workers at the first times with rows; at any time, all workers or none know it.
+In an outer join a worker fills the other side's columns with nulls, even without any of its rows. So the schema of a
+stream goes to all workers at the first times with rows; all workers or none know it.
 """
 
 from collections.abc import Sequence

@@ -29,7 +29,7 @@ def record_hash(record: Any) -> int:
     Within a `HASH_VERSION` the hash of keys, rows, lists, sets, arrays and objects of plain classes never changes.
     Other objects are hashed by their ``__reduce_ex__``, class name and attributes, caches included, so a new version of
     Python or of a library may change the hash: `pathlib.Path` has other parts from Python 3.13 on. State by record must
-    then be hashed again when it is restored.
+    then be hashed again.
 
     Raises:
         TypeError: the record has a part of another type.

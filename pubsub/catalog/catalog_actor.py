@@ -47,7 +47,7 @@ class RelayInfo:
     """One relay.
 
     Args:
-        max_children: its limit, above which subscribers come only if all others are full; None for none.
+        max_children: above it subscribers come only if all others are full; None for none.
     """
 
     name: str
@@ -116,9 +116,7 @@ class CatalogRelays:
 class CatalogActor:
     """The catalog of one namespace.
 
-    Args:
-        death: waits until one of them is dead, and returns the reason.
-        topic: makes the catalog's own topic.
+    ``death`` waits until a publisher is dead, and returns the reason.
     """
 
     def __init__(
@@ -140,7 +138,7 @@ class CatalogActor:
         self._watches: dict[str, asyncio.Task[None]] = {}
 
     async def register(self, info: TopicInfo) -> None:
-        """Add a topic; repeating it does nothing.
+        """Add a topic. Idempotent.
 
         Raises:
             DeliveryError: a living job publishes a topic of that name.

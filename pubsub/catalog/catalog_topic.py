@@ -49,7 +49,7 @@ class CatalogTopic:
     order of calls, so changes gather until the last call is answered.
 
     Attributes:
-        info: the entry of the topic; None without a publisher.
+        info: None without a publisher.
     """
 
     def __init__(

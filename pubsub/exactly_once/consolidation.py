@@ -35,7 +35,6 @@ class Readers:
     Attributes:
         digest: the digest of their set, whatever the order.
         end: all of them have acknowledged all ticks before this one.
-        progress: changes when any of them acknowledges more.
 
     >>> readers = Readers()
     >>> readers.learn(of_one(0, "a", 7)), readers.end

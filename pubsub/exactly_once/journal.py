@@ -78,8 +78,7 @@ def next_generation(domain: TimeDomain, places: Sequence[LogPlace]) -> Generatio
     """Return the generation of a job that begins again, or goes back.
 
     Returns:
-        A new one, unless nothing is logged, or a partition has ended. Without a new one, the same batches have to come
-        again.
+        A new one, unless nothing is logged, or a partition has ended: then the same batches have to come again.
     """
     newest = max(places, key=attrgetter("generation"))
     number = newest.generation
@@ -207,8 +206,7 @@ class Journal:
     def _check_stands(self, position: WorkerPosition) -> None:
         """Refuse a position if earlier returns have made void what it takes for standing, and does not send again.
 
-        That concerns epochs that are not complete at all partitions. A partition may have anything of an epoch that its
-        worker had passed.
+        That concerns epochs that are not complete at all partitions.
         """
         complete = Antichain(self._domain, position.generation.complete)
         worker = Antichain(self._domain, position.lower)

@@ -122,7 +122,7 @@ class Pubend:
     def pass_over(self, now: int) -> int:
         """Return a tick for a log entry that is no message.
 
-        Later messages get later ticks, so a durable entry does not imply durable messages after it.
+        Later messages get later ticks.
         """
         tick = max(self._next_tick, self._clock.at(now))
         self._next_tick = tick + 1

@@ -3,9 +3,8 @@
 No I/O; soft state only. Invariants:
 
 - A relay never says more than it was told; forgotten ticks are Q again, and it may ask for them upstream.
-- What it was told of forgotten messages is of one life of the pubend; the next life may have them again, and then final
-  ticks before their end are forgotten.
-- It makes no tick final by itself: a later child may need a tick that all present children have acknowledged.
+- What it was told of forgotten messages is of one life of the pubend; the next life may have them again.
+- It makes no tick final by itself: a later child may need it.
 - Knowledge later than the first that came unasked is new, and goes to all children; other knowledge is an answer, and
   goes to the curious ones.
 - It asks for what its children want together; its knowledge holds for that union only (`filters.py`).
@@ -179,8 +178,7 @@ class _Line:
     def _know_loss(self, lost_end: int) -> None:
         """Learn before which tick messages are forgotten upstream.
 
-        A restarted pubend has all of its log, and may have forgotten less. Then final ticks before the present end need
-        not be silent: they are Q again.
+        A restarted pubend may have forgotten less. Then final ticks before the present end are Q again.
         """
         if lost_end < self.fanout.lost_end:
             self.stream.forget(0, self.fanout.lost_end)

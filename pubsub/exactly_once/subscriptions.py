@@ -48,7 +48,7 @@ class Subscriptions:
 
     Attributes:
         known: the subscriptions and relays, without abandoned ones, by name.
-        noted: the latest entries of durable subscriptions, by name.
+        noted: the latest entries of durable ones.
     """
 
     def __init__(self, pubend: Pubend, standings: Mapping[str, Standing], where: str) -> None:

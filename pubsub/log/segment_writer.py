@@ -1,4 +1,4 @@
-"""The writer of the last file of a log; errors of the operating system go to `segmented_log.py`."""
+"""The writer of the last file of a log."""
 
 import errno
 import os

@@ -43,7 +43,7 @@ class Log(StoredSegments[Segment]):
 
     Args:
         segment_bytes: a new segment is due after so many bytes of records.
-        is_in_memory: whether the directory is in memory, so that segments have payload areas.
+        is_in_memory: if so, segments have payload areas.
         wait_s: for another holder, in seconds.
 
     Raises:

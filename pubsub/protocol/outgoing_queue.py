@@ -15,13 +15,12 @@ class OutgoingQueue:
     """Keeps messages until they are acknowledged, so that a lost reply loses nothing.
 
     Policy ``"disconnect"``: a message that does not fit is refused, and the publisher cuts the subscriber off.
-    `slow_policies` has the queues of the other policies. An empty queue accepts a message of any size, or a batch
-    larger than the capacity could never be delivered.
+    `slow_policies` has the queues of the other policies. An empty queue accepts a message of any size.
 
     Attributes:
-        advice: what else a subscriber that is cut off may do.
+        advice: for a subscriber that is cut off.
         is_full: whether to offer no more now.
-        is_closed: whether the subscriber was cut off, so that nothing more is accepted.
+        is_closed: whether the subscriber was cut off.
         last_sent: the number of the last message that `head` has returned; -1 before the first.
         taken: how many messages have been acknowledged.
     """

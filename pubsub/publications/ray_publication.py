@@ -40,7 +40,7 @@ class RayPublication(RunningPublication):
     """One publisher actor for each partition, on the node of its worker.
 
     They end with the process that started them; until then, Ray restarts those with a log, or whose job keeps
-    snapshots. Without a log the job then returns to a snapshot, before the end is final.
+    snapshots.
     """
 
     def __init__(self, publication: Publication, host: AttachmentHost) -> None:

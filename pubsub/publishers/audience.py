@@ -1,6 +1,6 @@
 """The readers of one pubend: it accepts them, waits for them, and gives up those that are gone. On an asyncio loop.
 
-Time counts while the pubend runs, so no reader is given up because the process was stopped.
+Time counts while the pubend runs.
 """
 
 import asyncio
@@ -37,7 +37,6 @@ class Audience:
     """The readers of one pubend.
 
     Args:
-        living: the living readers; at first none of the subscriptions that the log knows.
         grace_s: so many seconds after the start nothing is forgotten, as earlier readers may return; a new log on a
             disk short of room does not wait.
     """

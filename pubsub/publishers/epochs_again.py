@@ -65,10 +65,7 @@ def differing_epochs(domain: TimeDomain, came: Sequence[Sums], logged: Sequence[
 
 
 def first_difference(found: Sequence[Mapping[int, Difference]]) -> tuple[int, Difference] | None:
-    """Return a partition and a record that differs, if any, from the differences of all partitions.
-
-    A record that has not come precedes one that the log lacks.
-    """
+    """Return a partition and a record that differs, if any, from the differences of all partitions."""
     total: dict[int, int] = {}
     for differences in found:
         for digest, difference in differences.items():

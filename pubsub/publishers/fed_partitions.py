@@ -11,7 +11,7 @@ Invariants:
   frontier.
 - A snapshot's part for a partition, its position and what its log may lack, goes to its next feeder, whichever worker
   that is. So a job with another number of workers goes back in each log as any other does.
-- Partitions may be at different frontiers in a snapshot; each waits until the worker has reached its own.
+- Each partition waits until the worker has reached its own frontier of the snapshot.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

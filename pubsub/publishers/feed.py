@@ -59,7 +59,7 @@ class Feed:
 
     Args:
         sent: numbers the events, and keeps them if the publisher has a log.
-        connect: returns a non-blocking connection to the publisher; raises FeedLost if there is none now.
+        connect: returns a non-blocking connection; raises FeedLost if there is none now.
         restarts_within_s: how many seconds a publisher may be away; 0 if it is not started again.
         room_bytes: how much may be kept.
         afterwards: what follows its death, for log lines.

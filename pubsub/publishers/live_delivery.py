@@ -144,8 +144,7 @@ class LiveDelivery:
     def confirmed(self) -> Confirmed:
         """Return how many messages the worker may forget: all of them once this has everything.
 
-        Before that, a worker that keeps them may forget all passed-on messages but the newest. So no worker takes the
-        end for received before it is passed on.
+        Before that, a worker that keeps them may forget all passed-on messages but the newest.
         """
         left = 0 if self._publisher.has_everything else 1
         if self._unconfirmed <= left or (left and not self._is_remembered):

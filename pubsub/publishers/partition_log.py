@@ -189,7 +189,7 @@ class PartitionLog:
     """Reads messages from a log, for a `Pubend`.
 
     Args:
-        reads: reads a log that others write; or the log itself, on a thread that may wait.
+        reads: a log that others write; or the log itself, on a thread that may wait.
     """
 
     def __init__(self, reads: LogReads | AnyLog) -> None:

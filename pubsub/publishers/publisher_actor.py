@@ -1,9 +1,9 @@
 """The actor that publishes one partition: over sockets to processes on its node, by calls to those on other nodes.
 
 All happens on the loop of an asyncio actor, except waiting for the disk. The methods delegate to `Partition` and its
-delivery. This module does not import Ray: `publisher_calls` makes the class an actor. Ray starts an actor with a log
-again on the same node; it goes on from the log, and its worker and children connect anew. An actor without a log is
-started again if its job keeps snapshots; then the job goes back, and subscribers connect anew.
+delivery; `publisher_calls` makes the class an actor. Ray starts an actor with a log again on the same node; it goes on
+from the log, and its worker and children connect anew. An actor without a log is started again if its job keeps
+snapshots; then the job goes back, and subscribers connect anew.
 """
 
 import asyncio

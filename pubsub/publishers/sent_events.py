@@ -1,8 +1,7 @@
 """The events that a worker has sent and may send again, because its publisher died before they were durable.
 
 The worker keeps each event until the publisher reports it as durable. To a restarted publisher it sends its position at
-the first kept event, and then all kept events. The publisher recognises logged events by their places; a snapshot of
-the job has position and events, too.
+the first kept event, and then all kept events. A snapshot of the job has position and events, too.
 
 Source: seed "Gryphon exactly-once", section 2.2.
 """
@@ -32,8 +31,7 @@ class SavedEvents:
     """The part of a snapshot for the events of one worker.
 
     Attributes:
-        position: what its publisher has.
-        kept: the events after that.
+        kept: the events after ``position``.
     """
 
     position: WorkerPosition

@@ -71,7 +71,7 @@ class RelayActor:
     """One relay of a topic, made on a running loop, where it begins at once.
 
     Args:
-        name: its unique name with `RELAY_PREFIX`, by which parents know relays.
+        name: unique, with `RELAY_PREFIX`.
         cache_bytes: the size of the latest messages that it keeps of each pubend.
     """
 

@@ -190,7 +190,7 @@ class SubendSource(MessageSource):
     def acknowledge(self, batches: Sequence[tuple[int, int]]) -> None:
         """Acknowledge batches, and tell pubends soon; thread-safe.
 
-        They are told of all together, so a later reader of the subscription gets all of these batches, or none.
+        A later reader of the subscription gets all of these batches, or none.
         """
         self._done.append(batches)
         if not self._tells_at_once and time.monotonic() - self._told_s < TOLD_WITHIN_S:
@@ -235,7 +235,7 @@ class SubendSource(MessageSource):
     def detach(self, partition: int) -> None:
         """Note that a partition has ended, and disconnect from its parent unless others need it.
 
-        In total order its silence is needed until all partitions have ended.
+        In total order all need it to the end.
         """
         if self._stream.is_total:
             return
