@@ -77,7 +77,7 @@ def with_one_nan(value: Any) -> Any:
 
 
 def _plain_float(value: float) -> float:
-    """Return one object for all NaN, as the removal of another would never find it, and 0.0 for -0.0."""
+    """Return one object for all NaN, and 0.0 for -0.0."""
     return value + 0.0 if value == value else nan  # noqa: PLR0124 - that is what a NaN is not
 
 

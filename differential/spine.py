@@ -57,7 +57,7 @@ class Spine:
 
     Attributes:
         runs: the runs of batches, the largest first.
-        since: readers ask for times at or after it; None if there are no more readers.
+        since: readers ask for times at or after it; None without readers.
     """
 
     __slots__ = ("depth", "runs", "since")

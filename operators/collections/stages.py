@@ -126,7 +126,7 @@ def updates_of(columns: Sequence[str], diff: str | bool | None, batch: Batch) ->
     Args:
         columns: the names of the columns that make a record; none if each record is one as it is.
         diff: the name of the column with the counts; True if the records are pairs (record, count); None for 1 each.
-        batch: a list, Arrow table or record batch, or NumPy array.
+        batch: a list, NumPy array, Arrow table or record batch.
 
     Raises:
         TypeError: the batch is of another kind than the arguments say.

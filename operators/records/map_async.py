@@ -44,7 +44,6 @@ class CallPolicy:
     Attributes:
         concurrency: how many are under way at a time.
         timeout_s: how long each attempt, and what is entered before, may take, in seconds; None for any time.
-        retry: how often a call is tried.
     """
 
     concurrency: int

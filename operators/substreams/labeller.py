@@ -31,7 +31,7 @@ def has_marks(batch: Batch) -> bool:
 
 
 def mark_runs(batch: Batch) -> Iterator[tuple[bool, Batch]]:
-    """Yield a batch in parts, in their order, each of marks only or of records only, and which it is."""
+    """Yield a batch in ordered parts, each of marks alone (True) or of records alone."""
     if not has_marks(batch):
         yield False, batch
         return

@@ -39,8 +39,7 @@ class SessionBook:
 
     Attributes:
         by_key: in order of start; no two overlap.
-        ends: a heap of (end, number, session), one entry for each session; the end may be an earlier one of the
-            session.
+        ends: a heap of (end, number, session); the end may be an earlier one of the session.
     """
 
     __slots__ = ("by_key", "ends", "opened")

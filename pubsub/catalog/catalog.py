@@ -69,9 +69,8 @@ class TopicInfo:
     """One topic.
 
     Args:
-        registration: the unique id of this life of the topic.
+        registration: the id of this life of the topic.
         goes_back: whether its job may return to a snapshot, so that batches of open epochs become void.
-        has_history: whether subscribers receive the state first.
     """
 
     name: str

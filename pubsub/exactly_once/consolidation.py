@@ -33,7 +33,6 @@ class Readers:
     """The readers behind one relay, as its parent knows them.
 
     Attributes:
-        digest: the digest of their set, whatever the order.
         end: all of them have acknowledged all ticks before this one.
 
     >>> readers = Readers()

@@ -158,7 +158,7 @@ class Journal:
 
         Args:
             position: None for the start.
-            last_tick: the last tick of the log; None to skip that check.
+            last_tick: the log's; None to skip that check.
 
         Raises:
             ProtocolError: the log lacks batches that the worker will not send again, or its job has gone back since.

@@ -9,7 +9,6 @@ class Standing(msgspec.Struct, frozen=True):
     """The state of one durable subscription.
 
     Attributes:
-        ranges: the acknowledged ticks.
         first: both frontiers where it first began, pickled.
         lost_end: unacknowledged messages before this tick are gone, which its reader may not know; or 0.
         is_abandoned: whether it had no reader for so long that it holds no messages any more.

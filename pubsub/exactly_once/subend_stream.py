@@ -24,11 +24,7 @@ from tidewheel.pubsub.protocol.fetched import Fetched
 
 
 class SubendStream(Subend):
-    """The messages of one reader.
-
-    Args:
-        begun: where the subscription begins or continues, by partition.
-    """
+    """The messages of one reader."""
 
     def __init__(
         self,

@@ -95,8 +95,7 @@ class Ack(msgspec.Struct, frozen=True, array_like=True, tag="A"):
 
     Attributes:
         acks: the A ticks, by reader id; an entry without ticks says that its reader lives.
-        everywhere: the A ticks at each pubend of a topic with several, by reader id; together in one message, so that
-            its receiver knows what other pubends may have missed.
+        everywhere: the A ticks at each pubend of a topic with several, by reader id.
         may_consolidate: whether a relay may acknowledge for these readers together with its others.
     """
 
@@ -110,8 +109,8 @@ class ConsolidatedAck(msgspec.Struct, frozen=True, array_like=True, tag="C"):
     """The ticks that no reader behind a relay needs; `consolidation.py` says which readers.
 
     Attributes:
-        end: each of these readers has acknowledged all ticks before this one.
-        readers: readers that have come (True) or gone (False) since the last acknowledgement.
+        end: they have acknowledged all ticks before this one.
+        readers: those that have come (True) or gone (False) since the last acknowledgement.
     """
 
     pubend: Number

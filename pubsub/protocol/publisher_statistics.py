@@ -9,7 +9,7 @@ class PublisherStatistics:
 
     Args:
         sequence: broadcast messages.
-        records: the records in them.
+        records: in these.
         overflows: subscribers that were cut off because they fell behind.
         epochs_dropped: added up over subscribers.
         queued_bytes: the bytes in all queues; a message in several queues counts in each.

@@ -32,9 +32,8 @@ class PartitionEnd:
     """The end of one partition, as its publisher knows it before it is final.
 
     Attributes:
-        number: the number of its last message.
-        generation: how often the job had gone back when that message was sent.
-        readers: the names of its subscribers.
+        number: of its last message.
+        generation: how often the job had gone back then.
     """
 
     number: int

@@ -48,7 +48,7 @@ class DurableDelivery:
         retention_s: how many seconds an unread durable subscription, or a topic without subscriptions, keeps messages.
         lease_s: how many seconds a reader behind a relay lives after its last message, a subscription that is not
             durable waits for its reader, and nothing is forgotten after the start.
-        has_history: whether nothing is ever forgotten, as new subscribers need all of it.
+        has_history: if so, nothing is ever forgotten.
     """
 
     def __init__(  # noqa: PLR0913 - what a publication decides, one by one

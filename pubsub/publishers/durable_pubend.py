@@ -61,13 +61,13 @@ class DurablePubend:
     Args:
         later: schedules a call on the thread of all calls; any thread may use it.
         clock: seconds since 1970; it may go back.
-        awaited: how many subscriptions to await before the first message; also an attribute, 0 once they have come.
+        awaited: how many subscriptions to await before the first message; an attribute, too, 0 once they have come.
         cache_bytes: how many bytes of the latest messages stay in memory.
         has_history: whether a new subscription learns the last complete epoch.
 
     Attributes:
         messages, message_bytes, nacks: the logged messages since the start, their bytes, and the questions of children.
-        log, reads: only to be read, as all that follow.
+        log, reads: only to be read.
         room_for: as `Log.room_for`, for payloads from the worker.
         is_eager: whether the log is in memory, and has no thread.
         written_tick: the tick of the last received message, durable once `writer.durable_tick` reaches it.

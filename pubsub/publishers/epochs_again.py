@@ -103,11 +103,11 @@ class EpochsAgain:
 
     @property
     def have_come(self) -> bool:
-        """Whether nothing of them will come any more."""
+        """Whether the worker has passed all of these epochs."""
         return all(map(self._complete.less_equal, self._worker.frontier))
 
     def have_come_in(self, generation: int) -> bool:
-        """Tell whether the worker has begun a generation, and nothing of them will come any more."""
+        """Tell whether the worker has begun a generation, and `have_come`."""
         return self._generation >= generation and self.have_come
 
     def receive(self, message: EncodedMessage) -> None:

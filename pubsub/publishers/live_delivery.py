@@ -55,7 +55,7 @@ class LiveDelivery:
         lease_s: a subscriber without a connection that is silent for so many seconds is given up.
 
     Attributes:
-        may_return: whether subscribers of a dead publisher may come: the job goes back, or has gone back.
+        may_return: whether subscribers of a dead publisher may come.
     """
 
     def __init__(  # noqa: PLR0913 - what a publication decides, one by one

@@ -41,8 +41,7 @@ MakeDelivery: TypeAlias = Callable[[], Delivery]
 class PublisherActor:
     """Publishes one partition of a topic. Some calls are for topics with a log only.
 
-    Args:
-        make: makes the delivery of the partition, on the loop, at the first call.
+    ``make`` makes its delivery, on the loop, at the first call.
     """
 
     def __init__(self, topic: str, partition: int, make: MakeDelivery, logs: LogSettings | None = None) -> None:

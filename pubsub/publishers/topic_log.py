@@ -100,7 +100,7 @@ def _quoted(text: str) -> str:
 
 
 def identity_of(topic: str, partition: int, partitions: int, domain: TimeDomain) -> "LogIdentity":
-    """Return whose log it is, with a text of the domain that never changes, so logs keep their identity."""
+    """Return the owner of a log; the text of its domain must never change."""
     from tidewheel.pubsub.log.headers import LogIdentity
 
     named = repr(domain).replace(repr(IntegerDomain()), f"IntegerDomain(maximum={IntegerDomain().maximum})")

@@ -216,7 +216,7 @@ class WorkerLink:
             self.close()
 
     def _say(self, answer: Answer) -> None:
-        """Write an answer; a worker that does not read them has more than enough of them waiting, and is not there."""
+        """Write an answer, as far as the socket takes it; the rest follows with the next answer."""
         self._writer.add(answer_frame(answer))
         self._write()
 

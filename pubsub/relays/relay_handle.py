@@ -261,7 +261,7 @@ class RelayRegistry:
     Args:
         above: the names of possible parent relays, the first one first; empty for publishers.
         depth: the number of relays between these relays and the publishers.
-        max_children: the limit above which subscribers connect elsewhere; None for none.
+        max_children: above it subscribers connect elsewhere; None for none.
     """
 
     def __init__(self, topic: str, above: Sequence[str] = (), depth: int = 0, max_children: int | None = None) -> None:

@@ -31,7 +31,7 @@ class RelayParent(KeptParent):
     Args:
         told: receives the parent's messages, in order; may raise ProtocolError.
         found: called when the parent was found; returns the questions to it.
-        registration: the life of the topic that a relay must serve; None for a publisher.
+        registration: the life that a relay must serve; None for a publisher.
 
     Attributes:
         is_dead: whether the parent was found dead for good, and not found since; the search goes on.

@@ -170,7 +170,6 @@ class KeptParent:
 
     Args:
         partition: the only partition of the messages; None for all.
-        greeting: the first message to each new parent.
         ring: called by any thread when `look` has work.
         within_s: how long a parent may be away, in seconds.
 

@@ -253,7 +253,7 @@ def find_topic(topic: str, timeout_s: float | None, deadline_s: float | None = N
 
 
 def _deadline_s(topic: str, timeout_s: float | None) -> float:
-    """Return the time at which a topic is not waited for any longer, which never comes if the timeout is None."""
+    """Return the monotonic time at which the wait for a topic ends, infinite for None."""
     if not isinstance(timeout_s, Real | None):
         raise DeliveryError(
             f"topic {topic!r}: timeout_s is a number of seconds, or None to wait for ever, not {timeout_s!r}"

@@ -63,7 +63,7 @@ class TopicReader:
 
         Args:
             owner: releases this reader when collected; it lives during the read, since the collector could otherwise
-                run on that thread and wait for its own lock.
+                wait for its own lock.
         """
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, f"tidewheel-{self._topic}")
