@@ -47,11 +47,14 @@ class DealtPartition:
         self.place.moved()
 
     def send_said(self, fetched: Fetched[Any], output: OutputPort, pace: Pace | None) -> bool:
-        """Send a batch at the epoch that it says; return False if the probe does not let it begin that yet."""
+        """Send a batch at the epoch that it says; return False if the probe does not let it begin that yet.
+
+        The tokens move first, as the probe may wait for the epochs before.
+        """
         epoch = fetched.epoch
+        self.move((epoch,) if fetched.frontier is None else fetched.frontier)
         if pace is not None and not pace.lets_go_to(epoch, self.begun):
             return False
-        self.move((epoch,) if fetched.frontier is None else fetched.frontier)
         self.send(epoch, fetched.batch, output)
         self.position = fetched.position
         return True

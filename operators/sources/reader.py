@@ -199,10 +199,10 @@ class _Reader:
         records, epoch = length(fetched.batch), dealt.epoch
         if dealt.place.may_move:
             epoch = later(epoch, latest)
-        if self._pace is not None and records and not self._pace.lets_go_to(epoch, dealt.begun):
-            return False
         self._instance.work_at(epoch)
         dealt.move((epoch,))
+        if self._pace is not None and records and not self._pace.lets_go_to(epoch, dealt.begun):
+            return False
         dealt.send(epoch, fetched.batch, output)
         dealt.position = fetched.position
         self._note(name, fetched, epoch)
