@@ -147,9 +147,9 @@ class QueueSource(InlineSource[Record]):
     raises until another job reads; this needs a queue of the source's own.
 
     A queue of the source's own keeps the records that no snapshot has, and a job that continues in its process reads
-    them again. It is lost with that process. Any other queue returns each record once, so a restored job misses the records
-    read since its snapshot, and warns of it. To miss no record, send them by `Dataflow.input`: its position says which
-    records the snapshot has, and the driver sends the rest again.
+    them again. It is lost with that process. Any other queue returns each record once, so a restored job misses the
+    records read since its snapshot, and warns of it. To miss no record, send them by `Dataflow.input`: its position
+    says which records the snapshot has, and the driver sends the rest again.
 
     Args:
         queue: a queue that processes share, such as `ray.util.queue.Queue`, which is polled every ``poll_s`` seconds.
