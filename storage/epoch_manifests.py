@@ -11,6 +11,11 @@ import msgspec
 MANIFESTS = "_epochs/"
 """The folder of the manifests, in that of the files."""
 
+SUFFIX = ".json"
+
+BEGUN = f"{MANIFESTS}begun"
+"""An empty object that is there before the first file, so that readers look for manifests."""
+
 VERSION = 1
 
 

@@ -71,6 +71,15 @@ class RemoteFolder:
                 return False
         return True
 
+    def replace_version(self, name: str, data: bytes, version: str) -> bool:
+        """Put an object in place of one that has an ETag; return False if it has another one."""
+        with self._clear_errors(name, "written"):
+            try:
+                obstore.put(self._store, name, data, mode={"e_tag": version, "version": None})
+            except exceptions.PreconditionError:
+                return False
+        return True
+
     def read(self, name: str, size: int = 0) -> bytes | None:
         """Return the bytes of an object."""
         with self._clear_errors(name, "read"):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from tidewheel.progress import TidewheelError
-from tidewheel.storage.epoch_manifests import MANIFESTS, read_manifest
+from tidewheel.storage.epoch_manifests import MANIFESTS, SUFFIX, read_manifest
 from tidewheel.storage.folder import open_store
 from tidewheel.storage.store_url import absolute, is_place, is_url
 
@@ -112,14 +112,15 @@ class FileFinder:
                 yield file
 
     def _committed(self, base: str, found: list[StoredFile]) -> set[str] | None:
-        """Return the names below ``base`` that manifests list; None if there are no manifests."""
-        manifests = [file for file in found if file.path.startswith(f"{base}/{MANIFESTS}")]
+        """Return the names below ``base`` that manifests list; None if it is a folder without epochs."""
+        of_epochs = [file for file in found if file.path.startswith(f"{base}/{MANIFESTS}")]
+        manifests = [file for file in of_epochs if file.path.endswith(SUFFIX)]
         kept = {}
         for file in manifests:
             key = file.path, file.version
             kept[key] = self._manifests.get(key) or frozenset(read_manifest(file.path, open_whole(file)).files)
         self._manifests = {key: names for key, names in self._manifests.items() if not key[0].startswith(base)} | kept
-        return {name for names in kept.values() for name in names} if manifests else None
+        return {name for names in kept.values() for name in names} if of_epochs else None
 
 
 def open_whole(file: StoredFile) -> bytes:

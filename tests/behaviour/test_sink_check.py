@@ -13,6 +13,7 @@ import tidewheel as tw
 from tests.kit.messages import raises
 from tests.kit.operators import sinks
 from tests.kit.operators.sinks import Table, read_table
+from tidewheel.operators.sinks.file_formats import FileFormat
 from tidewheel.operators.sinks.write_files import EpochFolders
 from tidewheel.progress import IntegerDomain, Time
 from tidewheel.spark_bridge.structured_streaming.epoch_checkpoint import WriterIdentity
@@ -54,7 +55,7 @@ def test_the_sink_of_files_passes() -> None:
             for epoch in folder.glob("epoch=*")
         }
 
-    check_sink(lambda folder: FilesOfRecords(folder, "jsonl"), read_files, EPOCHS)
+    check_sink(lambda folder: FilesOfRecords(folder, FileFormat("jsonl")), read_files, EPOCHS)
 
 
 class FilesOfRecords(EpochFolders):
