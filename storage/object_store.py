@@ -75,7 +75,7 @@ class RemoteFolder:
         """Put an object in place of one that has an ETag; return False if it has another one."""
         with self._clear_errors(name, "written"):
             try:
-                obstore.put(self._store, name, data, mode={"e_tag": version, "version": None})
+                obstore.put(self._store, name, data, mode={"e_tag": version})
             except exceptions.PreconditionError:
                 return False
         return True

@@ -22,7 +22,6 @@ from tidewheel.storage.store_url import absolute, is_place, is_url
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from _typeshed import WriteableBuffer
 
     from tidewheel.storage.object_store import RemoteFolder
 
@@ -33,7 +32,7 @@ TIMEOUT_S = 60.0
 """How long an object store may not answer."""
 
 
-class FileChanged(TidewheelError):
+class FileChanged(TidewheelError):  # noqa: N818 - the name says what has happened
     """A file has another content than when it was found.
 
     Attributes:
@@ -81,7 +80,7 @@ class FileFinder:
             if not is_place(path):
                 raise error(f"{what}: a path is a text or a pathlib.Path, not {path!r:.200}")
         self._what = what
-        self.places = tuple(absolute(path, f"{what}: a path", error) for path in given)
+        self.places = tuple(absolute(path, "path", error) for path in given)
         self._manifests: dict[tuple[str, str], frozenset[str]] = {}
         """What manifests list, by path and version, which never changes."""
 
@@ -100,33 +99,28 @@ class FileFinder:
         bucket, wanted = _bucket_and_name(url)
         is_pattern = has_magic(wanted)
         known = re.split(r"[*?[]", wanted, maxsplit=1)[0].rpartition("/")[0] if is_pattern else wanted
+        store = open_store(bucket, TIMEOUT_S, OSError)
         found = [
             StoredFile(f"{bucket}/{name}", version, size)
-            for name, (version, size) in open_store(bucket, TIMEOUT_S, OSError).versions(known)
+            for name, (version, size) in store.versions(known)
             if not is_pattern or _matches(name.split("/"), wanted.split("/"))
         ]
-        committed = None if is_pattern else self._committed(url, found)
+        committed = None if is_pattern else self._committed(url, found, store)
         for file in found:
             below = file.path.removeprefix(url).strip("/")
             if is_pattern or (not _is_hidden(below) and (committed is None or below in committed)):
                 yield file
 
-    def _committed(self, base: str, found: list[StoredFile]) -> set[str] | None:
+    def _committed(self, base: str, found: list[StoredFile], store: "RemoteFolder") -> set[str] | None:
         """Return the names below ``base`` that manifests list; None if it is a folder without epochs."""
         of_epochs = [file for file in found if file.path.startswith(f"{base}/{MANIFESTS}")]
         manifests = [file for file in of_epochs if file.path.endswith(SUFFIX)]
         kept = {}
         for file in manifests:
             key = file.path, file.version
-            kept[key] = self._manifests.get(key) or frozenset(read_manifest(file.path, open_whole(file)).files)
+            kept[key] = self._manifests.get(key) or frozenset(read_manifest(file.path, _whole(file, store)).files)
         self._manifests = {key: names for key, names in self._manifests.items() if not key[0].startswith(base)} | kept
         return {name for names in kept.values() for name in names} if of_epochs else None
-
-
-def open_whole(file: StoredFile) -> bytes:
-    """Return the bytes of a small file."""
-    with opened(file) as reader:
-        return bytes(reader.read())
 
 
 @contextmanager
@@ -140,12 +134,12 @@ def opened(file: StoredFile) -> "Iterator[pa.NativeFile]":
     import pyarrow as pa
 
     remote = is_url(file.path)
-    check = (lambda: None) if remote else (lambda: _check(file))
     try:
-        with pa.PythonFile(_RemoteFile(file), "r") if remote else pa.OSFile(file.path) as reader:
-            check()
+        reader: pa.NativeFile = pa.PythonFile(_RemoteFile(file), "r") if remote else pa.OSFile(file.path)
+        with reader:
+            _check(file)
             yield reader
-            check()
+            _check(file)
     except FileChanged:
         raise
     except FileNotFoundError as error:
@@ -153,7 +147,7 @@ def opened(file: StoredFile) -> "Iterator[pa.NativeFile]":
             f"{file.path} is gone since it was found: leave files where they are until they have been read"
         ) from error
     except Exception as error:
-        check()  # which explains what was found in it
+        _check(file)  # which explains what was found in it
         error.add_note(f"This is file {file.path}.")
         raise
 
@@ -165,16 +159,27 @@ def version_of(path: str) -> str:
 
 
 def changed(path: str) -> FileChanged:
-    """Return the error of a file that has another version."""
+    """Return the error of a file that has another version while it is to be read."""
     return FileChanged(
-        f"{path} was replaced or written to since it was found, so its records cannot be read once each. Put back the "
-        "file that it was, or begin anew without the snapshots. Write each file under a new name, and move it into the "
-        "folder when it is whole",
+        f"{path} was replaced or written to since it was found, so some of its records may be in the results already. "
+        "Move it away and begin anew, without the snapshots. Then write each file under a new name of its own, and "
+        "move it into the folder when it is whole",
+        path,
+    )
+
+
+def replaced(path: str) -> FileChanged:
+    """Return the error of a file that was read, or is being read, in another version."""
+    return FileChanged(
+        f"{path} has another content than the file of that name that was read before, and each file is read once. Give "
+        "it a name of its own, and the job goes on; or begin anew, without the snapshots, to read all files again",
         path,
     )
 
 
 def _check(file: StoredFile) -> None:
+    if is_url(file.path):  # each read has checked it
+        return
     with suppress(FileNotFoundError):  # an open file stays readable
         if version_of(file.path) != file.version:
             raise changed(file.path)
@@ -206,12 +211,6 @@ class _RemoteFile(io.RawIOBase):
         self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._file.size}[whence]
         return self._at
 
-    def readinto(self, buffer: "WriteableBuffer") -> int:
-        view = memoryview(buffer).cast("B")
-        data = self.read(len(view))
-        view[: len(data)] = data
-        return len(data)
-
     def read(self, size: int = -1) -> bytes:
         left = max(self._file.size - self._at, 0)
         wanted = left if size < 0 else min(size, left)
@@ -222,6 +221,13 @@ class _RemoteFile(io.RawIOBase):
             raise changed(self._file.path)
         self._at += len(data)
         return data
+
+
+def _whole(file: StoredFile, store: "RemoteFolder") -> bytes:
+    data = store.read_version(_bucket_and_name(file.path)[1], file.version, 0, file.size)
+    if data is None:
+        raise changed(file.path)
+    return data
 
 
 def _bucket_and_name(url: str) -> tuple[str, str]:

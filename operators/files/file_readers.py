@@ -150,19 +150,20 @@ class CsvReader:
         if not rows.strip():
             return []
         try:
-            return csv.read_csv(
+            table = csv.read_csv(
                 pa.BufferReader(rows),
                 csv.ReadOptions(block_size=len(rows) + 1, column_names=layout.names),
                 self.options,
                 csv.ConvertOptions(
                     column_types=layout.schema, include_columns=layout.schema.names, include_missing_columns=True
                 ),
-            ).combine_chunks().to_batches()
+            )
         except pa.ArrowInvalid as error:
             raise ValueError(
                 f"a line after offset {offset} does not fit into the columns {layout.schema.names}: {error}. Types are "
                 "those of the first lines of the first file; schema= has others"
             ) from None
+        return list(table.combine_chunks().to_batches())
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,10 +291,8 @@ def _rows(values: list[Any], fit: SchemaFit) -> "pa.RecordBatch":
     try:
         return pa.RecordBatch.from_pylist(values, fit.schema)
     except (pa.ArrowInvalid, pa.ArrowTypeError, AttributeError) as error:
-        other = next((value for value in values if not isinstance(value, dict)), None)
-        raise ValueError(
-            f"lines do not fit into the columns of schema=: {error if other is None else f'{other!r:.200} is no object'}"
-        ) from None
+        plain = [f"{value!r:.200} is no object" for value in values if not isinstance(value, dict)]
+        raise ValueError(f"lines do not fit into the columns of schema=: {plain[0] if plain else error}") from None
 
 
 FORMATS = {
@@ -313,4 +312,4 @@ def format_of(path: str) -> str | None:
     ('csv', None)
     """
     name = bare(path).lower()
-    return next((format for format, suffixes in FORMATS.items() if name.endswith(suffixes)), None)
+    return next((one for one, suffixes in FORMATS.items() if name.endswith(suffixes)), None)

@@ -21,7 +21,8 @@ def line_blocks(
     r"""Yield blocks of whole lines from an offset on, each with the offset of its end.
 
     Args:
-        file: open at its beginning; if it cannot seek, what is before ``start`` is read and dropped.
+        file: open at its beginning.
+        start: the offset; if the file cannot seek, what is before it is read and dropped.
         quote: a character between two of which a line end belongs to a value.
         size: the size of a block; one with a longer line is larger.
 

@@ -90,6 +90,6 @@ def _is_text(given: "pa.DataType") -> bool:
 
 def _unlike(name: str, found: "pa.DataType", wanted: "pa.DataType") -> str:
     return (
-        f"column {name!r} is {found}, and {wanted} in the first file or in schema=: give a schema= whose type holds all "
-        "values, or write the file anew"
+        f"column {name!r} is {found}, and {wanted} in the first file or in schema=: give a schema= whose type holds "
+        "all values, or write the file anew"
     )

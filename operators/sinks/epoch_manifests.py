@@ -107,7 +107,9 @@ class EpochManifests(Sink):
         """Return the last epoch that this job has written; None if there is none, or times are no integers."""
         existing = self._existing()
         if not existing:
-            self._store.put_new(BEGUN, b"")  # before any file, so that no reader takes the folder for one without epochs
+            self._store.put_new(
+                BEGUN, b""
+            )  # before any file, so that no reader takes the folder for one without epochs
         return last_epoch(existing - self.older) if self.is_numbered else None
 
     def name(self, epoch: Time) -> str:
