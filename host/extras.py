@@ -41,6 +41,6 @@ def check_extra(extra: Extra, part: str, error: Callable[[str], TidewheelError])
     for library in LIBRARIES[extra]:
         if find_spec(library) is None:
             raise error(
-                f"{part} needs {library}, which is not installed. Install the extra where tidewheel is installed: "
+                f"{part} needs {library}, which is not installed. Install the extra where tidewheel is: "
                 f"{install_command(extra)}"
             ) from ModuleNotFoundError(f"No module named {library!r}", name=library)
