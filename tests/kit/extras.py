@@ -4,7 +4,7 @@ A plugin of pytest, which `tests/conftest.py` registers, because the doctests of
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from doctest import UnexpectedException
 from importlib.util import find_spec
 from typing import Any
@@ -37,9 +37,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, Any]:
     """Skip a file that cannot be imported for want of an extra."""
-    report: Any = yield
+    report = yield
     if report.failed and _is_for_an_extra(report, report.call.excinfo.value, collector):
         # What has been imported of the file, without its end, is not for other files that import it.
         for name in [name for name, one in sys.modules.items() if getattr(one, "__file__", "") == str(collector.path)]:
@@ -48,9 +48,9 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
     """Skip a test that fails for want of an extra, or whose fixture does."""
-    report: Any = yield
+    report = yield
     if report.failed and call.when != "teardown" and call.excinfo is not None:
         _is_for_an_extra(report, call.excinfo.value, item)
     return report
