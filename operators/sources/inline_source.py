@@ -51,7 +51,7 @@ class InlineSource(Source[Record_co]):
         """Whether a partition that pauses calls ``wake`` when it has more, so that pauses do not end by time."""
         return False
 
-    def read(self, partition: Partition, position: Any, wake: Callable[[], object]) -> Iterator[Fetched[Any] | Pause]:
+    def read(self, partition: Partition, position: Any, wake: Callable[[], object]) -> Iterator[Any]:
         """Open a partition that calls ``wake``, on any thread, when it has more, until it is closed."""
         return iter(self.open(partition, position))
 

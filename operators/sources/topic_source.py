@@ -172,7 +172,7 @@ class _Intake:
         events: the ready events, oldest first; at the end an `End`, or the error that ended the subscription.
     """
 
-    def __init__(self, connect: Callable[[Callable[[], bool]], Subscription], wake: Callable[[], None]) -> None:
+    def __init__(self, connect: Callable[[Callable[[], bool]], Subscription], wake: Callable[[], object]) -> None:
         self.events: deque[Event | Exception] = deque()
         self._connect = connect
         self._wake = wake
