@@ -441,6 +441,24 @@ def test_without_snapshots_it_is_saved_once_its_epoch_is_processed() -> None:
         job.stop()
 
 
+class Skips(FakeBrokerSource):
+    """Leaves out all records, as one that looks for others does."""
+
+    def open(self, partition: str | int, position: Any) -> Iterator[Any]:
+        for fetched in super().open(partition, position):
+            yield fetched if isinstance(fetched, tw.Pause) else tw.Fetched([], fetched.position)
+
+
+def test_a_position_without_records_is_saved_at_once() -> None:
+    """It waits for no epoch, which may not end for a long time."""
+    broker = FakeBroker(1)
+    with tw.run(flow_of(Skips(broker, 100, 0.01, 0.01)), engine="local") as job:
+        broker.send(0, "a")
+        run_until(job, lambda: broker.committed == {0: 1})
+        assert not job.probe("read").has_completed(0)
+        job.stop()
+
+
 @pytest.mark.parametrize("keeps", [False, True])
 def test_the_last_position_is_saved_before_the_job_ends(tmp_path: Path, keeps: bool) -> None:
     """A job that is complete leaves nothing to be delivered again."""
