@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 _PLAIN = frozenset({bool, bytes, date, Decimal, float, int, str, timedelta})
-"""Types for each of which Arrow has one that has all their values, or raises an error."""
+"""Types whose values an Arrow type holds exactly; for values that do not fit, Arrow raises an error."""
 
 
 def exact_array(values: Sequence[Any]) -> "pa.Array":

@@ -24,15 +24,15 @@ from tidewheel.differential.updates import Updates, most_counted
 Kind: TypeAlias = str | tuple[int, ...]
 
 Translate: TypeAlias = Callable[[Integers], Integers]
-"""Returns the new codes of old ones."""
+"""Returns the new code of each old code."""
 
 _HALF = 1 << 31
 _LOW = np.int64((1 << 32) - 1)
 _SIGN = np.int64(2**63 - 1)
 _FEWEST = 1000
-"""A table with fewer values is not worth a sweep."""
+"""The least number of interned values for which a sweep is worth its time."""
 _TOGETHER = 1 << 9
-"""So many interned values are pickled together."""
+"""The number of interned values that are pickled together."""
 
 
 def overflow_of(updates: Updates, keys: "Codes", values: "Codes | None") -> CountOverflowError:

@@ -29,7 +29,7 @@ _FIRST = 8
 """The number of rows of each key and batch that are read first."""
 
 _FEW_ROWS = 2048
-"""So many rows are read faster than their masks are made."""
+"""Up to this number of rows, reading them is faster than making masks of their times."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,7 +122,7 @@ class TopicFeed(Generic[T]):
     def _events(self, subscription: Subscription) -> Iterator[Event]:
         if not subscription.is_local:
             yield from subscription
-            yield from subscription.poll()  # after a stop, iterating has ended, and this raises why
+            yield from subscription.poll()  # after a stop, the iteration has ended, and this call raises the reason
             return
         # A local job runs only while its subscriber reads, and is idle until another thread sends to its inputs.
         while not self._closed.is_set() and not subscription.has_ended:

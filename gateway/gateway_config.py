@@ -69,7 +69,7 @@ class GatewayConfig:
     def hosts(self) -> frozenset[str] | None:
         """The host names that clients may use, None for any."""
         if not self.address.is_loopback:
-            return None  # it has names that are not known here, and a token
+            return None  # such an address has names that this process does not know; its clients need a token
         return frozenset({"localhost", "127.0.0.1", "::1", self.host.lower(), str(self.address)})
 
 

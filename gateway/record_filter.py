@@ -209,7 +209,7 @@ def _comparable(found: Any, value: Value, field: str | None) -> tuple[Any, Any]:
         case ("a time", "a text"):
             return found, (datetime if isinstance(found, datetime) else date).fromisoformat(str(value))
         case ("a text" | "something else", "a text"):
-            return str(found), value  # values without JSON form are shown as text, and compared as such
+            return str(found), value  # values without JSON form are shown and compared as text
         case (one, other) if one == other:
             return found, value
     name = _RECORD if field is None else repr(field)

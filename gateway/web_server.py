@@ -98,7 +98,7 @@ class WebServer:
             proxy_headers=False,
             server_header=False,
             timeout_graceful_shutdown=_GRACE_S,
-            backlog=_ACCEPTS_AT_ONCE,  # so that silent connections close before further ones use up the descriptors
+            backlog=_ACCEPTS_AT_ONCE,  # silent connections then close before further ones use up the descriptors
         )
         self._listens = threading.Event()
         self._server = _Server(config, self._listens)

@@ -19,7 +19,7 @@ class OtherProcess:
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
-        self._descriptor = os.pidfd_open(pid)  # which never becomes that of a later process with the same number
+        self._descriptor = os.pidfd_open(pid)  # a later process with the same number has another descriptor
 
     @property
     def is_stopped(self) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
-"""Of ``mallopt`` in <malloc.h> of the GNU C library."""
+"""Parameters of ``mallopt``, from <malloc.h> of the GNU C library."""
 
 _MANY_OBJECTS, _OFTEN = 20_000, 20
 

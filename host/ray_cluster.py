@@ -23,10 +23,10 @@ from tidewheel.host.sigterm import keeping_sigterm
 from tidewheel.progress.errors import TidewheelError
 
 NAMESPACE = "tidewheel"
-"""The Ray namespace of drivers that choose none: in ``ray.init``, or in RAY_NAMESPACE if tidewheel joins for them."""
+"""The Ray namespace of a driver that sets none, in ``ray.init`` or, where tidewheel joins for it, in RAY_NAMESPACE."""
 
 Membership = tuple[str, ...]
-"""The part of this process in a cluster: equal as long as it is the same, and empty without a cluster."""
+"""Identifies the connection of this process to a cluster: equal while the connection lasts, empty without a cluster."""
 
 _LOG = logging.getLogger(__name__)
 _JOINING = threading.Lock()
@@ -223,7 +223,7 @@ def _join(address: str, failure: type[TidewheelError], within_s: float, **option
 
     logging.getLogger("ray").setLevel(logging.ERROR)
     if os.environ.get("RAY_ADDRESS", "") in _NO_ADDRESS or _place(address) in ray_internals.clusters_here()[1]:
-        ray_internals.use_stored_token()  # a cluster of this machine: it may have been started with that token
+        ray_internals.use_stored_token()  # the cluster is on this machine and may have been started with that token
     chosen = os.environ.get("RAY_NAMESPACE") or NAMESPACE
     try:
         _require_control_store(address, within_s)

@@ -125,7 +125,7 @@ class Retry:
             Exception: the error of the last attempt.
         """
         self._check_end()
-        import asyncio  # which takes its time to import
+        import asyncio  # importing asyncio takes long
 
         began_s, failures = clock(), 0
         while True:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from tidewheel.console.notebook.live_widget import LiveWidget
 
 EVERY_S: Final = 0.25
-"""A chart is drawn at most so often, in seconds."""
+"""The least time between two drawings of a chart, in seconds."""
 MOST_POINTS: Final = 600
-"""The number of epochs that a chart shows, if the user does not say."""
+"""The default number of epochs that a chart shows."""
 _LEAST_POINTS: Final = 2
 _MOST_SIGNS: Final = 100
 
