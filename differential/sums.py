@@ -35,7 +35,7 @@ _LARGE = 2**62
 _MOST_COUNT = 1 << 26
 _GREATEST = 2.0**900
 _MOST_TURNS = 4
-"""Keys with larger counts or values, or with values of very different sizes, are added up one by one."""
+"""The limits of vectorised sums. With larger counts or values, or very different values, keys are summed one by one."""
 
 _UNIT_BITS = 1074
 """All floats are multiples of 2**-1074."""

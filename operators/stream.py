@@ -52,7 +52,7 @@ _ELSEWHERE = {
     "withColumn": "use select(...)",
     "write": "use write_files(...), capture_to(...) or publish(...)",
 }
-"""The methods that have another name here than in Spark or Flink."""
+"""The methods whose names differ from those in Spark or Flink."""
 
 
 class Stream(

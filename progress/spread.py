@@ -24,10 +24,10 @@ SpreadName: TypeAlias = Literal["broadcast", "accumulated"]
 """``"broadcast"``: each worker tells each. ``"accumulated"``: all tell one, which tells all what comes of it."""
 
 ACCUMULATOR = 0
-"""The worker that adds up in the accumulated protocol."""
+"""The worker that adds up the changes in the accumulated protocol."""
 
 _MOST_RECENT = 256
-"""So many batches are remembered; more are hardly ever under way at once."""
+"""The number of a worker's last batches that its `Knowledge` has; more are hardly ever under way at once."""
 
 
 class Committed(NamedTuple):

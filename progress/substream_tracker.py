@@ -119,11 +119,11 @@ class SubstreamTracker:
         self._queues: dict[int, OrderedDict[Key, bool]] = {
             compiled.index[location]: OrderedDict() for location in interesting if location in ordered
         }
-        """By location, the closed substreams that are not told of yet, in order, and whether they have ended there."""
+        """By location: the closed substreams that are not reported yet, in order, and whether each has ended there."""
         self._begin = _State({self.closing: senders}, frozenset([number]), tuple(self._before), False)
         self._lives: dict[Key, _State] = {}
         self._closed_before: set[Key] = set()
-        """Those of the view before that were closed there, and are not over."""
+        """The keys that the earlier view closed, and that are not over."""
         self._closed: list[Key] = []
         self._over: list[Key] = []
         self._is_finished = False

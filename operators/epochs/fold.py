@@ -22,7 +22,7 @@ MOST_KEPT = 1 << 18
 """`build_partial` keeps so many records of a time, as what they have become; more than that hardly saves anything."""
 
 SMALLEST_PRUNING = 1024
-"""A fold gathers so many records before it looks which of them matter."""
+"""A fold gathers at least this many records before it drops those that cannot be in the result."""
 
 
 @dataclass(frozen=True, slots=True)

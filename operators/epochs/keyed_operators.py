@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream
 
 Scope: TypeAlias = Literal["stream", "substream"]
-"""For how long state is kept."""
+"""The lifetime of state: that of the stream, or that of the substream."""
 
 
 class KeyedOperators(StreamBase[Record]):

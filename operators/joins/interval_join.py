@@ -25,7 +25,7 @@ from tidewheel.progress import GraphError
 from tidewheel.runtime.worker.operator_context import OperatorContext
 
 _FEW_RECORDS = 1024
-"""So many are kept without looking which of them are needed."""
+"""The number of records that a side keeps beyond twice the needed ones before it drops any."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ class _List(tuple[Any, ...]):
 
 
 _NOT_A_TIME: dict[type, Any] = {}
-"""The one NaT of each of NumPy's types that have one, once it has come."""
+"""By type, the one NaT of each type of NumPy's that has NaT, once a record had one."""
 
 
 def as_key(record: Any) -> Any:

@@ -31,7 +31,7 @@ Others = ParamSpec("Others")
 Streams: TypeAlias = "Sequence[Stream[Any]]"
 
 Step: TypeAlias = "Callable[Concatenate[Stream[Record], Others], Stream[Record]]"
-"""The body of a loop that returns only what goes round again."""
+"""The body of a loop that returns only the stream that goes round again."""
 
 Body: TypeAlias = "Callable[Concatenate[Stream[Record], Others], tuple[Stream[Record], Stream[Result]]]"
 """The body of a loop: of what enters and what comes back, it returns what goes round again and what leaves."""

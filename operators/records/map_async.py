@@ -97,7 +97,7 @@ class AsyncCalls:
             self._loop.call_soon_threadsafe(self._fill)
 
     def take(self) -> list[Outcome]:
-        self._is_told = False  # before the check, so that later outcomes wake it again
+        self._is_told = False  # before the check, so that later outcomes wake the worker again
         return [self._outcomes.popleft() for _ in range(len(self._outcomes))]
 
     def close(self) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 Owners: TypeAlias = Callable[[list[Any]], Sequence[int]]
-"""Says for each of some records by which output it leaves."""
+"""Returns, for each of some records, the number of the output by which it leaves."""
 
 
 @no_stream_itself

@@ -117,7 +117,7 @@ class Labeller:
         self._has_the_rest = gate.is_shared or context.worker == 0
         union = everywhere(lambda one, other: list(dict.fromkeys([*one, *other])))
         opened: list[str] = union.state(context, "names", list)
-        was_noted = bool(opened) or not gate.is_restored  # not so in a snapshot of an earlier release
+        was_noted = bool(opened) or not gate.is_restored  # a snapshot of an earlier release has no names
         for name in [name for name in self._names if name not in opened]:
             opened.append(name)
             if was_noted:
@@ -129,7 +129,7 @@ class Labeller:
         """Take the waiting records of this worker's share, and tokens for them; snapshots have them by worker."""
         instance = instance_of(context)
         if instance.mailbox is not None:
-            lanes: Any = self.waiting  # that of each of the workers before, not joined
+            lanes: Any = self.waiting  # the parts of the earlier workers, not joined
             for number, (lane, undone) in enumerate(zip(lanes, instance.mailbox.lanes, strict=True)):
                 for queue in lane.values() if number % context.workers != context.worker else ():
                     queue.extend([one for _ in range(len(queue)) if (one := queue.popleft()).batch is None])

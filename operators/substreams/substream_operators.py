@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream
 
 Bound: TypeAlias = Literal["soft", "firm"]
-"""The moment at which an operator is told of the end of a substream: ``"soft"``, some time after the last record of it;
-``"firm"``, right after that: the operator receives all of a substream, nothing else in between, and then its end."""
+"""The place of a substream's end.
+
+``"soft"``: some time after its last record. ``"firm"``: directly behind it; the operator receives the records of a
+substream in one piece, and then its end.
+"""
 
 
 def ends_wanted(name: str, bound: Bound | None, *, ordered: bool) -> EndsWanted | bool:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ENOUGH_ROWS = 1 << 17
-"""So many rows are worth a call of Arrow's."""
+"""The least number of rows for which a call of Arrow is worth its time."""
 
 
 @dataclass(slots=True)

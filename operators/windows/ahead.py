@@ -14,7 +14,7 @@ from tidewheel.operators.windows.windows import Duration, EventTime, check_alike
 from tidewheel.progress import GraphError
 
 _OF_DATETIMES = timedelta(days=1)
-"""How far ahead a datetime may be by default, which leaves room for naive ones of any zone."""
+"""The default limit for datetimes, which leaves room for naive datetimes of any zone."""
 
 
 @dataclass(frozen=True, slots=True)

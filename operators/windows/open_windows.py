@@ -145,7 +145,7 @@ def by_keys(timed: Iterable[TimedRecord]) -> dict[Any, list[TimedRecord]]:
     found: dict[Any, list[TimedRecord]] = defaultdict(list)
     for entry in timed:
         found[entry[0]].append(entry)
-    if may_have_nan(found):  # of a snapshot, or of another worker
+    if may_have_nan(found):  # the keys may come from a snapshot or from another worker
         found = join_nan_groups(found)
         for entries in found.values():
             entries.sort(key=EVENT_TIME)

@@ -33,7 +33,7 @@ class Watermark:
     """
 
     lateness: Any = None
-    """How far it lies behind the greatest event time; None: not at all."""
+    """The distance of the watermark from the greatest event time; None for no distance."""
     latest: Any = None
     """The greatest event time so far."""
 

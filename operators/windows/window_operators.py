@@ -206,7 +206,8 @@ class WindowOperators(StreamBase[Record]):
         timed, latest, ahead = self._operator(f"{name} times", [], 3, build_reading(read), [key], notify=False)
         build = build_event_windows(windows, fold, lateness, flush_at)
         results, late = timed._operator(name, [latest], 2, build, [None, BroadcastPact()])
-        # An operator of their own, where statistics count them, read or not.
+        # The late records have an operator of their own, so that statistics count them whether or not an operator reads
+        # them.
         all_late = late.concat(ahead, name=f"{name} late")._for_effect(is_asked_for=False)
         self._note_side_by_side({".results": results, ".late": all_late})
         return Windowed(results, all_late)

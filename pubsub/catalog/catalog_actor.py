@@ -26,7 +26,7 @@ _LOG = logging.getLogger(__name__)
 _MOST_CALLS = 10_000
 
 KNOWN_S: Final = 10.0
-"""The catalog forgets a relay so many seconds after its last announcement."""
+"""The time after the last announcement of a relay at which the catalog forgets it, in seconds."""
 
 CATALOG_NAME = "tidewheel-catalog"
 
@@ -36,7 +36,7 @@ class _CatalogDied(DeliveryError):  # noqa: N818  it names what happened
 
 
 _AGAIN = Retry(first_pause_s=0.2, factor=1.0, on=_CatalogDied)
-"""How a call is repeated whose catalog has died."""
+"""The pauses before a call is repeated after the catalog has died."""
 
 CATALOG_TIMEOUT_S = 30.0
 """The longest wait for an answer of the catalog, in seconds; starting a new one takes a few."""
@@ -269,7 +269,7 @@ def ask_catalog(method: str, *arguments: Any, within_s: float = CATALOG_TIMEOUT_
             if isinstance(error.cause, TidewheelError):
                 raise error.cause from None
             raise DeliveryError(f"the catalog of topics cannot answer: {error}") from error
-        except (ray.exceptions.RayError, ValueError) as error:  # a ValueError if it died during the search for it
+        except (ray.exceptions.RayError, ValueError) as error:  # a ValueError if the actor died during the search
             failure: type[DeliveryError] = DeliveryError
             if isinstance(error, ray.exceptions.RayActorError | ValueError):
                 failure = _CatalogDied

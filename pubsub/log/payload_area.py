@@ -20,7 +20,7 @@ from typing import Any, Final
 from tidewheel.transport.mapped_file import MappedFile, address_of
 
 LEAST_BYTES: Final = 1 << 15
-"""A smaller payload is copied: finding out where it lies costs as much."""
+"""A payload with fewer bytes is copied: the search for its place takes as long."""
 
 _ALIGNED: Final = 64
 _MOUNTS = Path("/proc/self/mounts")
