@@ -91,7 +91,7 @@ class TopicFeed(Generic[T]):
     def __post_init__(self) -> None:
         self._thread = OwnThread("tidewheel-gateway-client")
         self.opened = self._thread.submit(self._open)
-        """The future of the connection, from which on the feed misses nothing; it raises what `subscribe` raises."""
+        """The future of the connection; once it is done, the feed misses no event. It raises as `subscribe` does."""
 
     def next(self) -> "Future[T | None]":
         """Read the next item; None at the end of the topic and after `close`."""

@@ -38,7 +38,7 @@ def conceal(value: str, shown: str) -> None:
         if value not in known:
             forms = {value, repr(value)[1:-1], json.dumps(value)[1:-1], quote(value, safe=""), quote_plus(value)}
             known.update(dict.fromkeys(forms, shown))
-            _values[:] = sorted(known.items(), key=lambda entry: -len(entry[0]))  # at once, as other threads read the list
+            _values[:] = sorted(known.items(), key=lambda entry: -len(entry[0]))  # at once: other threads read the list
 
 
 def redacted(text: str) -> str:

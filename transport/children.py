@@ -14,10 +14,10 @@ from tidewheel.transport.call_link import CallChild
 from tidewheel.transport.stream_link import WAITING_BYTES, ChildLink, Codec, Message, SharedFrames
 
 SILENT_S: Final = 30.0
-"""A child without a socket that has not called for so long is not there any more."""
+"""The time without a call after which a child without a socket counts as gone, in seconds."""
 
 SIGN_OF_LIFE_S: Final = 1.0
-"""A child with a socket is shown so often that the parent lives, in seconds."""
+"""The time between two signs of life of a parent to a child with a socket, in seconds."""
 
 _LOOK_S = 1.0
 

@@ -42,9 +42,9 @@ LARGE: Final = 16 * 1024
 """A payload of so many bytes is a part of its own in both directions: copying it costs more than another part does."""
 
 MOST_AT_ONCE: Final = 4 * 1024 * 1024
-"""About so many bytes are read from one socket before others have their turn."""
+"""The approximate number of bytes that are read from one socket before others have their turn."""
 STEADILY: Final = 256 * 1024
-"""The same for a subscriber that may hold back its publisher, which sees by this that it reads."""
+"""The same for a subscriber that may hold back its publisher: frequent reads show the publisher that it reads."""
 
 
 def frame_of(head: bytes, payloads: Sequence[Payload]) -> list[Any]:
@@ -201,9 +201,9 @@ class FrameReader(Generic[M]):
             except (BlockingIOError, InterruptedError):
                 return
             except OSError:
-                count = 0  # the peer has died: an end like any other here
+                count = 0  # the peer has died, which is an end like any other here
             if not count:
-                self.is_at_end, self._payload = True, memoryview(b"")  # half of one is useless
+                self.is_at_end, self._payload = True, memoryview(b"")  # half of a message is useless
                 return
             taken += count
             self.read_bytes += count
@@ -219,7 +219,7 @@ class FrameReader(Generic[M]):
                     messages += 1
                     yield self._large()
             if count < len(room):
-                return  # there was no more, so there is no need to ask
+                return  # the socket had no more, so there is no need to ask
 
     def _frames(self) -> Iterator[M]:
         while self._head is None and (have := self._end - self._start) >= _LENGTHS.size:

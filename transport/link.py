@@ -14,7 +14,7 @@ from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 from tidewheel.progress.errors import TidewheelError
 
 LinkName: TypeAlias = Literal["socket", "ray"]
-"""The links that there are."""
+"""The kinds of links."""
 
 
 class PeerLost(TidewheelError):  # noqa: N818 - named for what it says

@@ -115,7 +115,7 @@ class TicketListener(Generic[Who]):
     def offer(self, who: Who) -> SocketOffer:
         ticket = secrets.token_bytes(TICKET_BYTES)
         self._tickets[ticket] = who
-        self._loop.call_later(_GOOD_FOR_S, lambda: self._tickets.pop(ticket, None))  # connecting by calls needs none
+        self._loop.call_later(_GOOD_FOR_S, lambda: self._tickets.pop(ticket, None))  # a child that connects by calls needs no ticket
         return SocketOffer(self._node, self._name, ticket)
 
     def withdraw(self, who: Who) -> None:
@@ -149,7 +149,7 @@ class TicketListener(Generic[Who]):
                 self._turn_away(next(iter(self._strangers)))
             self._strangers[connection] = self._loop.call_later(_TICKET_TIMEOUT_S, self._turn_away, connection)
             self._loop.add_reader(connection, self._admit, connection)
-            self._admit(connection)  # whose ticket is there is no stranger, however many come at once
+            self._admit(connection)  # the owner of a known ticket is no stranger, however many come at once
 
     def _admit(self, connection: socket.socket) -> None:
         try:

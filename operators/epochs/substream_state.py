@@ -33,7 +33,7 @@ class _Share:
         self._waiting: dict[Any, int] = context.state("waiting", dict)
         """By key, the number of epochs that are not processed yet."""
         self._ended: dict[Any, list[int]] = context.state("ended", dict)
-        """After how many of those a substream is over, for each that had the key, in order."""
+        """By key, for each ended substream of it in order: the number of waiting epochs before its state is dropped."""
         self._notificator = context.notificator()
 
     def schedule(self, input: InputPort, output: OutputPort) -> None:

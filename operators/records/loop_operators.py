@@ -34,7 +34,7 @@ Step: TypeAlias = "Callable[Concatenate[Stream[Record], Others], Stream[Record]]
 """The body of a loop that returns only the stream that goes round again."""
 
 Body: TypeAlias = "Callable[Concatenate[Stream[Record], Others], tuple[Stream[Record], Stream[Result]]]"
-"""The body of a loop: of what enters and what comes back, it returns what goes round again and what leaves."""
+"""The body of a loop: of records that enter or come back, it returns those to go round again and those to leave."""
 
 
 class LoopOperators(StreamBase[Record]):

@@ -17,7 +17,7 @@ from tidewheel.pubsub.messages.tick_set import TickRange, TickSet
 from tidewheel.pubsub.messages.wire import Rejected
 
 PATIENT: Final = 20
-"""Children that do not wait for silence are told it with every so many flushes, or with a message."""
+"""The number of flushes after which silence also goes to children that do not await it."""
 
 
 class Outgoing(NamedTuple):

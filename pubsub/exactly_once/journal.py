@@ -40,7 +40,7 @@ from tidewheel.storage.log_records import ends_checksum
 from tidewheel.transport.frames import Payload
 
 _MOST_RETURNS = 100
-"""The journal keeps so many returns apart; it takes what is between older ones for void, too."""
+"""The number of returns that the journal keeps apart; it also treats what lies between older ones as void."""
 
 
 def checksum_of(payload: Payload, *, is_in_memory: bool = False) -> int:
@@ -86,7 +86,7 @@ def next_generation(domain: TimeDomain, places: Sequence[LogPlace]) -> Generatio
     if has_ended and all(place.generation == number for place in places):
         return Generation(number)
     is_new = any(place.has_begun or place.generation for place in places) and not has_ended
-    # Where a log has nothing of the newest generation, later epochs of it are of other records than elsewhere.
+    # Where a log has nothing of the newest generation, later epochs have other records than elsewhere.
     lowers = (place.lower if place.generation == number else newest.complete for place in places)
     return Generation(number + is_new, tuple(Antichain(domain, chain.from_iterable(lowers))))
 
@@ -178,7 +178,8 @@ class Journal:
         self._unpassed = TimeChains(self._domain, dict.fromkeys((*self._checksums, *self._sent)))
         self._is_abreast = self._worker.frontier == self._epochs.lower
         missing = [time for time in self._sent if not self._has(time, self._sent[time])]
-        # After a return the log may be behind its worker in a partial order. Then the number of its last batch says it.
+        # After a return the log may be behind its worker in a partial order. Then the number of its last batch shows
+        # it.
         is_behind = not self._epochs.generation and not self._worker.frontier.dominates(self._epochs.lower)
         is_short = position is not None and last_tick is not None and position.number > last_tick
         if missing or is_behind or is_short:
@@ -197,7 +198,7 @@ class Journal:
             return None
         complete = Antichain(self._domain, position.generation.complete)
         behind = Antichain(self._domain, position.lower)
-        # What comes is after both. The later one is the frontier; if there is none, the worker has to catch up.
+        # New events follow both frontiers. The later one is the frontier; if there is none, the worker has to catch up.
         lower = behind if complete.dominates(behind) else complete
         standing = {time: sent for time, sent in position.sent.items() if sent and lower.less_equal(time)}
         passed = () if behind.dominates(lower) else tuple(behind)
@@ -278,10 +279,10 @@ class Journal:
                     f"{batches} batches of time {time!r} are logged, but the worker closed the time after "
                     f"{self._sent.get(time, 0)} of them. A job that starts again must send the same batches"
                 )
-            if not batches:  # where the log is behind the worker, what it has logged stays until it has caught up
+            if not batches:  # while the log is behind the worker, its entries stay until it has caught up
                 self._sent.pop(time, None)
         is_abreast, changes = (True, moved) if self._is_abreast else self._caught_up()
-        if is_abreast and not self.is_sure:  # all that came before the last move in the log is sent
+        if is_abreast and not self.is_sure:  # all events before the last move in the log are sent
             self.reached, self.is_sure = max(self.reached, self._moved), True
         if not len(self._worker.frontier):
             return []

@@ -32,7 +32,7 @@ from tidewheel.pubsub.messages.tick_set import FOREVER, TickRange, gaps
 _TICK = itemgetter(0)
 
 CACHE_BYTES = 4 * 1024 * 1024
-"""The default size of the cache. The system keeps the log's pages in memory; a larger cache misses processor caches."""
+"""The default size of the cache. The log's pages stay in memory anyway; a larger cache misses processor caches."""
 
 
 class NotReady(Exception):  # noqa: N818  it names what is so
@@ -207,7 +207,7 @@ class Pubend:
                 most -= len(found)
                 position = reached
                 more = position < end and (is_cut or room <= 0 or most <= 0)
-        # What is told to all would fill the room of a subend that is far behind, and be forgotten there.
+        # Messages for all would fill the room of a subend that is far behind, which would forget them.
         if more and not child.startswith(RELAY_PREFIX):
             self.fanout.behind.add(child)
         else:

@@ -32,9 +32,9 @@ Order: TypeAlias = Literal["publisher", "total"]
 ROOM_BYTES = 8 * 1024 * 1024
 IDLE_S = 1.0
 PATIENT_IDLE_S = 3.0
-"""After so many seconds without a message, messages may have been lost that a subend without `awaits_silence` needs."""
+"""The time without a message after which a subend without `awaits_silence` asks for lost ones, in seconds."""
 SILENCE_S = 0.25
-"""Silence that a message waits for is asked for after so many seconds: a pubend with the same clock tells it sooner."""
+"""A subend asks for silence that a message awaits after this time, in seconds: a pubend with this clock is faster."""
 MOST_RANGES = 1000
 """The largest number of ranges of known, or of acknowledged, ticks with gaps between them."""
 

@@ -40,7 +40,7 @@ from tidewheel.pubsub.messages.tick_set import FOREVER, TickSet
 from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot
 
 MOST_LEFT = 100_000
-"""The largest number of readers that have left and are remembered, so that a late message of a relay does not count."""
+"""The largest number of readers that have left and are remembered, so that a relay's late message has no effect."""
 
 
 class Subscriptions:
@@ -61,7 +61,7 @@ class Subscriptions:
         self._on_disk = dict(standings)
         self._moved: set[str] = set()
         self._must_note: set[str] = set()
-        self._left: dict[str, None] = {}  # readers that have left last: a relay may still name them
+        self._left: dict[str, None] = {}  # the readers that left last: a relay may still name them
         for name, logged in standings.items():
             if not logged.is_abandoned:
                 acknowledged = TickSet(logged.ranges)

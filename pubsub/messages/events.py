@@ -137,7 +137,7 @@ class RolledBack:
     def voids(self, batch: Batch | SubstreamsEnded) -> bool:
         """Tell whether an earlier batch or end is void."""
         is_late = batch.partition == self.partition and batch.number > self.number
-        return is_late and self.frontier.less_equal(batch.encoded.time)  # that of a state may be later
+        return is_late and self.frontier.less_equal(batch.encoded.time)  # a batch of a state may be later
 
 
 @dataclass(frozen=True, slots=True)

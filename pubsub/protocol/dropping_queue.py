@@ -19,7 +19,7 @@ from tidewheel.pubsub.protocol.posted import Posted
 _SPARE = 8
 
 DROPPED_BYTES: Final = 64 * 1024
-"""So long, in bytes, may the list of dropped epochs be where the capacity is smaller."""
+"""The least limit of the list of dropped epochs, in bytes, where the capacity is smaller."""
 
 
 class DroppingQueue(OutgoingQueue):

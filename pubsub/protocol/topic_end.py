@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Final
 
 ALL_READ_WITHIN_S: Final = 1.0
-"""A publisher with everything waits so long for its subscribers to have it, too, before it says so, in seconds."""
+"""A publisher that has all messages waits this long, in seconds, for its subscribers to have them before it says so."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,13 +20,13 @@ from tidewheel.transport.change_signal import ChangeSignal
 _LOG = logging.getLogger(__name__)
 
 NOTED_WITHIN_S: Final = 30.0
-"""So long it may take until it is durable that a subscription begins, or where it is."""
+"""The time within which the beginning or the position of a subscription has to be durable, in seconds."""
 
 RETURN_WITHIN_S: Final = 5.0
-"""So long after a restart it counts that readers which nobody knows any more may be about to come back."""
+"""The time after a restart within which unknown readers may be about to return, in seconds."""
 
 LEAVE_WITHIN_S: Final = 5.0
-"""So long after a topic has failed its readers may take to say what they have acknowledged."""
+"""The time that readers have for their last acknowledgements after their topic has failed, in seconds."""
 
 _MOST_STEP_S = 1.0
 _DAY_S = 24 * 3600.0
@@ -57,7 +57,7 @@ class Audience:
         self._is_log_new = False
         self._given_up: set[str] = set()
         self.is_disk_short = False
-        """Whether the disk of the log has little room left, as the partition has seen last."""
+        """Whether the disk of the log had little room left at the partition's last look."""
 
     def expect_nobody(self) -> None:
         """Do not wait for readers that were connected before: there were none.
@@ -126,7 +126,7 @@ class Audience:
             self.pubend.end(name)
             self.changed.notify()
         elif not self.pubend.subscriptions.is_logged(name):
-            names.append(name)  # it was ended just now, and that is not durable
+            names.append(name)  # the subscription was ended just now, and its end is not durable yet
         if name in names:
             await self._be_logged(name)
         return names

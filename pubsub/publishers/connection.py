@@ -23,17 +23,17 @@ _LOG = logging.getLogger(__name__)
 
 AWAITED_S: Final = 5.0
 AWAITED_AGAIN_S: Final = 60.0
-"""After so long a log line says that a topic awaits its first subscribers, and then again and again."""
+"""The time between two log lines that say that a topic awaits its first subscribers, in seconds."""
 
 _MOST_GATHERED: Final = 1024 * 1024
-"""So many bytes are gathered before they are sent in the middle of a step."""
+"""The most bytes that a connection gathers before it sends them in the middle of a step."""
 
 _LISTEN_TIMEOUT_S = 60.0
 _PING_TIMEOUT_S = 10.0
 
 
 Saved: TypeAlias = SavedEvents | Mapping[int, SavedEvents]
-"""The part of one worker in a snapshot: its events, or for a topic with logs those of each partition that it feeds."""
+"""The part of one worker in a snapshot: its events; for a topic with logs, those of each partition that it feeds."""
 
 
 def log_awaited(topic: str, awaited: int, where_it_is: str = "") -> None:
@@ -273,7 +273,7 @@ class RayConnection(PublisherConnection):
     def _connect(self) -> socket.socket:
         import ray
 
-        if self._has_connected and not self._has_log:  # another one has nothing of what was confirmed
+        if self._has_connected and not self._has_log:  # another publisher has no confirmed message
             raise FeedLost("it has died, and the job has not gone back to a snapshot since")
         try:
             awaits = self._awaits if self._feed is None else self._feed.is_awaiting

@@ -59,7 +59,7 @@ class Connections:
         self.changed = ChangeSignal()
         self.refusal = ""
         self.is_closing = False
-        self._workers: list[WorkerLink] = []  # one that has begun, and those that have not
+        self._workers: list[WorkerLink] = []  # the link that has begun, and those that have not
         self._listener: TicketListener[str | None] | None = None
         self.children = Children(
             CODEC,

@@ -51,7 +51,7 @@ class DurableDelivery:
         has_history: if so, nothing is ever forgotten.
     """
 
-    def __init__(  # noqa: PLR0913 - what a publication decides, one by one
+    def __init__(  # noqa: PLR0913 - the settings of a publication, one by one
         self,
         directory: Path | str,
         identity: LogIdentity,
@@ -216,7 +216,7 @@ class DurableDelivery:
 
     def gone(self, child: str, why: str) -> None:
         _LOG.debug("%r: %s: %s", self, child, why)
-        # It may have come since the last look, and would count as about to come for a minute.
+        # The subscriber may have come since the last look, and would count as about to come for a minute.
         self.audience.look(frozenset((*self._children.names, child)), self._loop.time())
         self._nacks.leave(child)
         self.core.leave(child)
@@ -356,7 +356,7 @@ class DurableDelivery:
         core = self.core
         late: set[str | None] = set() if self.connections.refusal else set(self._children.names)
         if core.told.has_ended and not self.problem:
-            known = core.subscriptions.known  # readers behind a relay that have everything need no word
+            known = core.subscriptions.known  # readers behind a relay that have everything need no message
             late = {known[name].reader for name in core.unread() if known[name].readers is None}
         for child in [child for child in self._children.names if child in late]:
             self._reject(child, self.problem or "the publisher has ended before everything was read")

@@ -75,7 +75,7 @@ class DurablePubend:
         again: complete epochs that come again, until they are compared.
     """
 
-    def __init__(  # noqa: PLR0913 - what a shell decides, one by one
+    def __init__(  # noqa: PLR0913 - the settings of a shell, one by one
         self,
         directory: Path | str,
         identity: LogIdentity,
@@ -235,7 +235,7 @@ class DurablePubend:
 
     def resume(self) -> None:
         if self.writer.is_stuck and not self.writer.has_notes:
-            self._note()  # so that it can become known which files are not needed
+            self._note()  # the publisher can then learn which files are not needed
         self.writer.resume()
 
     def expire(self, before_s: float) -> None:
@@ -296,7 +296,7 @@ class DurablePubend:
         if not begun.frontiers.lower:  # a crash came between the last move and the end: this reader begins at the end
             self.subscriptions.ack(Ack(self._number, {reader: ((0, self._message_end),)}))
         has_all = self.subscriptions.count(self.subscriptions.known) >= self.awaited
-        self.awaited = 0 if has_all else self.awaited  # for good: the worker is told only once
+        self.awaited = 0 if has_all else self.awaited  # stays 0: the worker is told only once
         self._note()
         if before != reader:
             self._tell_stranger(before)

@@ -32,7 +32,7 @@ _LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 
 KEPT_BYTES: Final = 16 * 1024 * 1024
-"""So much of what comes is kept, so that an error can name a record."""
+"""The size of the received messages that are kept so that an error can name a record."""
 
 _ROOM_BYTES = 16 * 1024 * 1024
 _READ_BYTES = 1 << 20

@@ -75,7 +75,7 @@ class FedPartitions(PublisherConnection):
             connection.flush()
 
     def has_room(self) -> bool:
-        rooms = [connection.has_room() for connection in self._connections]  # as each may have to be connected
+        rooms = [connection.has_room() for connection in self._connections]  # each may have to connect
         return all(rooms)
 
     @property

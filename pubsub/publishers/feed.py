@@ -33,10 +33,10 @@ from tidewheel.transport.tickets import process_behind
 _LOG = logging.getLogger(__name__)
 
 ROOM_BYTES: Final = 4 * 1024 * 1024
-"""So much may wait to be written, or be kept that is not known to be durable, beside what one step has published.
+"""The most bytes that may wait to be written or to become durable, beside those of the present step.
 
-With a disk that takes 10 ms for a sync that is some 160 MB/s. With twice as much, memory comes round so seldom that it
-is in no cache of the processor any more, which makes batches of 64 KB take a fifth longer where the disk is fast.
+With a disk that takes 10 ms for a sync, this allows some 160 MB/s. With twice as much, memory is reused so seldom that
+it is in no cache of the processor any more; then batches of 64 KB take a fifth longer where the disk is fast.
 """
 RESTARTS_WITHIN_S: Final = 60.0
 
@@ -92,7 +92,7 @@ class Feed:
         self._is_closed = False
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         if not restarts_within_s:
-            self._begin(connect())  # what is sent before there is a connection would be lost
+            self._begin(connect())  # messages sent before there is a connection would be lost
         self._thread = threading.Thread(target=self._run, name="tidewheel-feed", daemon=True)
         self._thread.start()
 
@@ -241,7 +241,7 @@ class Feed:
         try:
             return self._writer.write()
         except OSError:
-            return True  # the thread will find out
+            return True  # the thread will notice
 
     def _end(self) -> None:
         with self._changed:

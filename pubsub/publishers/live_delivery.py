@@ -40,7 +40,7 @@ ENDED_ALREADY: Final = "the topic has been ended already"
 _WRITE_BYTES = 1024 * 1024
 _MOST_WRITES = 8
 _TAKEN_AT_ONCE = 4
-"""Of its capacity, a publisher takes one part in so many at a time; then its subscribers have a chance to take that."""
+"""The part of its capacity, as a divisor, that a publisher takes at once; then its subscribers can read."""
 _NOTHING = Confirmed(0, 0)
 _EVENTS = (DataMessage, LowerFrontierUpdate)
 
@@ -58,7 +58,7 @@ class LiveDelivery:
         may_return: whether subscribers of a dead publisher may come.
     """
 
-    def __init__(  # noqa: PLR0913 - what a publication decides, one by one
+    def __init__(  # noqa: PLR0913 - the settings of a publication, one by one
         self,
         name: str,
         domain: TimeDomain,
@@ -77,7 +77,7 @@ class LiveDelivery:
         alone = {"has_begun": not is_remembered, "ends_alone": not is_remembered}
         self._publisher = Publisher(domain, capacity_bytes, awaited, **alone, has_history=has_history, partition=number)
         self.awaiting: Awaiting = self._publisher
-        # `_fill` bounds what waits; what a link drops would never come, as the queue takes it for sent.
+        # `_fill` bounds the waiting messages; one that a link drops would never arrive, as the queue takes it for sent.
         self.connections = Connections(node, self, self, lease_s, sys.maxsize)
         self.problem = ""
         self.lease_s = lease_s
@@ -257,7 +257,7 @@ class LiveDelivery:
         self._give_up_late()
         if child in self._publisher.queues:
             return []
-        if self._is_remembered:  # perhaps it was one of a publisher that has died
+        if self._is_remembered:  # perhaps the subscriber was one of a publisher that has died
             raise ProtocolError(f"subscriber {child!r} is not known here, or no more: it has to attach again")
         return list(self._publisher.fetch(child, -1))
 

@@ -90,7 +90,7 @@ class LogReads:
 
     def _tell(self, key: object, found: object) -> None:
         self._ready[key] = found
-        with ExitStack() as calls:  # it makes all of them, last ones first, also if one raises
+        with ExitStack() as calls:  # the stack makes all calls, last ones first, even if one raises
             calls.callback(self._ready.pop, key)
             for then in reversed(self._waiting.pop(key)):
                 calls.callback(then)

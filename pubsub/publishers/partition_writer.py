@@ -105,7 +105,7 @@ class PartitionWriter:
 
     def _submit(self, writes: list[_Write], snapshot: Callable[[], bytes] | None) -> bool:
         entries = [entry for write in writes for entry in write.entries]
-        with suppress(LogError):  # the outcome of something before will tell why, and is on its way back
+        with suppress(LogError):  # the outcome of an earlier write will tell why, and is on its way back
             if self._commit.submit(entries, self._bring_back, snapshot):
                 self._handed.append(writes)
                 return True
@@ -126,7 +126,7 @@ class PartitionWriter:
         if isinstance(outcome, LogFull):
             self.full = outcome
             self._returned += writes
-            if not self._handed:  # all that was handed in behind what there was no room for has come back, too
+            if not self._handed:  # all entries behind the ones that found no room have come back, too
                 self._waiting[:0], self._returned = self._returned, []
         elif isinstance(outcome, LogError):
             self.error = self.error or outcome
@@ -156,7 +156,8 @@ class PartitionWriter:
         if not self._tried_notes:
             self._hand_in()
             return
-        # They go before messages, so they cannot keep their ticks. Those of a state with messages are none of theirs.
+        # Notes go before the waiting messages, so they cannot keep their ticks. The ticks of a state with messages are
+        # not theirs.
         tick = self.durable_tick
         early = [write._replace(entries=[replace(entry, tick=tick) for entry in write.entries]) for write in notes]
         if self._submit(early, None):

@@ -32,7 +32,7 @@ from tidewheel.transport.tickets import SocketOffer
 _LOG = logging.getLogger(__name__)
 
 RETURNS_WITHIN_S: Final = 25.0
-"""A job whose publisher has died goes back within so many seconds; less than a subscriber waits for an answer."""
+"""The time within which a job whose publisher has died goes back, in seconds; subscribers wait longer for an answer."""
 
 MakeDelivery: TypeAlias = Callable[[], Delivery]
 """Makes the delivery of the partition of an actor, on its loop."""
@@ -46,7 +46,7 @@ class PublisherActor:
 
     def __init__(self, topic: str, partition: int, make: MakeDelivery, logs: LogSettings | None = None) -> None:
         keep_freed_memory()
-        if logs is not None:  # the process is its own
+        if logs is not None:  # the process is the publisher's own
             collect_rarely()
             logs.use(lambda: {"topic": topic, "partition": partition})
         self._topic = topic

@@ -21,7 +21,7 @@ _GO_BACK_S = 30.0
 _LOOK_AT_LOGS_S = 120.0
 
 MakeDeliveries: TypeAlias = Callable[[int, int, str], MakeDelivery]
-"""Makes what makes a partition in its process, from its number, the number of partitions and the id of its node."""
+"""Returns the `MakeDelivery` of a partition, given its number, the number of partitions and the id of its node."""
 
 
 class PublisherCalls:

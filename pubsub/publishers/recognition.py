@@ -64,7 +64,7 @@ class Recognition:
         import ray
 
         with self._lock:
-            for _ in range(_STEPS):  # a publisher that is dead answers at once, and is asked again
+            for _ in range(_STEPS):  # a dead publisher answers at once, and is asked again
                 if not self._calls or ray.wait(self._calls, num_returns=len(self._calls), timeout=0)[1]:
                     break
                 self._go_on()

@@ -27,12 +27,12 @@ def retire(log: str, publishers: Sequence[Any], kill_silent: Callable[[], None] 
     process, joined = process_id(), membership()
     with _LOCK:
         for key in [key for key in _RETIRED if key[0] != joined]:
-            del _RETIRED[key]  # of a cluster that this process has left
+            del _RETIRED[key]  # an actor of a cluster that this process has left
         if log:
             _RETIRED[joined, log] = list(publishers)
     for publisher in publishers:
-        # Subscriptions of this very process: what they have not read waits for them, and then the actor goes.
-        # Ray calls it again if it starts the actor again, which would stay for ever otherwise.
+        # Subscriptions of this process: their unread messages wait for them, and then the actor ends. Ray repeats the
+        # call if it starts the actor again; otherwise that actor would stay for ever.
         others = publishers if log else ()
         publisher.retire.options(num_returns=0, max_task_retries=-1).remote(process, others)
     if kill_silent is not None:

@@ -21,7 +21,7 @@ from enum import Enum
 from typing import Final
 
 PATIENCE_S: Final = 5.0
-"""A stopped publisher is given up after so many seconds; readers leave it as soon."""
+"""The time after which a worker gives up a stopped publisher, in seconds; readers leave it as soon."""
 
 _MOST_STEP_S = 2.0
 

@@ -21,7 +21,7 @@ class WorkerEvents:
 
     def __init__(self) -> None:
         self._waiting: deque[FeedEvent | WorkerPosition] = deque()
-        self._counted = 0  # the worker's count of events, as far as they have come
+        self._counted = 0  # the worker's count of the events that have arrived
         self.received = 0
 
     def extend(self, events: Iterable[FeedEvent]) -> None:

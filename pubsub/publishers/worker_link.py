@@ -39,10 +39,10 @@ from tidewheel.transport.socket_writer import SocketWriter
 
 TOLD_BYTES: Final = 2 * 1024 * 1024
 TOLD_EVERY_S: Final = 0.005
-"""A worker is told when so much is durable, or so often: its thread holds up the other."""
+"""The longest delay of a confirmation below `TOLD_BYTES`, in seconds: each one wakes a thread that slows the worker."""
 
 TAKEN_AT_ONCE: Final = 256
-"""About so many messages of a worker are fed at a time: the loop does other things every few milliseconds."""
+"""The approximate number of a worker's messages between two turns of the loop, which has other work every few ms."""
 
 Answer: TypeAlias = tuple[int, int] | str
 """The count of newly confirmed messages and the number of the last one; or the reason why no more are received."""
@@ -92,7 +92,7 @@ class MessageSink(Protocol):
     """The receiver of the messages of a worker: a pubend with its log, or a publisher without one."""
 
     is_eager: bool
-    """Whether the loop looks for the next message before it sleeps: no other thread has to do with this one."""
+    """Whether the loop looks for the next message before it sleeps, as no other thread has work for this sink."""
 
     def room_for(self, size: int, /) -> memoryview | None: ...
 

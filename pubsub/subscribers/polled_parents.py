@@ -18,11 +18,11 @@ from tidewheel.pubsub.subscribers.parents import Find, KeptParent
 from tidewheel.transport.eager_poll import EagerPoll
 
 _READ_ALL_S: Final = 1.0
-"""However much comes from others, a parent that tells nothing is looked at so often, in seconds."""
+"""The longest time between two looks at a silent parent, in seconds, however much the others send."""
 
 Partitions: TypeAlias = tuple[int, ...]
 Finds: TypeAlias = Mapping[Partitions, Find]
-"""For the partitions that a parent tells of, how to find it."""
+"""By the partitions that a parent serves, the function that finds the parent."""
 
 
 class Listener(Protocol):
@@ -109,7 +109,7 @@ class PolledParents:
             while not self.is_released:
                 found = self._listener.take()
                 if not found and self._lost is not None:
-                    self._listen_to_all(self._wait(0.0))  # other parents may have told something before
+                    self._listen_to_all(self._wait(0.0))  # other parents may have sent something before
                     found = self._listener.take()
                 if found:
                     return found
@@ -158,7 +158,7 @@ class PolledParents:
     def _listen_to_all(self, ready: Iterable[KeptParent]) -> None:
         now_s = time.monotonic()
         if not ready or now_s >= min(self._look_at_s, self._read_all_at_s):
-            # Where nothing comes for long, a publisher that is called may have to be called again, or be lost.
+            # Where nothing comes for long, the publisher may need another call, or may be lost.
             self._read_all_at_s = now_s + _READ_ALL_S
             ready = self.kept
         for kept in ready:
@@ -182,7 +182,7 @@ class PolledParents:
         """Send messages to the parents of their partitions, except ended ones."""
         if messages:
             parent_of = {number: kept for kept, numbers in self._kept.items() for number in numbers}
-            self._poll = None  # a parent may not take all of it
+            self._poll = None  # a parent may not take all of the messages
             for message in messages:
                 if message.pubend in parent_of:
                     parent_of[message.pubend].say([message])

@@ -22,7 +22,7 @@ _LOG = logging.getLogger(__name__)
 SUBSCRIBED_WITHIN_S: Final = 60.0
 LEFT_WITHIN_S: Final = 10.0
 _AGAIN = Retry(first_pause_s=0.2, factor=1.0, on=ParentGone)
-"""How a call is repeated while a pubend is being started again."""
+"""The pauses between calls while a pubend is being started again."""
 
 
 class PubendCalls:

@@ -43,13 +43,16 @@ _LOG = logging.getLogger(__name__)
 _LOOKUP_S = 2.0
 _AGAIN_S = 0.5
 _CATALOG = Retry(attempts=3, first_pause_s=0.2, on=PublisherLost)
-"""How the catalog's own topic is looked up again. Its publisher can answer the catalog and die before the subscriber
-has connected; the catalog starts another one at the next lookup."""
+"""The pauses before the catalog's own topic is looked up again.
+
+Its publisher can answer the catalog and die before the subscriber has connected. The catalog starts another publisher
+at the next lookup.
+"""
 _STARTS_WITHIN_S = 5.0
-"""The seconds in which the catalog has to answer beyond those for which the topic is waited for."""
+"""The time that the catalog has to answer, in seconds, beyond the time for which the topic is awaited."""
 
 
-def subscribe(  # noqa: PLR0913 - what a subscriber can ask for, by name
+def subscribe(  # noqa: PLR0913 - the options of a subscriber, by name
     topic: str,
     *,
     blocking: bool = True,

@@ -312,7 +312,7 @@ class Subscription:
                 break
             self._assemble()
         if not self._complete:
-            self._expects_event()  # it raises the error that has ended this
+            self._expects_event()  # this raises the error that has ended the subscription
 
     def _expects(self, until: Time | None) -> bool:
         self._assemble()

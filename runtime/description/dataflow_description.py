@@ -32,7 +32,7 @@ class Outlet:
     source: Source
     scope: Scope
     substreams: frozenset[str] = frozenset()
-    """The names of the declarations by which what comes out here may be divided into substreams."""
+    """The names of the declarations by which the records of this output may be divided into substreams."""
 
 
 class DataflowDescription:
@@ -231,7 +231,7 @@ class DataflowDescription:
         return fused
 
     def outline(self) -> Outline:
-        # The registered name of a sink only tells sinks apart; people see the name of its operator.
+        # The registered name of a sink only distinguishes sinks; messages to users have the name of its operator.
         named = {kind: known for kind, known in self._named.items() if kind != "sink"}
         marks = marks_by_operator(named, [operator.name for operator in self._operators])
         return Outline(

@@ -60,9 +60,9 @@ class Job(ABC):
 
     engine: Literal["local", "ray"]
     _feed: Feed
-    """What carries the inputs to the workers; there is another one after each return to a snapshot."""
+    """The feed that carries the inputs to the workers; each return to a snapshot replaces it."""
     _shared: Any
-    """What dataflows that are added run on as well: the workers of this one."""
+    """The workers of this job, on which added dataflows run, too."""
 
     def __init__(self, plan: Plan, workers: int, config: RuntimeConfig, shared: Any = None) -> None:
         self.plan = plan
@@ -212,7 +212,7 @@ class Job(ABC):
             job = type(self)(plan, self.workers, self.config, self._shared)
             job._host = self._host
             self._added.put(name, job._bring_up(description, paused=paused))
-        if self._life.has_ended:  # meanwhile, and perhaps without this dataflow
+        if self._life.has_ended:  # it has ended since, perhaps without this dataflow
             job._end(on_purpose=False)
             self._life.check_alive()
         return job

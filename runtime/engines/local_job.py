@@ -94,7 +94,7 @@ class LocalRounds:
             if answer.set_running_or_notify_cancel():
                 try:
                     answer.set_result(call())
-                except Exception as error:  # noqa: BLE001 - the thread that has asked raises it
+                except Exception as error:  # noqa: BLE001 - the asking thread raises it
                     answer.set_exception(error)
 
     def sleep(self, deadline: float | None) -> bool:

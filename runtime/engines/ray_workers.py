@@ -194,7 +194,7 @@ class RayWorkers:
         for worker, call in enumerate(calls):
             try:
                 busy = ray.get(call) if call in done else "there, and does not answer"
-            except ray.exceptions.RayError:  # it has died, of which the watching thread tells
+            except ray.exceptions.RayError:  # the actor has died, which the watching thread reports
                 continue
             if busy is not None:
                 _LOGGER.warning(

@@ -11,7 +11,7 @@ from tidewheel.runtime.messages.envelope import FIRST_HANDLE
 from tidewheel.runtime.messages.input_position import InputPosition
 
 Positions: TypeAlias = Mapping[int, InputPosition]
-"""Where a snapshot has the handles of an input, by number."""
+"""The positions of an input's handles in a snapshot, by number."""
 
 
 class DriverHandles:

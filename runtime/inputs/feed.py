@@ -24,7 +24,7 @@ from tidewheel.runtime.messages.input_position import InputPosition
 from tidewheel.transport.frames import unpicklable
 
 WORKER_THREAD = "tidewheel-worker-"
-"""The begin of the names of threads that run operators; workers wait for them, so they must not wait for workers."""
+"""The prefix of the names of threads that run operators; workers wait for them, so they must not wait for workers."""
 
 Domains: TypeAlias = Mapping[str, TimeDomain]
 """The times of some inputs or probes, by name."""
@@ -129,7 +129,7 @@ class Feed(ABC):
 
     def has_room(self, worker: int, size: int) -> bool:
         on_their_way = self._submitted[worker] - self._taken(worker)
-        # Workers need not say at once that they have taken a little; and a batch larger than the limit goes alone.
+        # Workers need not report a small amount at once; a batch above the limit goes alone.
         return on_their_way + size <= self._limit or on_their_way <= self._limit // UNTOLD_PARTS
 
     def is_past(self, time: Time) -> bool:

@@ -205,7 +205,7 @@ class InputHandle:
         if len(self._left) >= self._epochs_ahead and time != self._time:
             ahead = f"it is {len(self._left)} times ahead of the probes"
             if self._wait(self._has_caught_up, timeout_s, ahead) is Admission.LET_IN:
-                self._epochs_ahead *= 2  # the dataflow needs to see more times than that before it can complete one
+                self._epochs_ahead *= 2  # the dataflow needs to receive more times before it can complete one
         with self._feed.lock:
             self._check_open("advance")
             time = self._checked_time(time, "advance to")
@@ -299,7 +299,7 @@ class InputHandle:
         """Pass the token to the process that unpickles this."""
         with self._feed.lock:
             if self.is_reopened:
-                self._untold.tell_this()  # no thread sends by it, and its position goes with it
+                self._untold.tell_this()  # no thread sends with the handle, and its position goes with it
             self._check_open("hand over")
             if self._feed.is_carrying:
                 raise TokenError(

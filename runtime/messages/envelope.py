@@ -27,7 +27,7 @@ _LARGE = 16 * 1024
 
 
 FIRST_HANDLE = 0
-"""The number of the handle with which an input begins; those of the others are drawn by chance."""
+"""The number of the first handle of an input; the numbers of the others are random."""
 
 InputAction: TypeAlias = Literal["send", "advance", "close", "clone", "end"]
 """The actions of a handle of an input."""
@@ -126,7 +126,7 @@ def _command(
 
 def encode(envelope: Envelope) -> list[Any]:
     """Return the frames of an envelope; raises the error of a part that cannot be pickled."""
-    # A tuple takes half the time of an object, and of a small envelope that is most of it.
+    # A tuple takes half the time of an object, which for a small envelope is most of it.
     fields = msgspec.structs.astuple(envelope)
     return dump_frames(fields, _LARGE) if envelope.messages or envelope.commands else [dumps(fields)]
 

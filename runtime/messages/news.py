@@ -11,7 +11,7 @@ Counts: TypeAlias = dict[tuple[int, Time], int]
 """Differences of counts that are not zero, by (location number, time)."""
 
 Shape: TypeAlias = tuple[tuple[tuple[int, Time], int], ...]
-"""Such differences, of which many substreams may have the same."""
+"""Differences of counts as above, which many substreams may share."""
 
 Keys: TypeAlias = dict[int, list[Key]]
 """Substreams in order, by the number of the declaration, or of a location."""

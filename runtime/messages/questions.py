@@ -24,7 +24,7 @@ ENDED = 2**63 - 1
 """The newest time that is complete when nothing can come any more."""
 
 Read: TypeAlias = Callable[[Sequence[Any], int], Sequence[Any]]
-"""Returns what an operator has for each of some keys as of a time."""
+"""Returns the values that an operator has for each of some keys, as of a time."""
 
 
 @dataclass(frozen=True, slots=True)

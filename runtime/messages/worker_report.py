@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     pass
 
 NEXT_SNAPSHOT = "the next snapshot"
-"""The event for which an operator waits that sends what a durable snapshot has."""
+"""The event that an operator awaits that sends only contents of durable snapshots."""
 
 Counts: TypeAlias = Mapping[tuple[int, Time], int]
 """Numbers of tokens by (location number, time)."""

@@ -34,7 +34,7 @@ class Ownership:
         self._keep = keep
         self._damaged: set[int] = set()
         self._problems: dict[str, str] = {}
-        """What readers have found wrong with blobs, by name."""
+        """The faults that readers have found in blobs, by the name of the blob."""
         self._lock = threading.Lock()
         self._heartbeat = Heartbeat(objects, owner)
         self._is_abandoned = False

@@ -25,11 +25,11 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 _LEAST_SWEPT = 1 << 12
-"""A cut writes at least so many keys, if there are as many; so a small state is written whole each time."""
+"""The least number of keys that a cut writes, if there are as many; so each cut writes a small state whole."""
 _MOST_CHANGED = 4
-"""The share of changed keys, one in so many, above which all are written, and the next cuts note no keys."""
+"""The share of changed keys, as a divisor, above which a cut writes all keys and the next cuts note none."""
 _MOST_PATIENCE = 15
-"""For at most so many cuts it is not noted what changes."""
+"""The most cuts for which changes are not noted."""
 _are_unchanging = UNCHANGING.issuperset
 _set, _get = dict.__setitem__, dict.get  # faster than through super(), which hot loops feel
 
@@ -106,9 +106,9 @@ class KeyedState(dict[Key, Value]):
         self._make = make
         self._changed: dict[Key, Any] | None = None  # with their values, MISSING for removed ones; None: all keys
         self._changeable: set[Key] = set()  # those of the changed keys whose values may be changed in place
-        self._most_changed = 0  # if there are more, all count as changed
-        self._patience = 0  # for so many cuts nothing was noted the last time
-        self._skips = 0  # for so many cuts more nothing is noted
+        self._most_changed = 0  # if more have changed, all count as changed
+        self._patience = 0  # the number of cuts for which nothing was noted the last time
+        self._skips = 0  # the number of further cuts for which nothing is noted
         self._order: list[Key] = []  # the keys of a sweep; ``_swept`` of them belong to cuts already
         self._swept = 0
         self._sweep: Sweep | None = None  # of the last cut, while it reads keys
@@ -155,7 +155,7 @@ class KeyedState(dict[Key, Value]):
 
     def update(self, *others: Any, **named: Any) -> None:
         if self._changed is not None:
-            others, named = (dict(*others, **named),), {}  # this may read the state, and so end that changes are noted
+            others, named = (dict(*others, **named),), {}  # reading `others` may read the state, and so end the noting
         if self._changed is not None:
             self._changed.update(*others)
             if not are_unchanging(others[0].values()):
@@ -246,7 +246,7 @@ class KeyedState(dict[Key, Value]):
         return self._cut_of(begins, ends, (keys, values), is_fixed, gone)
 
     def _cut_all(self) -> KeyedCut:
-        self._stamps.clear()  # of keys that were gone when it was not noted which
+        self._stamps.clear()  # of keys removed while nothing was noted
         keys, values = list(self), list(super().values())
         self._order, self._swept, self._sweep = keys if self._changed is not None else [], 0, None
         is_fixed = [] if are_unchanging(values) else list(map(is_unchanging, values))

@@ -100,7 +100,7 @@ class _Share:
     workers: int
     in_use: KeysInUse
     is_shared: bool
-    """Whether it is an input, each worker of which lets in and ends each substream."""
+    """Whether the operator is an input of substreams, which each worker admits and ends."""
     is_rescaled: bool
 
     def kept(self) -> SavedOperator:
@@ -151,7 +151,7 @@ class _Share:
         return found
 
     def _own(self, number: int, pact: Pact | None, message: Unread) -> Iterable[Unread]:
-        if isinstance(pact, BroadcastPact):  # each had a copy
+        if isinstance(pact, BroadcastPact):  # each worker had a copy
             return [message] if number == self.worker % len(self.had) else []
         if pact is None:
             return [message] if self._inherits(number) else []

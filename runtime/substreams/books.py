@@ -33,7 +33,7 @@ TELLER = 0
 
 _MOST_DUE = 4096
 _MOST_STEPS = 16
-"""A worker that is never out of work tells when so many substreams are about to end, or after so many steps."""
+"""The steps after which a busy worker sends its news, or earlier if `_MOST_DUE` substreams are about to end."""
 
 
 @dataclass(slots=True)
@@ -138,12 +138,12 @@ class SubstreamBooks:
         }
         self.view = CommonView(compiled, tracked, workers, goes_on=goes_on) if worker == TELLER and tracked else None
         self._received: list[SubstreamNews] = []
-        """What others have told: the view looks at it in a step, so that between steps it has nothing to tell."""
+        """The news of other workers. The view reads them in a step, so between steps it has nothing to send."""
         self._here: dict[tuple[int, int, Time], list[Any]] = {}
-        """Label and number of the messages that this worker has sent itself in this step, by identity of the label."""
+        """By identity of the label: the label, and the number of messages to this worker itself in this step."""
         self._steps_due = 0
         self._mine = SubstreamNews(is_first=goes_on and bool(tracked))
-        """What is to be told to worker 0."""
+        """The unsent news for worker 0."""
         self.heard = 0
 
     # ------------------------------------------------------------------ what happens on this worker

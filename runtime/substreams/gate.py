@@ -26,16 +26,16 @@ from tidewheel.runtime.substreams.books import SubstreamBooks
 from tidewheel.runtime.substreams.substream_part import ClosedKey, GatePart
 
 _SHOWN = 3
-"""So many keys are shown to people."""
+"""The number of keys that messages to users show."""
 
 
 @dataclass(slots=True)
 class _Closed:
     time: Time
     is_over: bool = False
-    """Whether nothing is left of it that could get to those who are told of ends."""
+    """Whether nothing is left of the substream that could reach an operator that reads ends."""
     is_past: bool = False
-    """Whether no record of its time can come any more."""
+    """Whether no more record of its time can arrive."""
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class SubstreamGate:
     books: SubstreamBooks
     activate: Callable[[], None]
     _reopened: list[Key] = field(default_factory=list)
-    """Keys that waited to be used again, and may be now."""
+    """Keys that waited to be used again, and may be used now."""
     _open: set[Key] = field(default_factory=set)
     _closed: dict[Key, _Closed] = field(default_factory=dict)
     _closed_at: dict[Time, set[Key]] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class SubstreamGate:
     """Keys that have ended with the stream, and are not over."""
     _waiting: set[Key] = field(default_factory=set)
     _told_waiting: dict[Key, None] | None = None
-    """Once no more comes than what waits here, the keys of which that was told."""
+    """The waiting keys as last reported, once nothing beyond the waiting records arrives here; None before."""
     _is_finished: bool = False
     is_restored: bool = False
 

@@ -32,7 +32,7 @@ from tidewheel.runtime.substreams.substream_part import (
 )
 
 Own = Callable[[int, int, Unread], Iterable[Unread]]
-"""Returns what this worker gets of a message, given the worker where it waited, and the number of the input."""
+"""Returns this worker's share of a message, given the worker where it waited and the number of the input."""
 
 
 class KeysInUse:

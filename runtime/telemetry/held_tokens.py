@@ -8,7 +8,7 @@ from tidewheel.progress import Time
 MOST_TOLD: Final = 20
 
 Holders: TypeAlias = Mapping[tuple[int, Time], Mapping[int, int]]
-"""For each pointstamp, how many each worker has."""
+"""For each pointstamp, the number of tokens by worker."""
 
 
 class HeldTokens:

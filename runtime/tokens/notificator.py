@@ -49,7 +49,7 @@ class Notificator:
 
     def __init__(self, working_at: Callable[[Time], None] = lambda time: None, *, in_loop: bool = False) -> None:
         self._pending: dict[tuple[Time, Labels | None], TimestampToken] = {}
-        self._looked_at: tuple[Antichain, ...] | None = None  # None: there may be more that are ready
+        self._looked_at: tuple[Antichain, ...] | None = None  # None: more may be ready
         self._added = False
         self._working_at = working_at
         self._in_loop = in_loop

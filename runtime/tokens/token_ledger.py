@@ -22,7 +22,7 @@ _Stamp: TypeAlias = tuple[int, Time]
 """The place of a token: (location number, time)."""
 
 _Drop: TypeAlias = tuple[_Stamp, str, bool]
-"""The stamp of a token, the name of its operator, and whether it has done what it was made for."""
+"""The stamp of a token, the name of its operator, and whether it was used as intended."""
 
 _REMEDY = "Send only in schedule: retain() the token, keep the answer with it, and call context.activate()"
 
@@ -103,7 +103,7 @@ class TokenLedger:
         try:
             raise error
         finally:
-            del error  # else its traceback would keep it, and with it the token, until the collector runs
+            del error  # otherwise its traceback would keep the token until the collector runs
 
     def drain(self) -> list[Change]:
         """Return and clear the changes of all whole groups so far."""
@@ -143,7 +143,7 @@ class TokenLedger:
                 is_first = made_first.get(id(stamp))  # None: made before
                 if is_first is None or not (has_sent or (counts[place] and not is_first)):
                     self.leaks.append(Leak(operator, stamp[1]))
-        self._drops.extend(drops.values())  # their groups have yet to come
+        self._drops.extend(drops.values())  # the groups of these are not recorded yet
 
     def tokens(self) -> dict[tuple[int, Time], int]:
         """Return the number of held tokens, by (location number, time), undrained groups included."""

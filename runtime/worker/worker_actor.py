@@ -38,11 +38,11 @@ from tidewheel.transport.socket_listener import listen_here
 _LOOK_S = 0.02
 
 CONCURRENT_CALLS = 32
-"""Calls run on threads and in any order: envelopes are numbered, and calls that wait leave room for others."""
+"""The most calls that run at once, in any order: envelopes are numbered, and waiting calls leave room for others."""
 
 _MEET_TIMEOUT_S = 30.0
 _MOST_DROPPED = 1000
-"""So many dataflows that were dropped are remembered; a call that comes late comes soon after."""
+"""The number of dropped dataflows that are remembered, as a late call comes soon after."""
 
 
 class WorkerActor:

@@ -56,7 +56,7 @@ class WorkerCore(OperatorHost):
         leaks: the last 100 dropped tokens.
     """
 
-    def __init__(  # noqa: PLR0913 - what a shell decides, one by one
+    def __init__(  # noqa: PLR0913 - the settings of a shell, one by one
         self,
         plan: Plan,
         worker: int,
