@@ -1,4 +1,4 @@
-"""How a failed operation is tried again.
+"""The retries of a failed operation: how often, for how long, and with which pauses.
 
 `pause_s` only decides, for loops that must not block; `call` and `call_async` try, decide and pause.
 

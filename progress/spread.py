@@ -21,7 +21,7 @@ from tidewheel.progress.time_domain import Time
 from tidewheel.progress.tracker import Tracker
 
 SpreadName: TypeAlias = Literal["broadcast", "accumulated"]
-"""``"broadcast"``: each worker tells each. ``"accumulated"``: all tell one, which tells all what comes of it."""
+"""``"broadcast"``: each worker sends its changes to each. ``"accumulated"``: all send to one, which sends the sums."""
 
 ACCUMULATOR = 0
 """The worker that adds up the changes in the accumulated protocol."""

@@ -1,9 +1,9 @@
-"""One view of which substreams have ended where.
+"""A view of the ends of substreams: which of them have ended at which locations.
 
 A substream is everything that belongs to one key. Its points are ordered by time, and unordered with those of other
 keys; so they are counted like pointstamps of times, and are safe for the same reason. Points need a time: on a cycle
-back to the same point, a consumed message would otherwise cancel one in flight, in a view that has not heard of the
-consumed one's sending.
+back to the same point, a consumed message would otherwise cancel one in flight, in a view that has not received the
+sending of the consumed one.
 
 No message says that a substream begins. Instead every possible key counts as open from the beginning, once for each
 sender at its declaration; so no view can miss one. A sender that has finished with a key removes one count.
@@ -11,11 +11,11 @@ sender at its declaration; so no view can miss one. A sender that has finished w
 Invariants:
 
 - A substream has ended at a location when no sender may send at its key, and no count of its points is positive where
-  that location can be reached from. Each end is told once.
+  that location can be reached from. Each end is reported once.
 - With an order, an end waits for those of substreams that were closed earlier: a substream that all senders closed
   before another ends first.
-- A substream that has ended everywhere, was told, and is counted nowhere, is forgotten. This view has then heard
-  everything of it: the last action came with another one that a view counts until it hears of it.
+- A substream that has ended everywhere, is reported, and is counted nowhere, is forgotten. The view has then received
+  all its changes: the last action came with another one, which a view counts until it receives it.
 
 Source: seed "Substream Management", sections on soft bounds and their traffic; seed "Progress Tracking", section "A
 Safety Property".

@@ -39,7 +39,7 @@ SIGN_OF_LIFE: Final = _LENGTHS.pack(0, 0)
 _LARGEST_HEAD = 64 * 1024 * 1024
 _BUFFER_BYTES = 32 * 1024
 LARGE: Final = 16 * 1024
-"""A payload of so many bytes is a part of its own in both directions: copying it costs more than another part does."""
+"""From this size on, a payload is a part of its own, in both directions: copying it costs more than another part."""
 
 MOST_AT_ONCE: Final = 4 * 1024 * 1024
 """The approximate number of bytes that are read from one socket before others have their turn."""

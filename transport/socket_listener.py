@@ -69,7 +69,7 @@ class SocketListener:
         self._authenticator.configure_curve_callback(credentials_provider=_Callers(keys.caller_public))
         self.pull.set(zmq.CURVE_SERVER, 1)
         self.pull.set(zmq.CURVE_SECRETKEY, keys.listener_secret)
-        self.pull.set(zmq.MAXMSGSIZE, LARGEST_FRAME_BYTES)  # of connections over TCP; the node's own socket has this limit anyway
+        self.pull.set(zmq.MAXMSGSIZE, LARGEST_FRAME_BYTES)  # for TCP: the node's own socket is bound already
         keep_alive(self.pull)
         try:
             port = self.pull.bind_to_random_port(f"tcp://{host}")

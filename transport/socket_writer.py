@@ -37,7 +37,7 @@ class SocketWriter:
         self._takes_files = target.family == AF_UNIX
         self._has_large = False  # whether a large part was added since nothing waited
         self._parts: deque[Any] = deque()
-        self._unread: deque[tuple[int, Any, MappedFile]] = deque()  # the bytes up to the end of a part, the part, its file
+        self._unread: deque[tuple[int, Any, MappedFile]] = deque()  # bytes up to the end of a part, the part, its file
         self.waiting_bytes = self.written_bytes = 0
 
     def add(self, parts: Iterable[Any]) -> None:

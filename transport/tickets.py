@@ -115,7 +115,7 @@ class TicketListener(Generic[Who]):
     def offer(self, who: Who) -> SocketOffer:
         ticket = secrets.token_bytes(TICKET_BYTES)
         self._tickets[ticket] = who
-        self._loop.call_later(_GOOD_FOR_S, lambda: self._tickets.pop(ticket, None))  # a child that connects by calls needs no ticket
+        self._loop.call_later(_GOOD_FOR_S, lambda: self._tickets.pop(ticket, None))  # connecting by calls needs none
         return SocketOffer(self._node, self._name, ticket)
 
     def withdraw(self, who: Who) -> None:

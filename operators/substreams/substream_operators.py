@@ -1,4 +1,4 @@
-"""Operators of substreams, the parts of a stream whose ends operators are told."""
+"""Operators of substreams: parts of a stream whose ends operators receive."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The next hop downstream of a pubend or relay: its children, and what each child is told.
+"""The next hop downstream of a pubend or relay: its children, and the messages for each of them.
 
 A message that a child's filter rejects is silence for that child. Silence alone is not sent at once: it goes with the
 next message, or when the owner flushes it. Only every `PATIENT`th flush reaches children that await no silence, so an

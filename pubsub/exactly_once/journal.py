@@ -1,4 +1,4 @@
-"""The journal of a partition's logged batches, by epochs, so that what a worker sends again is logged once.
+"""The journal of a partition's logged batches, by epochs, so that a repeated batch is logged once.
 
 A restarted worker sends everything again that may not be durable. Each batch has a place: its time, and its number
 among the batches of that time. A batch at a logged place is left out, and so is every move of the frontier until the

@@ -1,9 +1,9 @@
-"""The pubend, where knowledge begins: each message gets a tick, and is told once it is durable. No I/O.
+"""The pubend, where knowledge begins: each message gets a tick, and is sent once it is durable. No I/O.
 
 Invariants:
 
 - The pubend tells of a tick only once the log holds its message or, for silence up to a tick, the reservation of that
-  tick. So everything told is still true after a restart.
+  tick. So all that it tells is still true after a restart.
 - A message gets a tick after all told or logged ticks; pubend p of n uses only ticks with remainder p when divided by
   n.
 - Every tick before `told_end` is D or F, later ones are Q.
@@ -11,7 +11,7 @@ Invariants:
   it. So the order of pubends does not depend on their clocks.
 - A tick that a subscription may need is final only if it was silent; ticks that all subscriptions have acknowledged are
   final, and the log may forget them (`subscriptions.py`).
-- A subend whose answer was cut short asks for all later ticks, so it is told only answers, until one is not cut short.
+- A subend whose answer was cut short asks for all later ticks, so it receives only answers, until one is not cut short.
 - Every message downstream states before which tick messages are forgotten, so a reader that returns after the end of
   its subscription does not take missed messages for silence.
 

@@ -3,10 +3,10 @@
 No I/O; soft state only. Invariants:
 
 - A relay never says more than it was told; forgotten ticks are Q again, and it may ask for them upstream.
-- What it was told of forgotten messages is of one life of the pubend; the next life may have them again.
+- News of forgotten messages hold for one life of the pubend; the next life may have the messages again.
 - It makes no tick final by itself: a later child may need it.
-- Knowledge later than the first that came unasked is new, and goes to all children; other knowledge is an answer, and
-  goes to the curious ones.
+- Knowledge of ticks after the first unrequested one is new, and goes to all children; other knowledge is an answer, and
+  goes to the curious children.
 - It asks for what its children want together; its knowledge holds for that union only (`filters.py`).
 - A question without an end ends at the next message: all children are told the later ticks anyway.
 - While a nack is upstream, no other nack asks for the same ticks, until it is answered or too old.

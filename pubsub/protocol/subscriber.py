@@ -4,7 +4,8 @@ Invariants:
 
 - No event comes before the snapshots of all partitions; until then messages wait, undecoded.
 - Of each partition no message is missing, doubled or out of place.
-- A consumer sees all of an epoch, over all partitions, or nothing of it; what it does not see is never decoded.
+- A consumer sees all of an epoch, over all partitions, or nothing of it; batches that it does not see are never
+  decoded.
 - Where epochs may be dropped, batches are held until their epoch is complete, when surely no partition has dropped its
   part. The consumer is told of every dropped epoch, which stays dropped though a returning job publishes it again.
 - The frontier is the minimal antichain over all partitions: it is never ahead of a batch still to come.

@@ -1,4 +1,4 @@
-"""A pubend with its log: what a worker sends is logged, and told once it is durable.
+"""A pubend with its log: it logs a worker's messages, and sends them to its children once they are durable.
 
 All calls are on one thread. The log has its own thread, and ``later`` brings back the outcomes; other threads read a
 log in an object store. The log has all that a restart needs: messages, reservations of silence, and the positions of

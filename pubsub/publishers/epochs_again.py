@@ -1,8 +1,8 @@
-"""Complete epochs that come again, at one partition: what comes of them, and what the log has.
+"""Complete epochs that a job repeats, at one partition: the repeated records, compared with those in the log.
 
 A job that begins again, or goes back, leaves out epochs that are complete in all logs, which is right only if their
-content is the same. So each partition adds up digests of what comes; the publication adds these up, and compares them
-with the logs.
+content is the same. So each partition adds up digests of the repeated records; the publication adds these up, and
+compares them with the logs.
 
 Invariants:
 

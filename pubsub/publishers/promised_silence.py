@@ -1,4 +1,4 @@
-"""The silence of a partition with a log: told only as far as the log has it reserved, so that it stays true."""
+"""The silence that a partition with a log promises: only as far as the log has reserved it, so that it stays true."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """The retired publishers of this process, which wait for the last readers of a topic that has ended.
 
-They hold its log, but a job that continues that log has precedence: their readers are told to go on with it.
+They hold its log, but a job that continues that log has precedence: their readers then go on with that job.
 """
 
 import threading

@@ -1,4 +1,4 @@
-"""What the worker makes of a publisher that shows no sign of life. No I/O, no clock.
+"""The worker's judgement of a publisher that shows no sign of life. No I/O, no clock.
 
 A publisher shows its worker a sign of life at least every second while its loop runs. Silence alone does not condemn
 it: a full disk, a large state or a busy machine holds its loop up. Only one that a signal has stopped is given up: it

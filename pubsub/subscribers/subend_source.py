@@ -1,4 +1,4 @@
-"""The messages of a topic with a log, from its pubends: missing ones are requested again, whoever dies.
+"""The messages of a topic with a log, from its pubends; after the death of any process, it requests missing ones again.
 
 One thread reads, and requests only while it reads; meanwhile messages wait at the parents, and in the log. The parent
 is a relay if there is one, otherwise each pubend.

@@ -1,4 +1,4 @@
-"""The declared substreams of a dataflow, and the inputs where operators are told of their ends."""
+"""The declared substreams of a dataflow, and the inputs at which operators receive their ends."""
 
 from collections import defaultdict
 from collections.abc import Mapping

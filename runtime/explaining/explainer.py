@@ -1,4 +1,4 @@
-"""The search for what holds a frontier back, by which path, and what you can do about it."""
+"""The search for the tokens and messages that hold a frontier back, with their path and the remedy."""
 
 from collections import deque
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""What feeders and workers tell each other of their state."""
+"""The statuses that feeders and workers send each other."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

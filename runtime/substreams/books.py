@@ -1,7 +1,7 @@
 """One worker's books of substreams: their changes here, and which of these others have to know.
 
-Worker 0 sees all changes, and tells the others which substreams have ended where. A worker sends it the changes of a
-substream once that is about to end, together, and preferably in an idle moment: messages are counted by their holders,
+Worker 0 sees all changes, and tells the others which substreams have ended where. A worker sends it all changes of a
+substream together, once the substream is about to end, and preferably when idle: messages are counted by their holders,
 so late news are safe. Counts that have cancelled out are never sent.
 
 Invariants:

@@ -7,7 +7,7 @@ Invariants:
 
 - The gate of an input has a key closed only if all gates had; otherwise the end still comes to all.
 - The gate of another operator has its worker's keys, as their owners had them.
-- An operator is told of each end that a worker had not read: of its own keys, if each substream is on one worker, and
+- An operator receives each end that a worker had not read: of its own keys, if each substream is on one worker, and
   else of all. So state from a worker that had read it may meet an end again.
 - An end never meets the next substream of its key; such a share is refused.
 """

@@ -1,4 +1,4 @@
-"""Since when each token is held: the time of the first report that has it."""
+"""The time since which each token is held: that of the first report with the token."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias

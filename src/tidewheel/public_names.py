@@ -1,6 +1,6 @@
 """Modules whose public names load when a program first asks for them.
 
-So a program that describes a dataflow does not load what runs it, and one that subscribes loads no operators.
+So a program that describes a dataflow does not load the engines, and one that subscribes loads no operators.
 """
 
 import sys
