@@ -157,7 +157,7 @@ class Batch:
         return int(self._words.searchsorted(max(key - least, 0) << shift))
 
     def place(self, keys: Integers, offset: int = 0) -> "Placed | None":
-        """Return the place of those of ``keys``, distinct and in order, that are here; None if none is.
+        """Return the place of the present ones of ``keys``, distinct and in order; None if none is present.
 
         ``offset`` is the number of the reader's keys before them.
         """

@@ -158,7 +158,7 @@ class Codes:
 
     @property
     def wants_sweep(self) -> bool:
-        """Whether twice as many values are interned as were in use at the last sweep."""
+        """True if the table has twice as many values as were in use at the last sweep."""
         return len(self._numbers) > max(_FEWEST, 2 * self._swept)
 
     def sweep(self, used: Integers) -> None:

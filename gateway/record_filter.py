@@ -114,7 +114,7 @@ class Comparison:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RecordFilter:
-    """A filter for ``subscribe(where=...)`` by several conditions, all of which must hold.
+    """A filter for ``subscribe(where=...)`` by several conditions, which must all hold.
 
     >>> wanted = RecordFilter.parse(["n>1", "city==Oslo"])
     >>> wanted({"n": 2, "city": "Oslo"}), wanted({"n": 2, "city": "Rome"})

@@ -41,7 +41,7 @@ class RunningAttachment(Protocol):
 
     @property
     def has_ended(self) -> bool:
-        """Whether it needs nothing more of a job whose workers have done all work; the job then ends."""
+        """True if the attachment needs nothing more of a job whose workers have done all work; the job then ends."""
 
     def check(self) -> None:
         """Raise a `TidewheelError` if a part of it has died, without waiting."""

@@ -90,7 +90,7 @@ class BackgroundTurns:
 
 
 class CoreScarcity:
-    """Whether a thread has lately waited for a core; the past counts half at each look.
+    """Tells whether a thread has lately waited for a core; each look halves the weight of the past.
 
     >>> times = iter([(0, 0), (10, 0), (20, 30), (60, 30), (160, 30)])
     >>> scarcity = CoreScarcity(lambda: next(times))

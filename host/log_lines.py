@@ -112,7 +112,7 @@ def write_lines(
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """How a process logs; it passes this to the actors that it starts."""
+    """The settings of a process's log, which it passes to the actors that it starts."""
 
     level: int
     form: LogFormat

@@ -23,7 +23,7 @@ class OtherProcess:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether SIGSTOP or the like has stopped it; not for a debugger."""
+        """True if SIGSTOP or the like has stopped the process; not for a debugger."""
         try:
             stat = Path(f"/proc/{self.pid}/stat").read_bytes()
         except OSError:

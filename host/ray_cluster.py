@@ -87,7 +87,7 @@ def connect_to_running(failure: type[TidewheelError], within_s: float = _CONNECT
 
 
 def are_several_here() -> bool:
-    """Whether clusters run on this machine among which `connect_to_running` does not choose."""
+    """Tell whether several clusters run on this machine, among which `connect_to_running` does not choose."""
     started, running = ray_internals.clusters_here()
     return os.environ.get("RAY_ADDRESS", "") in _NO_ADDRESS and started is None and len(running) > 1
 
@@ -142,7 +142,7 @@ def left(former: Membership) -> str:
 
 
 def is_out_of_reach() -> bool:
-    """Whether the control store is missing or silent: most calls of Ray would wait for it."""
+    """Tell whether the control store is missing or silent: most calls of Ray would wait for it."""
     joined = ray_internals.joined_at()
     try:
         if joined is not None:

@@ -20,7 +20,7 @@ def _ignore(error: Exception, failures: int) -> None: ...
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """How often, and after which pauses, an operation is tried again.
+    """The attempts at an operation, and the pauses between them.
 
     The first attempt begins at once, the second ``first_pause_s`` after its failure; each further pause is ``factor``
     times as long, up to ``longest_pause_s``. Errors other than ``on`` end the attempts.

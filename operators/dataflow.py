@@ -152,9 +152,9 @@ class Dataflow(Described):
             timeout_s: how long to wait for the topic to exist, in seconds; None waits forever.
             atomic: whether to leave out an epoch that was partly published before the subscription.
             where: which records are wanted, as for `tidewheel.subscribe`.
-            slow: what happens when this job falls behind. ``"block"`` holds back the other job, ``"drop_epochs"``
-                leaves out whole epochs, ``"disconnect"`` fails this job. A topic with exactly-once delivery keeps
-                unread messages in its log, and holds no job back.
+            slow: the treatment of this job when it falls behind. ``"block"`` holds back the other job,
+                ``"drop_epochs"`` leaves out whole epochs, ``"disconnect"`` fails this job. A topic with exactly-once
+                delivery keeps unread messages in its log, and holds no job back.
             block_limit_s: how long this job may hold back the other without receiving, in seconds, before it fails.
             schema: the expected type or `pyarrow.Schema` of the records; others fail this job.
             name: the operator's name.

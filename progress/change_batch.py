@@ -124,7 +124,7 @@ class HeldBatch:
     def _matters(self, location: int, time: Time) -> bool:
         """Tell whether the held changes of this pointstamp might move a frontier, unless checked before.
 
-        Only the earliest removed times of a location are checked: what covers one covers all later ones.
+        Only the earliest removed times of a location are checked: a pointstamp that covers one covers all later ones.
         """
         if not self._takes_away((location, time), self._changes.get((location, time))):
             return False
@@ -158,7 +158,7 @@ class HeldBatch:
 
     @property
     def is_due(self) -> bool:
-        """Whether the held changes must be sent now."""
+        """True if the worker must send the held changes now."""
         return self._urgent and len(self._changes) > 0
 
     def drain(self) -> ProgressBatch:

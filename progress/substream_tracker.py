@@ -57,11 +57,11 @@ class _State:
 
 
 class ToldEnds(NamedTuple):
-    """What a view has told, which another view needs to continue, besides the counts.
+    """The reports of a view, which another view needs to continue, besides the counts.
 
     Attributes:
-        ended: closed substreams that are not forgotten, with the locations where their ends were told.
-        queues: by ordered location, closed substreams without a told end there, in order.
+        ended: closed substreams that are not forgotten, with the locations where the view has reported their ends.
+        queues: by ordered location, closed substreams without a reported end there, in order.
     """
 
     ended: Mapping[Key, Sequence[int]]
@@ -237,7 +237,7 @@ class SubstreamTracker:
         return ToldEnds(ended, queues)
 
     def go_on(self, told: ToldEnds) -> None:
-        """Continue from what another view has told, before the first update: it is not told again, and keeps its order.
+        """Continue from another view's reports, before the first update: they keep their order and are not repeated.
 
         All senders report their counts anew, closing included.
         """
@@ -262,5 +262,5 @@ class SubstreamTracker:
 
     @property
     def is_over(self) -> bool:
-        """Whether no substream is left, and none can come."""
+        """True if no substream is left, and none can come."""
         return self._is_finished and not self._lives and not any(self._queues.values())

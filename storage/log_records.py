@@ -221,5 +221,5 @@ def ends_checksum(payload: Part) -> int:
 
 
 def payload_matches(head: RecordHead, payload: bytes) -> bool:
-    """Tell whether a record's payload, without what it refers to, matches its head."""
+    """Tell whether a record's payload, without the bytes that it refers to, matches its head."""
     return len(payload) == head.length and crc32c(payload) == head.checksum

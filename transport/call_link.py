@@ -143,7 +143,7 @@ class CallParent:
         talk: calls the parent with messages and the longest wait, and returns the future answer.
         again: how often to call a parent that is briefly out of reach, and with which pauses; more than once, the
             parent also learns how many messages have arrived.
-        silent_s: the parent is lost if it is silent for so long beyond `WAIT_S`.
+        silent_s: the seconds of silence beyond `WAIT_S` after which the parent is lost.
     """
 
     is_waiting = False
@@ -181,11 +181,11 @@ class CallParent:
 
     @property
     def is_lost(self) -> bool:
-        """Whether nothing more will come and everything was returned."""
+        """True if nothing more will come and everything was returned."""
         return bool(self.why_lost)
 
     def read(self) -> list[Message]:
-        """Return what has come, without waiting, and send what waits."""
+        """Return the received messages, without waiting, and send the waiting ones."""
         told: list[Message] = []
         with suppress(OSError):  # mostly, there is nothing more to read
             while self._bell.recv(_RINGS_AT_ONCE):

@@ -92,7 +92,7 @@ class EagerLoop:
         self._is_looking = False
 
     def readable(self) -> None:
-        """Receive what has come, and poll for more; the loop calls this."""
+        """Receive the present messages, and poll for more; the loop calls this."""
         self._usual_s = (self._usual_s + min(perf_counter() - self._done_s, self._longest_s)) / 2
         self._receive()
         self._done_s = perf_counter()

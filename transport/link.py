@@ -18,7 +18,7 @@ LinkName: TypeAlias = Literal["socket", "ray"]
 
 
 class PeerLost(TidewheelError):  # noqa: N818 - named for what it says
-    """A peer cannot be reached, or cannot read what was sent to it.
+    """A peer cannot be reached, or cannot read its messages.
 
     Attributes:
         worker: its worker number, None if unknown.
@@ -52,7 +52,7 @@ Item = TypeVar("Item", bound=Numbered)
 
 @dataclass(frozen=True, slots=True)
 class Codec(Generic[Item]):
-    """How a link turns items into frames and back.
+    """The functions by which a link turns items into frames and back.
 
     Attributes:
         encode: returns the frames of an item: bytes, then buffers; raises TypeError, AttributeError or PicklingError if
@@ -103,7 +103,7 @@ class Receiver(ABC, Generic[Item]):
 
     @abstractmethod
     def receive(self, timeout_s: float) -> list[Item]:
-        """Return what has come, each peer's in order; wait for it or `wake` at most ``timeout_s``.
+        """Return the received items, each peer's in order; wait for it or `wake` at most ``timeout_s``.
 
         Raises:
             ProtocolError: an authenticated peer has sent something unreadable; the error says why.

@@ -128,7 +128,7 @@ class FetchReceiver(CallReceiver[Item]):
         self._answers: deque[tuple[int, Future[list[Sequence[Any]]]]] = deque()
 
     def receive(self, timeout_s: float) -> list[Item]:
-        """Return what was fetched.
+        """Return the fetched items.
 
         Raises:
             PeerLost: a peer is gone, or no longer runs the dataflow.

@@ -53,8 +53,8 @@ class SocketSender(Sender[Item]):
         copies: whether to copy large buffers, as a user's program may change its arrays after sending.
 
     Attributes:
-        patience_s: how many seconds a connection may be broken before its peer is lost; a watch on the process may
-            meanwhile report a better reason.
+        patience_s: how many seconds a connection may be broken before its peer is lost; until then, a watch on the
+            process may report a better reason.
     """
 
     def __init__(
@@ -242,7 +242,7 @@ class SocketReceiver(Receiver[Item]):
         return self._receive(timeout_s)
 
     def _receive(self, timeout_s: float) -> list[Item]:
-        """Receive what has come both ways, or wait for it.
+        """Receive the items of both ways, or wait for one.
 
         A ZeroMQ descriptor only tells that the socket's state may have changed, so the socket is then read until it is
         empty.

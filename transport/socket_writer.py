@@ -49,7 +49,7 @@ class SocketWriter:
                 self._has_large |= self._takes_files and len(part) >= LARGE
 
     def write(self) -> bool:
-        """Write what waits; return whether nothing is left; raise OSError if the peer has gone."""
+        """Write the waiting bytes; return whether nothing is left; raise OSError if the peer has gone."""
         self._forget_read()
         parts = self._parts
         while parts:

@@ -34,7 +34,7 @@ class Unsaid(Protocol):
     def __bool__(self) -> bool: ...
 
     def add(self, message: Message, /) -> None:
-        """Add a message, replacing those that it supersedes."""
+        """Add a message, and drop messages that it supersedes."""
 
     def take(self) -> list[Message]:
         """Return and clear the pending messages, in order."""
@@ -42,7 +42,7 @@ class Unsaid(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """How messages become frames, and which ones a link treats specially.
+    """The frames of messages, and the messages that a link treats specially.
 
     Attributes:
         decode_told: returns the message of a parent's frame; raises ProtocolError.
@@ -152,7 +152,7 @@ class ChildLink:
         return is_taken
 
     def tell_now(self, messages: Iterable[Message]) -> None:
-        """Write what waits and these messages at once, as far as the connection takes them.
+        """Write the waiting messages and these at once, as far as the connection takes them.
 
         Messages without room are dropped as in `tell`.
         """
@@ -268,7 +268,7 @@ class ParentLink:
         return not (self.is_lost or self._is_deaf) and bool(self._writer.waiting_bytes or self._unsaid)
 
     def read(self) -> list[Message]:
-        """Return what has come, without waiting, and send what waits, as far as possible."""
+        """Return the received messages, without waiting, and send the waiting ones, as far as possible."""
         told: list[Message] = []
         if self.is_lost:
             return told

@@ -39,7 +39,7 @@ class Metric:
 
     @property
     def is_counter(self) -> bool:
-        """Whether it only grows, except for restarts at zero."""
+        """True if the metric only grows, except that it restarts at zero."""
         return self.name.endswith("_total")
 
 

@@ -43,7 +43,7 @@ def by_time(predicate: Callable[[Time], object]) -> Parts:
 
 
 def build_pass(context: OperatorContext) -> Schedule:
-    """Build an operator that sends what it receives, from any number of inputs, at the time its summaries say."""
+    """Build an operator that forwards batches, from any number of inputs, at the time its summaries say."""
 
     def schedule(*ports: InputPort | OutputPort) -> None:
         *inputs, output = ports

@@ -25,7 +25,7 @@ class UpdateStream:
 
     Args:
         is_summed: whether each record has at most one update at each time.
-        owned_by: what decides the worker of an update: record or key; None if nothing does.
+        owned_by: the part of a record that decides its worker: record or key; None if nothing does.
     """
 
     __slots__ = ("_made", "columns", "is_empty", "is_summed", "owned_by", "stream")

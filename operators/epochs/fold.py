@@ -27,7 +27,7 @@ SMALLEST_PRUNING = 1024
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """How an operator folds the records of an epoch.
+    """The functions by which an operator folds the records of an epoch.
 
     Attributes:
         add: returns the state with a batch added; it may change its argument.

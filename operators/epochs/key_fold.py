@@ -41,7 +41,7 @@ _UNCHANGING = frozenset({int, float, complex, bool, str, bytes, type(None), Deci
 
 @dataclass(frozen=True, slots=True)
 class KeyFold:
-    """How the records of a key become a state, and the state a result.
+    """The functions that make a state of the records of a key, and a result of the state.
 
     Attributes:
         start: makes a state; None if the first record is the first state.

@@ -30,7 +30,7 @@ _FEW_RECORDS = 1024
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """How far after a record its partners may happen, negative before it, both ends included."""
+    """The distances after a record at which its partners may happen; negative before it, both ends included."""
 
     lower: Duration
     upper: Duration

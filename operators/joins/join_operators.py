@@ -184,7 +184,7 @@ class JoinOperators(StreamBase[Record]):
         """Pair records with equal keys, whichever epochs they are of: each pair once, at the later epoch.
 
         Keys and results are those of `join`. All records are kept until the dataflow ends; `interval_join` keeps only
-        those that can still have partners.
+        records that can still have partners.
 
         Args:
             other: the other side, of the same scope.
@@ -234,8 +234,8 @@ class JoinOperators(StreamBase[Record]):
     ) -> "Stream[tuple[KeyValue, list[Record], list[Other]]]":
         """Gather the records of each epoch by key: (key, this side's, the other's) for each key of either side.
 
-        Keys and lists, one of which may be empty, are in no particular order. None and NaN are keys like others. In a
-        loop each round is an epoch.
+        Keys and lists are in no particular order; one list may be empty. None and NaN are keys like others. In a loop
+        each round is an epoch.
 
         Args:
             other: the other side, of the same scope.

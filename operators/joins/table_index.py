@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class SortedTable(NamedTuple):
-    """Rows in order of the hashes of their keys, without those that match nothing."""
+    """Rows in order of the hashes of their keys, without rows that match nothing."""
 
     hashes: "npt.NDArray[np.uint64]"
     rows: "pa.Table"

@@ -131,7 +131,7 @@ def match_equal(keys: KeyNumbers) -> Matches:
 def match_within(keys: KeyNumbers, lows: Any, highs: Any, instants: Any) -> Matches:
     """Return the pairs of rows with equal keys and ``low <= instant <= high``.
 
-    ``lows`` and ``highs`` are of the rows on the left, ``instants`` of those on the right; all sort together.
+    ``lows`` and ``highs`` belong to the rows on the left, ``instants`` to the rows on the right; all sort together.
     """
     import numpy as np
 

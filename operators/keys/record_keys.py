@@ -166,7 +166,7 @@ def check_by(operator: str, what: str, by: object, schema: "pa.Schema | None") -
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """How keys are found: by a function of a record or names of columns; None for the whole record.
+    """The way to keys: a function of a record or names of columns; None for the whole record.
 
     >>> Keys("word").of([{"word": "tide", "n": 1}]), Keys(len).grouped(["a", "bb", "c"])
     (['tide'], {1: ['a', 'c'], 2: ['bb']})

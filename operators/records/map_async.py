@@ -39,11 +39,11 @@ _Place: TypeAlias = tuple[Time, Label | None]
 
 @dataclass(frozen=True, slots=True)
 class CallPolicy:
-    """How calls are made.
+    """The limits and retries of calls.
 
     Attributes:
-        concurrency: how many are under way at a time.
-        timeout_s: how long each attempt, and what is entered before, may take, in seconds; None for any time.
+        concurrency: the number of calls under way at a time.
+        timeout_s: the time for each attempt, and for the context manager before, in seconds; None for any time.
     """
 
     concurrency: int

@@ -150,8 +150,8 @@ class TimeOperators(StreamBase[Record]):
         """Call ``function(frontier, worker)`` on each worker when the frontier here has moved; pass all records on.
 
         The frontier is the lower bound on times that can still come by, on any worker; it is empty when the stream has
-        ended. Records of passed times have come by on this worker before. The frontier may pass several times at once,
-        and differently on each worker.
+        ended. Records of passed times have been on this worker before. The frontier may pass several times at once, and
+        differently on each worker.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("progress")

@@ -70,7 +70,7 @@ class MarkedPact(Pact):
         return [part or None for part in parts]
 
     def of_rescaled(self, batch: Batch, worker: int, workers: int) -> Batch:
-        """Return marks and records; if all workers receive them, as copies of which each reads its part."""
+        """Return marks and records; if all workers receive them, as copies, and each reads its part."""
         if not isinstance(self.records, BroadcastPact):
             return batch
         runs = mark_runs(batch)
@@ -82,7 +82,7 @@ class MarkedPact(Pact):
 
 @dataclass(frozen=True, slots=True)
 class SubstreamKeys:
-    """How records are divided into substreams.
+    """The division of records into substreams.
 
     Attributes:
         last: tells whether a record is the last of its substream; None if no record is.

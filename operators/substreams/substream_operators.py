@@ -44,7 +44,8 @@ class SubstreamOperators(StreamBase[Record]):
     """Methods of streams for substreams.
 
     A record belongs to the substream of its key, and so do all records made from it, also round loops. Once its source
-    has promised that a key gets no more records, operators are told when none of its records are left before them.
+    has promised that a key gets no more records, operators receive its end when none of its records are left before
+    them.
     """
 
     __slots__ = ()
@@ -62,7 +63,7 @@ class SubstreamOperators(StreamBase[Record]):
 
         Later operators receive batches of one substream each, with a token that has its ``key``; records sent with the
         token belong to the substream. So an operator that keeps records by time must keep them by ``(token.time,
-        token.key)``. With ``bound="soft"`` it finds in ``input.ended`` the keys of which no more records can arrive.
+        token.key)``. With ``bound="soft"`` it finds in ``input.ended`` the keys whose records can no longer arrive.
 
         The end of a key is promised by ``last``, by `OperatorContext.end_substream` in the operator right before, or by
         `InputHandle.end_substream` for a stream right from an input; all keys end with the stream. A record of an ended

@@ -19,7 +19,7 @@ _OF_DATETIMES = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class AheadLimit:
-    """How far ahead of a clock event times may be.
+    """The limit for event times ahead of a clock.
 
     Attributes:
         at_most: the distance; None is a day for datetimes, and no limit otherwise.

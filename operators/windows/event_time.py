@@ -105,7 +105,7 @@ def read_timed(
     put_aside: Callable[[TimedRecord, EventTime], Iterable[Any]],
     batch: Batch,
 ) -> ReadTimes:
-    """Return the timed records of a batch, and ``put_aside(record, latest)`` of those too far ahead.
+    """Return the timed records of a batch, and ``put_aside(record, latest)`` of records too far ahead.
 
     ``latest`` is the latest event time that is not too far ahead. Errors are those of `EventTimeReader.read`.
     """

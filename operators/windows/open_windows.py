@@ -87,7 +87,7 @@ class NumberedWindows:
         return bool(self.opened)
 
     def take(self, timed: list[TimedRecord], watermark: EventTime | None) -> list[LateRecord[Any]]:
-        """Receive all records of an epoch, in any order; return those that missed a window.
+        """Receive all records of an epoch, in any order; return the records that missed a window.
 
         Args:
             timed: is sorted here.

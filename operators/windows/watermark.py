@@ -50,7 +50,7 @@ class Watermark:
         self.latest = latest_of([*latest, *known])
 
     def merge(self, other: "Watermark") -> "Watermark":
-        """Return the lesser watermark: its worker has yet to process what the other has processed."""
+        """Return the lesser watermark: its worker has yet to process the epochs that the other has processed."""
         return min(self, other, key=lambda one: (one.latest is not None, one.latest))
 
 

@@ -87,8 +87,9 @@ class CatalogRelays:
     def parent(self, topic: str, registration: str, node: str, now_s: float, avoid: Any = None) -> Any:
         """Return the address of the relay for a new subscriber; None for none.
 
-        Of the relays on its node, or else of all, it is one that is not full, furthest from the publishers, then with
-        the fewest children. The relay at ``avoid`` is dead, and forgotten until its next announcement.
+        Among the relays on its node, or else among all, it is one that is not full: the one furthest from the
+        publishers, then the one with the fewest children. The relay at ``avoid`` is dead, and forgotten until its next
+        announcement.
         """
         self._known = {
             name: (relay, heard_s)
@@ -249,7 +250,7 @@ def find_catalog() -> Any | None:
 def ask_catalog(method: str, *arguments: Any, within_s: float = CATALOG_TIMEOUT_S) -> Any:
     """Call a method of the catalog and return its answer; connect to the cluster first if necessary.
 
-    If the catalog dies meanwhile, a new one is called, so the method may run twice.
+    If the catalog dies during the call, this calls a new one, so the method may run twice.
 
     Raises:
         NoCluster, CatalogSilent: there is no cluster, or no answer in time.

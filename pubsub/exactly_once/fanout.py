@@ -28,7 +28,7 @@ class Outgoing(NamedTuple):
 
 
 class _Group:
-    """Children with the same filter, all of which await silence, or none."""
+    """Children with the same filter; all of them await silence, or none does."""
 
     def __init__(self, where: Filter | None, *, awaits_silence: bool) -> None:
         self.where = where
@@ -43,7 +43,7 @@ class Fanout:
 
     Attributes:
         lost_end: needed messages before this tick are forgotten; every child is told.
-        behind: the children that are told only answers, as they ask for all later ticks in any case.
+        behind: the children that receive only answers, as they ask for all later ticks in any case.
     """
 
     def __init__(self, pubend: int) -> None:
@@ -79,7 +79,7 @@ class Fanout:
             del self._groups[group.where, group.awaits_silence]
 
     def reaching(self, reader: str) -> list[str]:
-        """Return the children to tell what concerns a reader: the reader if it is a child, otherwise all relays."""
+        """Return the children that receive the news of a reader: the reader if it is a child, otherwise all relays."""
         if reader in self.children:
             return [reader]
         return [child for child in self.children if child.startswith(RELAY_PREFIX)]
@@ -110,7 +110,7 @@ class Fanout:
         return outgoing
 
     def flush(self) -> list[Outgoing]:
-        """Return the messages for waiting silence; children that do not await silence are told now and then."""
+        """Return the messages for waiting silence; children that do not await silence receive one now and then."""
         self._flushes += 1
         is_for_all = self._flushes % PATIENT == 0
         groups = (group for group in self._groups.values() if group.silence and (group.awaits_silence or is_for_all))

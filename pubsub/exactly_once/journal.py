@@ -118,7 +118,7 @@ class _Return(NamedTuple):
 
 
 class OutdatedWorkerError(ProtocolError):
-    """A worker connects whose job has gone back meanwhile: another worker sends in its place."""
+    """A worker has connected whose job has gone back since: another worker sends in its place."""
 
     def __init__(self) -> None:
         super().__init__("its job has gone back meanwhile, and another worker sends in its place")
@@ -154,7 +154,7 @@ class Journal:
         self.begin()
 
     def begin(self, position: WorkerPosition | None = None, last_tick: int | None = None) -> WentBack | None:
-        """Record where a worker begins; return what to log if it has gone back.
+        """Record where a worker begins; return the message to log if it has gone back.
 
         Args:
             position: None for the start.

@@ -54,7 +54,7 @@ class LoggedMessages(Protocol):
     def read(self, first: int, end: int, max_bytes: int) -> tuple[list[tuple[int, Any]], int]:
         """Return the messages from tick ``first`` up to ``end``, in order, and the end of the covered range.
 
-        That end is ``end``, or an earlier tick after ``first`` if the messages exceed ``max_bytes``, or reading on
+        That end is ``end``, or an earlier tick after ``first`` if the messages exceed ``max_bytes``, or more reading
         would take long.
         """
 

@@ -294,7 +294,7 @@ class _Incoming:
 
     @property
     def _is_blocked(self) -> bool:
-        """Whether messages behind a gap leave no room for those in it; messages before it leave soon."""
+        """True if messages behind a gap leave no room for those in it; messages before it leave soon."""
         return not (self._is_full or self._has_room) and self.horizon < (self.stream.data.latest or 0)
 
     @property

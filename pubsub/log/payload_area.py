@@ -69,7 +69,7 @@ class PayloadArea:
 
     @property
     def is_lent(self) -> bool:
-        """Whether a view of lent bytes is left, or a closed connection may still have some."""
+        """True if a view of lent bytes is left, or a closed connection may still have some."""
         return self._file.is_held or any(part() is not None for part in self._lent)
 
     def offset_of(self, part: Any) -> int | None:

@@ -48,7 +48,7 @@ class StoreLog(StoredSegments[ObjectSegment]):
     Thread-safe; writers wait while an object is put.
 
     Args:
-        segment_bytes: a new segment is due after so many bytes of records.
+        segment_bytes: the bytes of records after which a new segment is due.
 
     Raises:
         LogTakenOver: others keep opening the log at the same time.

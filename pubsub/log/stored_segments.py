@@ -24,7 +24,7 @@ S = TypeVar("S", bound="Segment | ObjectSegment")
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """How to restore the state at a tick.
+    """The records that restore the state at a tick.
 
     Args:
         tick: the tick of the last record in the snapshot; -1 for none.

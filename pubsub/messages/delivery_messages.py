@@ -110,7 +110,7 @@ class ConsolidatedAck(msgspec.Struct, frozen=True, array_like=True, tag="C"):
 
     Attributes:
         end: they have acknowledged all ticks before this one.
-        readers: those that have come (True) or gone (False) since the last acknowledgement.
+        readers: the readers that have come (True) or gone (False) since the last acknowledgement.
     """
 
     pubend: Number

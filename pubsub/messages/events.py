@@ -68,7 +68,7 @@ class Batch:
 
     @property
     def is_arrow(self) -> bool:
-        """Whether ``data`` is a ``pyarrow.Table``, without decoding."""
+        """True if ``data`` is a ``pyarrow.Table``, without decoding."""
         return self.encoded.encoding == "arrow"
 
     def __len__(self) -> int:

@@ -41,7 +41,7 @@ class Filter(Hashable, Protocol):
 
 
 def part_of(where: Filter, number: int, message: Any) -> Any:
-    """Return what a child's filter leaves of a message, None for nothing.
+    """Return the part of a message that a child's filter leaves, None for nothing.
 
     ``number`` is that of the message, or its tick, for the error.
 

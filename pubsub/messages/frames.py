@@ -218,7 +218,7 @@ class Unsaid:
         return bool(self._join or self._nacks or self._acks or self._consolidated)
 
     def add(self, message: ChildMessage) -> None:
-        """Add a message, and drop those that it supersedes."""
+        """Add a message, and drop messages that it supersedes."""
         match message:
             case Join():
                 self._join = message

@@ -145,7 +145,7 @@ class DroppingQueue(OutgoingQueue):
         self.epochs_dropped += len(times)
 
     def prune(self, is_live: Callable[[Time], bool]) -> None:
-        """Forget which epochs have begun or were dropped, except those of which more waits or can come."""
+        """Forget which epochs have begun or were dropped, except those with messages that wait or can come."""
         self._begun = {time for time in self._begun if time in self._waiting or is_live(time)}
         self._dropped = {time for time in self._dropped if is_live(time)}
 

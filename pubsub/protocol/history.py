@@ -82,7 +82,7 @@ class PartitionHistory:
         self._waiting_bytes = 0
 
     def told(self, where: Where | None = None) -> History:
-        """Return what a new subscriber with a condition receives.
+        """Return the messages that a new subscriber with a condition receives.
 
         Raises:
             DeliveryError: the condition raised, or does not fit.

@@ -147,7 +147,7 @@ class Publisher(SubscriberQueues):
 
     @property
     def has_everything(self) -> bool:
-        """Whether the worker has sent everything, or the partition has failed."""
+        """True if the worker has sent everything, or the partition has failed."""
         return self._final is not None or (self.has_begun and self._epochs.has_ended)
 
     @property
@@ -259,7 +259,7 @@ class Publisher(SubscriberQueues):
 
     @property
     def is_held(self) -> bool:
-        """Whether a subscriber holds this publisher back, or is awaited."""
+        """True if a subscriber holds this publisher back, or the publisher awaits one."""
         if self.awaited:
             return True
         for queue in self._blocking.values():  # noqa: SIM110 - any() with a generator takes four times as long

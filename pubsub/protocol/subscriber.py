@@ -171,7 +171,7 @@ class Subscriber:
 
     @property
     def has_begun(self) -> bool:
-        """Whether the snapshots of all partitions, and the state if there is one, have come."""
+        """True once the snapshots of all partitions, and the state if there is one, have arrived."""
         return self.is_ready and self._as_of is None
 
     @property
@@ -249,7 +249,7 @@ class Subscriber:
         return [*events, *delivered] if self._leaves_out else [*events, *delivered, *self._frontier_changed()]
 
     def _rolled_back(self, returns: Iterable[Return], shown: Antichain) -> list[RolledBack]:
-        """Return what to tell of returns; without a log, what may be void is behind the shown frontier."""
+        """Return the events of returns; without a log, only batches behind the shown frontier may be void."""
         return [
             RolledBack(partition, message.number, shown)
             if message.standing is None

@@ -45,7 +45,7 @@ class TopicEnd:
     """The ends of all partitions of one topic.
 
     Attributes:
-        is_final: whether the ends of all partitions are known, so that subscribers are told.
+        is_final: whether the ends of all partitions are known, so that subscribers receive the end.
 
     >>> end = TopicEnd(2)
     >>> end.receive(0, PartitionEnd(4, generation=0))

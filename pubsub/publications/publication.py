@@ -150,7 +150,7 @@ class RunningPublication(RunningAttachment):
 
     @property
     def has_ended(self) -> bool:
-        """Whether the end of the topic is final; if each partition ends by itself, the job does not wait for it."""
+        """True if the end of the topic is final; if each partition ends by itself, the job does not wait for it."""
         return True
 
     def check(self) -> None:

@@ -163,7 +163,7 @@ class RayPublication(RunningPublication):
 
     @property
     def has_ended(self) -> bool:
-        """Whether the end of the topic is final, with all repeated messages compared."""
+        """True if the end of the topic is final, with all repeated messages compared."""
         return (self._ends_alone or self._end_of_topic.is_final) and not self._recognition.is_due
 
     def check(self) -> None:

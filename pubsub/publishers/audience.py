@@ -37,8 +37,8 @@ class Audience:
     """The readers of one pubend.
 
     Args:
-        grace_s: so many seconds after the start nothing is forgotten, as earlier readers may return; a new log on a
-            disk short of room does not wait.
+        grace_s: the seconds after the start in which nothing is forgotten, as earlier readers may return; a new log on
+            a disk short of room does not wait.
     """
 
     where: str
@@ -73,7 +73,7 @@ class Audience:
     async def subscribe(
         self, name: str, reader: str, start: int | None, *, durable: bool, again: bool, acknowledged: Ranges = ()
     ) -> Begun:
-        """Do what `DurablePubend.subscribe` does; return once the subscription is durable, if it has to be."""
+        """Call `DurablePubend.subscribe`; return once the subscription is durable, if it has to be."""
         begun = await self._begun(
             partial(self.pubend.subscribe, name, reader, start, durable=durable, again=again, acknowledged=acknowledged)
         )
@@ -85,7 +85,7 @@ class Audience:
         return begun
 
     async def _begun(self, subscribe: Callable[[], Begun]) -> Begun:
-        """Return what ``subscribe()`` returns, once it has the part of the log that it needs."""
+        """Return the result of ``subscribe()``, once it has the part of the log that it needs."""
         outcome: asyncio.Future[Begun] = asyncio.get_running_loop().create_future()
 
         def attempt() -> None:
@@ -190,7 +190,7 @@ class Audience:
 
     @property
     def may_forget(self) -> bool:
-        """Whether earlier readers have had the time to come back after a restart."""
+        """True if earlier readers have had the time to come back after a restart."""
         return self._now_s >= self.grace_s or (self._is_log_new and self.is_disk_short)
 
     # ------------------------------------------------------------------ waiting for them
@@ -234,7 +234,7 @@ class Audience:
 
     @property
     def is_read_by_all(self) -> bool:
-        """Whether all readers have acknowledged everything, or were given up."""
+        """True if all readers have acknowledged everything, or were given up."""
         is_waited_for = self._leaving is not None or self._now_s < self._return_s
         return self.is_drained(None) or not (is_waited_for or self.unread().keys() - self._given_up)
 

@@ -133,7 +133,7 @@ class PublisherConnection:
 
     @property
     def is_awaiting(self) -> bool:
-        """Whether the publisher awaits its first subscribers, and so receives not even the end."""
+        """True if the publisher awaits its first subscribers, and so does not even receive the end."""
         return False
 
     def wait_for_room(self, wake: Callable[[], None]) -> float | None:
@@ -157,7 +157,7 @@ class RayConnection(PublisherConnection):
 
     Args:
         has_log: whether the publisher has a log. If such a publisher dies, the connection waits for its restart, and
-            sends again what is not durable.
+            sends the messages again that are not durable.
         is_remembered: whether the job keeps snapshots. If a publisher without a log has died, the connection waits for
             the job to go back, which ends it.
     """
@@ -200,7 +200,7 @@ class RayConnection(PublisherConnection):
 
     @property
     def announced(self) -> list[Time]:
-        """The frontier that the publisher was told last, or will be told with the next flush; empty at the end."""
+        """The frontier that the publisher has received last, or will receive with the next flush; empty at the end."""
         return [time for time, _ in self._frontier]
 
     def saved(self) -> SavedEvents | None:

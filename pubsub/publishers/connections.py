@@ -17,7 +17,7 @@ from tidewheel.transport.tickets import SocketOffer, TicketListener
 
 
 class Listening(Protocol):
-    """Receives what happens at connections."""
+    """Receives the events of connections."""
 
     def refuse(self, reason: str) -> None:
         """Receive nothing more from the worker: it sent nonsense, or the log cannot be written."""
@@ -99,7 +99,7 @@ class Connections:
             self._listener.withdraw(child)
 
     def settle(self) -> None:
-        """Tell the worker soon what is confirmed, and read on if there is room."""
+        """Send confirmations to the worker soon, and read on if there is room."""
         for worker in self._workers:
             worker.settle()
 

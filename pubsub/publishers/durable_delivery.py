@@ -313,7 +313,7 @@ class DurableDelivery:
         return await asyncio.to_thread(self.core.again.logged, ReplayedLog(self.core.log), times)
 
     async def compared(self, differing: Sequence[Time]) -> dict[int, Difference]:
-        """Forget the epochs that came again; return how the first of those differs from the log, by digests.
+        """Forget the epochs that came again; return how the first of these epochs differs from the log, by digests.
 
         Raises LogError or DeliveryError.
         """

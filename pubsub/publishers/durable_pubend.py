@@ -71,7 +71,7 @@ class DurablePubend:
         room_for: as `Log.room_for`, for payloads from the worker.
         is_eager: whether the log is in memory, and has no thread.
         written_tick: the tick of the last received message, durable once `writer.durable_tick` reaches it.
-        told: the states of epochs by what is durable.
+        told: the states of epochs by their durable messages.
         again: complete epochs that come again, until they are compared.
     """
 
@@ -140,7 +140,7 @@ class DurablePubend:
             opened.pop_all()
 
     def begin(self, position: WorkerPosition | None = None) -> None:
-        """Do what `Journal.begin` does, and log it if the worker has gone back; raises the same, or LogError."""
+        """Call `Journal.begin`, and log the return of a worker that has gone back; raises the same, or LogError."""
         self._check()
         returned = self._journal.begin(position, self.written_tick)
         self._unconfirmed = Unconfirmed()
@@ -191,12 +191,12 @@ class DurablePubend:
         return size_bytes
 
     def confirmed(self) -> Confirmed:
-        """Return what of the fed messages has become durable since the last call."""
+        """Return the confirmation of the fed messages that have become durable since the last call."""
         return self._unconfirmed.take(self.writer.durable_tick)
 
     @property
     def has_room(self) -> bool:
-        """Whether the fed messages are on their way to the disk, and no subscription is awaited; feed only then."""
+        """True if the fed messages are on their way to the disk, and no subscription is awaited; feed only then."""
         return self.writer.has_room and not self.awaited and (self.again is None or self.again.has_room)
 
     @property
@@ -205,7 +205,7 @@ class DurablePubend:
         return self.writer.error
 
     def look(self, *, forgets: bool = True) -> None:
-        """Tell due silence, log the state of subscriptions and, with ``forgets``, forget what all have acknowledged.
+        """Tell due silence, log the state of subscriptions and, with ``forgets``, forget fully acknowledged messages.
 
         Raises LogError: the log takes nothing more.
         """
@@ -266,7 +266,7 @@ class DurablePubend:
         self._pubend.fanout.leave(child)
 
     def nack(self, child: str, nack: Nack) -> None:
-        """Answer a curious child, as far as its room goes; if what it asks for is damaged, with that."""
+        """Answer a curious child, as far as its room goes; if the requested records are damaged, with that."""
         try:
             self._silence.answer(child, nack)
         except NotReady as missing:
@@ -330,7 +330,7 @@ class DurablePubend:
         self._tell_stranger(reader)
 
     def abandon(self, name: str) -> None:
-        """Stop keeping messages for a durable subscription; if it comes back and has missed something, it is told."""
+        """Stop keeping messages for a durable subscription; a reader that missed some learns that."""
         self.subscriptions.abandon(name)
         self._note()
 
@@ -348,7 +348,7 @@ class DurablePubend:
         return sum(segment.size for segment in self.log.segments() if segment.last_tick >= needed_from)
 
     def close(self) -> None:
-        """Make durable what was fed and acknowledged, as far as the disk takes it, and release the log.
+        """Make messages and acknowledgements durable, as far as the disk takes them, and release the log.
 
         Raises LogError.
         """

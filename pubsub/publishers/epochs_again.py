@@ -46,7 +46,7 @@ class Difference(NamedTuple):
     """Records with one digest in one partition.
 
     Attributes:
-        surplus: how many more of them the log has than have come.
+        surplus: how many more of them the log has than have arrived.
         text: the `repr` of one of them.
     """
 
@@ -103,7 +103,7 @@ class EpochsAgain:
 
     @property
     def have_come(self) -> bool:
-        """Whether the worker has passed all of these epochs."""
+        """True if the worker has passed all of these epochs."""
         return all(map(self._complete.less_equal, self._worker.frontier))
 
     def have_come_in(self, generation: int) -> bool:
@@ -132,7 +132,7 @@ class EpochsAgain:
         return self._received_bytes - self._done_bytes < _ROOM_BYTES
 
     def came(self) -> Sums:
-        """Return the sums of all that has come, once they are computed; waits, on any thread."""
+        """Return the sums of all arrived epochs, once they are computed; waits, on any thread."""
         if self._last is not None:
             self._last.result()
         return self._sums
@@ -145,7 +145,7 @@ class EpochsAgain:
         return {**sums, **dict.fromkeys(unknown)}
 
     def differences(self, log: ReplayedLog, time: Time) -> dict[int, Difference]:
-        """Return how the log differs from what came of an epoch, by digests; nothing if not all that came is kept.
+        """Return how the log differs from an epoch's arrived records, by digests; nothing if not all of these are kept.
 
         Raises:
             LogError: the log cannot be read.

@@ -51,7 +51,7 @@ class FeedLost(Exception):  # noqa: N818 - it names what happened
 
 
 class FeedRefused(Exception):  # noqa: N818 - it names what happened
-    """The publisher refused what it was sent; the message says why."""
+    """The publisher refused a message; the message says why."""
 
 
 class Feed:
@@ -62,7 +62,7 @@ class Feed:
         connect: returns a non-blocking connection; raises FeedLost if there is none now.
         restarts_within_s: how many seconds a publisher may be away; 0 if it is not started again.
         room_bytes: how much may be kept.
-        afterwards: what follows its death, for log lines.
+        afterwards: the consequence of its death, for log lines.
         is_awaiting: whether there is no room until the publisher answers; also an attribute.
     """
 
@@ -99,7 +99,7 @@ class Feed:
     # ------------------------------------------------------------------ the worker
 
     def send(self, events: list[FeedEvent]) -> None:
-        """Send events in order, without waiting: the thread writes what is left."""
+        """Send events in order, without waiting: the thread writes the rest."""
         with self._changed:
             self._raise()
             for event in events:
@@ -236,7 +236,7 @@ class Feed:
         return max(self._sent.waiting_bytes, 0 if self._writer is None else self._writer.waiting_bytes)
 
     def _write(self) -> bool:
-        """Write what waits; tell whether nothing waits, or the connection is broken."""
+        """Write the waiting bytes; tell whether nothing waits, or the connection is broken."""
         assert self._writer is not None
         try:
             return self._writer.write()

@@ -49,10 +49,10 @@ class LiveDelivery:
     """A `Delivery` by a publisher without a log.
 
     Args:
-        is_remembered: whether its job keeps snapshots. If so, the worker keeps what is not confirmed, and says where it
+        is_remembered: whether its job keeps snapshots. If so, the worker keeps unconfirmed messages, and says where it
             begins. Numbers are greater than those of a dead publisher, and the partition ends when `end` is called.
         node: None for a partition without sockets.
-        lease_s: a subscriber without a connection that is silent for so many seconds is given up.
+        lease_s: the seconds of silence after which a subscriber without a connection is given up.
 
     Attributes:
         may_return: whether subscribers of a dead publisher may come.
@@ -95,7 +95,7 @@ class LiveDelivery:
     # ------------------------------------------------------------------ the worker
 
     def begin(self, position: WorkerPosition) -> None:
-        """Begin at a position; drop what waits from an earlier worker."""
+        """Begin at a position; drop waiting messages of an earlier worker."""
         if not self._is_remembered:
             return
         if position.generation.number < self._least_generation:
@@ -249,7 +249,7 @@ class LiveDelivery:
         self._fill(child)
 
     def turned_away(self, child: str) -> list[Told]:
-        """Return what to tell a subscriber that calls after it was given up; nothing if it may call.
+        """Return the messages for a subscriber that calls after it was given up; nothing if it may call.
 
         Raises:
             ProtocolError: it may attach again, as its job keeps snapshots.

@@ -70,7 +70,7 @@ class PartitionWriter:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether all entries without room have come back, so `resume` may find room."""
+        """True if all entries without room have come back, so that `resume` may find room."""
         return self.full is not None and not self._handed
 
     @property

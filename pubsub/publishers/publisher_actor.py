@@ -91,7 +91,7 @@ class PublisherActor:
     async def attach(
         self, child: str, options: DeliveryOptions = EVERYTHING, again: bool = False
     ) -> SocketOffer | None:
-        """Do what `Partition.attach` does; with ``again``, first wait for the job to go back.
+        """Call `Partition.attach`; with ``again``, first wait for the job to go back.
 
         Raises:
             ProtocolError: it is attached already.
@@ -131,12 +131,12 @@ class PublisherActor:
         return await self.partition.known_end(generation, timeout_s, but_for)
 
     async def end(self, ends: Mapping[int, PartitionEnd], timeout_s: float, but_for: str | None = None) -> bool:
-        """Do what `Partition.end` does with this partition's end, and then what `drained` does; raises LogError."""
+        """Call `Partition.end`, with this partition's end, and then `drained`; raises LogError."""
         self.partition.end(ends.get(self._number))
         return await self.drained(timeout_s, but_for)
 
     async def drained(self, timeout_s: float, but_for: str | None = None) -> bool:
-        """Do what `Partition.drained` does; the process ``but_for`` waits here, and cannot read meanwhile."""
+        """Call `Partition.drained`; the process ``but_for`` waits here, and cannot read during the call."""
         return await self.partition.drained(timeout_s, but_for)
 
     async def read_by_all(self, owner: str) -> None:
@@ -171,7 +171,7 @@ class PublisherActor:
         return self.partition.statistics()
 
     async def go_back(self, awaits: bool, readers: Sequence[str] = ()) -> list[str]:
-        """Do what `Partition.go_back` and `Partition.expect` do. Idempotent.
+        """Call `Partition.go_back` and then `Partition.expect`. Idempotent.
 
         ``readers`` are the subscribers of a dead publisher without a log, in whose place this is.
         """
@@ -233,7 +233,7 @@ class PublisherActor:
         again: bool = False,
         acknowledged: Ranges = (),
     ) -> Begun:
-        """Do what `Audience.subscribe` does.
+        """Call `Audience.subscribe`.
 
         Raises:
             DeliveryError: another reader has the subscription, or it or the topic has ended.

@@ -21,8 +21,8 @@ _RETIRED: dict[tuple[Membership, str], list[Any]] = {}
 def retire(log: str, publishers: Sequence[Any], kill_silent: Callable[[], None] | None = None) -> None:
     """Let publishers end once all their readers have everything, or another job wants their log.
 
-    Those with a log end together: ``log`` is what they have open, empty for none. ``kill_silent`` ends publishers
-    that do not answer; it is called after a lease, which a restart may take.
+    Those with a log end together: ``log`` is their open log, empty for none. ``kill_silent`` ends publishers that do
+    not answer; it is called after a lease, which a restart may take.
     """
     process, joined = process_id(), membership()
     with _LOCK:

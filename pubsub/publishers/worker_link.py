@@ -108,7 +108,7 @@ class MessageSink(Protocol):
     def feed(self, sent: list[EncodedMessage]) -> None: ...
 
     def confirmed(self) -> Confirmed:
-        """Return what can be confirmed since the last call."""
+        """Return the new confirmations since the last call."""
 
 
 class WorkerLink:
@@ -144,7 +144,7 @@ class WorkerLink:
             self._go_on()
 
     def settle(self) -> None:
-        """Tell the worker soon what is confirmed, and read on if there is room; to be called after news."""
+        """Send confirmations to the worker soon, and read on if there is room; to be called after news."""
         if self.is_closed:
             return
         if self._sink.error is not None:
@@ -174,7 +174,7 @@ class WorkerLink:
             self._say((0, self._number))
 
     def tell(self) -> None:
-        """Tell the worker at once what is confirmed, as of the last `settle`."""
+        """Send the worker at once the confirmations as of the last `settle`."""
         if self._telling is not None:
             self._telling.cancel()
             self._telling = None

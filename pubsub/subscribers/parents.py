@@ -136,7 +136,7 @@ class WatchedParent(ParentLink):
         self._heard_s = clock()
 
     def read(self) -> list[Any]:
-        """Return what has come, as `ParentLink.read`; called now and then even without messages."""
+        """Return the received messages, as `ParentLink.read`; called now and then even without messages."""
         before = self.read_bytes
         told = super().read()
         now_s = self._clock()

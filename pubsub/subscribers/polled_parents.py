@@ -39,7 +39,7 @@ class Listener(Protocol):
         """Let a parent check for its loss, and search; raises as `KeptParent.look` does."""
 
     def take(self) -> list[Fetched]:
-        """Return the subscriber's messages, in order; send what is due."""
+        """Return the subscriber's messages, in order; send due messages."""
 
     def due_s(self) -> float:
         """Return when something must be sent without new messages; infinite for never."""
@@ -132,7 +132,7 @@ class PolledParents:
             raise self._lost
 
     def listen(self) -> None:
-        """Receive what has come, without waiting, with ``turn``."""
+        """Receive the present messages, without waiting, with ``turn``."""
         self._listen_to_all(())
 
     def _wait(self, until_s: float) -> list[KeptParent]:

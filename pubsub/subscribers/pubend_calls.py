@@ -110,7 +110,7 @@ class PubendCalls:
             raise PublisherLost.at(self.info.name, partition, str(error)) from error
 
     def _agree(self, begun: Sequence[Begun]) -> list[Begun]:
-        """Tell all pubends what some know to be acknowledged; return where each continues.
+        """Tell all pubends of the acknowledgements that some know; return where each continues.
 
         Parts of an epoch that were acknowledged together may reach some of them first, and must not come again.
 

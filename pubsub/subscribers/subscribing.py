@@ -91,8 +91,8 @@ def subscribe(  # noqa: PLR0913 - the options of a subscriber, by name
             next messages; ``"earliest"``, with all that the log has; or at a tick, in microseconds since 1970.
         order: ``"total"`` gives all subscribers the batches of all partitions in the order of their ticks; by default
             only the order within a partition is the same.
-        durable: a `Durable`, by whose name a later subscriber continues with what was not acknowledged. Without one the
-            log keeps nothing for this subscription once it is closed.
+        durable: a `Durable`, by whose name a later subscriber continues with the unacknowledged records. Without one
+            the log keeps nothing for this subscription once it is closed.
 
     Raises:
         UnknownTopic, NoCluster: no job published it, or this process could not join a cluster, in time.

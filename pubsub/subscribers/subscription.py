@@ -43,7 +43,7 @@ class Subscription:
         atomic: whether to leave out epochs that may have been partly missed.
         may_drop: whether publishers may leave out epochs.
         expected: the schema to check batches against; None for no check.
-        ack: with exactly-once delivery, who acknowledges.
+        ack: with exactly-once delivery, the sender of acknowledgements.
 
     Attributes:
         topic: the name of the topic.
@@ -135,7 +135,7 @@ class Subscription:
     async def __anext__(self) -> Event:
         """Return the next event; a cancelled task loses nothing.
 
-        A job of this process runs meanwhile on another thread; while it is idle this waits for its inputs.
+        A job of this process runs on another thread during the wait; while it is idle this waits for its inputs.
         """
         self._settle()
         while self._expects_event(iterates=True):
@@ -169,7 +169,7 @@ class Subscription:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the topic has ended or this was closed, and every event was taken."""
+        """True if the topic has ended or the subscription was closed, and the program has taken every event."""
         is_at_its_end = self._reader.is_closed or self._subscriber.is_ended
         return is_at_its_end and not self._reader.events and self._reader.error is None
 

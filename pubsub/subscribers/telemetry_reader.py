@@ -20,7 +20,7 @@ class TelemetryReader:
     iterates; any may call `close`.
 
     Args:
-        timeout_s: how long to wait for the job, in seconds; None waits as long as it takes.
+        timeout_s: how long to wait for the job, in seconds; None waits without limit.
 
     Raises:
         UnknownTopic, NoCluster, DeliveryError: as for `tidewheel.subscribe`; during iteration, the job cannot be

@@ -42,7 +42,7 @@ class DataflowDescription:
         telemetry: the topic of its jobs' telemetry; None for none.
 
     Attributes:
-        effects: the operators, by number, that have an effect even if nothing reads them; False for those that the
+        effects: the operators, by number, that have an effect even if nothing reads them; False for operators that the
             library adds.
         ignored: outputs that the user has declared to need no reader.
     """

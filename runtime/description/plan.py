@@ -39,10 +39,10 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class EndsWanted:
-    """Which ends of substreams an operator wants at its inputs.
+    """The ends of substreams that an operator asks for at its inputs.
 
     Attributes:
-        ordered: whether it is told in the order of closing.
+        ordered: whether it receives them in the order of closing.
         holds: whether it keeps tokens of a substream until that has ended.
         firm: whether each substream comes in one piece, right before its end.
         waits: whether it keeps tokens until times are complete, for all substreams.

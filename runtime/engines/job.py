@@ -235,7 +235,7 @@ class Job(ABC):
         return self._attachments.by_name[known(self.plan, "topic", name, self._attachments.by_name)]
 
     def explain(self, probe_or_topic: str | ProbeHandle) -> Explanation:
-        """Say what holds back the frontier at a probe, topic or capture; print it, or read its ``holders``.
+        """Return the causes that hold the frontier at a probe, topic or capture; print it, or read its ``holders``.
 
         Args:
             probe_or_topic: a probe, or the name of a probe, else of a topic, else of a capture.
@@ -282,7 +282,7 @@ class Job(ABC):
     @property
     @abstractmethod
     def is_complete(self) -> bool:
-        """Whether every frontier is empty: no more work can come."""
+        """True if every frontier is empty: no more work can come."""
 
     def wait(self, timeout_s: float | None = None, *, progress: bool | None = None) -> None:
         """Wait until every frontier is empty: sources have ended, inputs are closed, all work is done.
@@ -305,12 +305,12 @@ class Job(ABC):
         """Return the batches of ``stream.capture(name)`` so far, worker by worker, in order of arrival.
 
         It is a sequence, and equals a list. All batches of a time are there once a probe has passed it, and all batches
-        after `wait`. Those of a complete job can also be read after its ``with`` block. On Ray the batches stay in the
-        object store of the workers' nodes until they are read.
+        after `wait`. The batches of a complete job can also be read after its ``with`` block. On Ray the batches stay
+        in the object store of the workers' nodes until they are read.
 
         Raises:
             JobError: there is no capture of that name, the job has failed or was stopped before its end, or the program
-                has neither waited for the job nor looked at a probe, so that it cannot know what is there.
+                has neither waited for the job nor looked at a probe, so that it cannot know which batches are there.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("squares")
@@ -510,7 +510,7 @@ class Job(ABC):
 
 
 def end_with_program(ended: "weakref.ref[Job]") -> None:
-    """End a job whose program ends, and say what is lost.
+    """End a job whose program ends, and log which work is lost.
 
     This must precede Ray's disconnection, which would fail the job.
     """

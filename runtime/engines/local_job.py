@@ -58,7 +58,7 @@ class LocalRounds:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether an operator of any dataflow is running on this thread."""
+        """True while an operator of any dataflow is running on this thread."""
         here = threading.get_ident()
         return any(member.stepping is not None and member._thread == here for member in self._members.copy())
 

@@ -89,7 +89,7 @@ class Recovery:
         """Deploy the job on this thread; after a worker's death meanwhile, recover as often as allowed.
 
         Raises:
-            TidewheelError: deployment failed, or the job has failed meanwhile.
+            TidewheelError: the deployment failed, or the job has failed during it.
         """
         self._is_under_way = True
         cause = self._outcome(deploy)

@@ -29,7 +29,7 @@ _HELD_UNTIL_MARKED = "their key is used again, and waits until the marker of wha
 
 @dataclass(frozen=True, slots=True)
 class _Account:
-    """The description of a pointstamp: who holds it, the advice, and the inputs that its operator may wait for.
+    """The description of a pointstamp: its holder, the advice, and the inputs that its operator may wait for.
 
     It is ``told_last``, after the causes at those inputs, if waiting may be right.
     """
@@ -65,7 +65,7 @@ class Explainer:
         self._input_names = {operator: name for name, operator in view.plan.inputs.items()}
 
     def explain(self, name: str) -> Explanation:
-        """Return what holds back the frontier at a probe, topic or capture.
+        """Return the holders of the frontier at a probe, topic or capture.
 
         Complexity: the size of the graph before the location, and of the result.
         """
@@ -104,7 +104,7 @@ class Explainer:
     # ------------------------------------------------------------------ a job with nothing left to do
 
     def stuck(self, probe: str | None) -> str:
-        """Return why no work is left: what holds back ``probe`` or else the end of the job."""
+        """Return why no work is left: the holders of ``probe``, or else of the end of the job."""
         assert self._feed is not None, "only a driver asks"
         is_fed = bool(self._feed.inputs.left_open)
         if probe is not None:

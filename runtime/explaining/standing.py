@@ -20,7 +20,7 @@ class Standing:
     Attributes:
         records: the number of records that its inputs and sources have sent.
         newest: the newest epoch of the inputs; None if sources send epochs, too.
-        waits_for: what holds back the slowest place, in words; empty if anything has moved.
+        waits_for: the cause that holds back the slowest place, in words; empty if anything has moved.
     """
 
     at_s: float

@@ -42,7 +42,7 @@ class Carrier(Protocol):
     def envelope(self, worker: int, **parts: Any) -> Envelope: ...
 
     def receive_answers(self) -> None:
-        """Pass the answers that have come to `Asking.hear`, if no thread does."""
+        """Pass the received answers to `Asking.hear`, if no thread does."""
 
 
 class Asking:

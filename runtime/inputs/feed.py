@@ -31,7 +31,7 @@ Domains: TypeAlias = Mapping[str, TimeDomain]
 
 
 class Admission(Enum):
-    """How a wait for room ended."""
+    """The outcomes of a wait for room."""
 
     ROOM = "there is room"
     LET_IN = "there is none, but the dataflow has nothing left to do and may be waiting for more"

@@ -140,7 +140,7 @@ class FeedLink:
         """Ask the workers for their statuses, and receive these from now on.
 
         Raises:
-            JobError: a worker did not answer, or the job has failed meanwhile.
+            JobError: a worker did not answer, or the job has failed during the call.
         """
         for worker in self._workers:
             self._feed.tell(worker)

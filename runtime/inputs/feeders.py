@@ -17,7 +17,7 @@ class Claim:
     """The answer to a feeder that claims a handle.
 
     Attributes:
-        owner: who has the handle, in words; None for the feeder itself.
+        owner: the process that has the handle, in words; None for the feeder itself.
         snapshot: the number of the snapshot in which a new feeder begins.
     """
 

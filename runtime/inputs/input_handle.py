@@ -125,12 +125,12 @@ class InputHandle:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the handle was closed, or passed to another process."""
+        """True if the handle was closed, or passed to another process."""
         return self._ended is not None
 
     @property
     def position(self) -> InputPosition:
-        """How much it has sent, in all; after a return to a snapshot, send what follows."""
+        """The counts of all sent batches; after a return to a snapshot, send the batches after them again."""
         return InputPosition(
             self._time,
             self._batches,
@@ -143,7 +143,7 @@ class InputHandle:
 
     @property
     def statistics(self) -> InputStatistics:
-        """What this process has sent to the input, by all its handles, and how long it waited."""
+        """The batches that this process has sent to the input, by all its handles, and the seconds that it waited."""
         return self._fed.statistics
 
     @told_of_returns

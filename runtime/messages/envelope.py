@@ -68,7 +68,7 @@ def _message(target: int, time: Time, packed: Any, size: int, sender: int, label
 
 
 class InputCommand(msgspec.Struct, frozen=True, array_like=True):
-    """What a handle does at one worker's share of an input; ``size`` is the batch's bytes in flight.
+    """An action of a handle at one worker's share of an input; ``size`` is the batch's bytes in flight.
 
     ``handle`` is the handle's number. ``"clone"`` makes it, at ``time``, from the handle ``origin``. For a passed
     handle ``batch`` is its position, as it is for one that is closed. ``"end"`` ends the substreams of the keys in the

@@ -7,7 +7,7 @@ import msgspec
 
 
 class InputPosition(msgspec.Struct, frozen=True, array_like=True, repr_omit_defaults=True):
-    """How much an input handle has sent.
+    """The counts of the batches and ends that an input handle has sent.
 
     Attributes:
         time: the time of its next batch.

@@ -18,7 +18,7 @@ Keys: TypeAlias = dict[int, list[Key]]
 
 
 class Changes(msgspec.Struct, frozen=True, array_like=True):
-    """What has happened to substreams of one declaration.
+    """The changes of substreams of one declaration.
 
     - ``declaration``: its number.
     - ``keys``: the substreams, in the order of closing.

@@ -231,7 +231,7 @@ class JobSnapshots:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the folder was removed."""
+        """True if the folder was removed."""
         return bool(self._ended)
 
     @property

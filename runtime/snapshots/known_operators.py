@@ -40,7 +40,7 @@ class KnownOperator:
 
 
 class Changed(NamedTuple):
-    """An operator of which only functions, of the named arguments, differ from the snapshot."""
+    """An operator that differs from the snapshot only in functions, in the named arguments."""
 
     name: str
     arguments: tuple[str, ...]

@@ -167,7 +167,7 @@ class Ownership:
         self._is_emptied = not self._log.snapshots and not self._log.unreadable
 
     def abandon(self) -> None:
-        """End the ownership of a removed folder, and remove what this owner has put there since."""
+        """End the ownership of a removed folder, and remove the objects that this owner has put there since."""
         self._is_abandoned = True
         self._heartbeat.stop()
         try:

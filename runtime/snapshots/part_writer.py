@@ -27,8 +27,8 @@ class PartWriter:
     """Writes the parts of one worker, one after the other, to a folder.
 
     Args:
-        identity: the owner's digits, in the names of files: in a folder that was removed meanwhile, another owner may
-            have the same incarnation.
+        identity: the owner's digits, in the names of files: after the removal of a folder, another owner may have the
+            same incarnation.
     """
 
     def __init__(self, folder: SnapshotFolder, incarnation: int, identity: str) -> None:

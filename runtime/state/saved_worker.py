@@ -92,7 +92,7 @@ def beginning(number: int, plan: Plan, saved: Sequence[SavedWorker], worker: int
 
 @dataclass(frozen=True, slots=True)
 class _Share:
-    """The share of one worker in what an operator had."""
+    """The share of one worker in an operator's saved state."""
 
     operator: OperatorPlan
     had: Sequence[tuple[int, SavedOnWorker]]
@@ -130,7 +130,7 @@ class _Share:
     def _check_keys_arrive(self, ones: Sequence[SavedOnWorker]) -> None:
         """Raise SnapshotError if records wait here for keys that another worker owns now.
 
-        Records at an input without an exchange stay on a worker, whoever owns their keys.
+        Records at an input without an exchange stay on a worker, whichever worker owns their keys.
         """
         by_key = {name for one in ones for name in one.keyed if name != CAPTURED}
         waits = any(left and self.operator.pacts[port] is None for one in ones for port, left in one.unread.items())

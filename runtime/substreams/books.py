@@ -207,7 +207,7 @@ class SubstreamBooks:
 
     @property
     def is_over(self) -> bool:
-        """Whether no substream is left or can come, as far as known here."""
+        """True if this worker knows that no substream is left or can come."""
         return all(book.is_over for book in self._books.values())
 
     def commit(self, *, out_of_work: bool) -> dict[int, SubstreamNews]:

@@ -49,7 +49,7 @@ class KeysInUse:
                 self._told.update(part.view.closed)
 
     def again(self, key: Key, place: Place) -> bool:
-        """Tell whether a key whose end was told at a place may be in use again."""
+        """Tell whether a key whose end has been received at a place may be in use again."""
         return key in self._keys and place not in self._told.get(key, ())
 
 

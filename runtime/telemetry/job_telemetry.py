@@ -41,7 +41,7 @@ class NoTelemetry:
     """The telemetry of a job without a topic for it."""
 
     def open(self) -> None:
-        """Publish also for other processes of the cluster, one of which wants that; do not wait."""
+        """Publish also for other processes of the cluster, as one of them requests; do not wait."""
 
     def tell(self) -> None: ...
 

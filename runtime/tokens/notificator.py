@@ -122,8 +122,8 @@ class Notificator:
         time waits only for times before it in the domain's `in_order`.
 
         With substreams there is one token for each time and ``token.key``: keep pending results by both. The token is
-        discarded when the next one is asked for; ``clone()`` keeps one. Ready times asked for meanwhile are yielded
-        too.
+        discarded when the next one is asked for; ``clone()`` keeps one. Ready times that the operator asks for during
+        the iteration are yielded too.
 
         Args:
             inputs: the operator's inputs; the same in each call, like ``sequential``.

@@ -65,7 +65,7 @@ class TimestampToken:
 
     @property
     def is_live(self) -> bool:
-        """Whether the token has not been discarded."""
+        """True until the token is discarded."""
         return self._live
 
     def _is_for_output_of(self, other: "TimestampToken") -> bool:

@@ -122,8 +122,8 @@ class TokenLedger:
     def _find_leaks(self, groups: Sequence[tuple[tuple[Change, ...], Label | None]]) -> None:
         """Find the leaks among the tokens that were dropped in these groups.
 
-        A token that was made in these groups is none if it has done what it was made for, or if another one for its
-        time was there before it and still is: so it was never the only one.
+        A token that was made in these groups is none if it has sent, or if another token for its time was there before
+        it and still is: so it was never the only one.
         """
         drops = {id(drop[0]): drop for drop in (self._drops.popleft() for _ in range(len(self._drops)))}
         counts: dict[tuple[_Stamp, Label | None], int] = {}
@@ -154,5 +154,5 @@ class TokenLedger:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was recorded since the last drain, and no refusal waits."""
+        """True if nothing was recorded since the last drain, and no refusal waits."""
         return not (self._groups or self.refusals)

@@ -31,7 +31,7 @@ from tidewheel.runtime.worker.ports import RunningInput
 
 
 class WaitingEnds:
-    """Keys in the order in which their ends were told.
+    """Keys in the order of their reported ends.
 
     A reused key occurs several times if its substreams ended without records here.
     """

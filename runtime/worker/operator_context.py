@@ -217,7 +217,7 @@ class OperatorContext:
         """Declare that another thread will call `activate`; the next call of the operator ends this.
 
         A local job then waits for that instead of raising that no work is left. Messages that the operator leaves
-        unread meanwhile hold back the sources.
+        unread until then hold back the sources.
 
         >>> import threading
         >>> import tidewheel as tw
@@ -315,7 +315,7 @@ class OperatorContext:
 
     @property
     def is_held(self) -> bool:
-        """Whether a source must not send, because too much is in flight."""
+        """True if a source must not send, because too much is in flight."""
         return self._host.flow.is_held
 
 

@@ -180,7 +180,7 @@ class WorkerActor:
         self._loop(job).start()
 
     def drop(self, job: str, timeout_s: float) -> str | None:
-        """End a dataflow; if it does not end within ``timeout_s`` seconds, return in words what it is doing."""
+        """End a dataflow; if it does not end within ``timeout_s`` seconds, return its present work in words."""
         self._dropped.append(job)
         sockets = self._sockets.get(job)
         if sockets is not None:
@@ -250,7 +250,7 @@ class WorkerActor:
     def over_captured(
         self, job: str, name: str, count: int, make: Callable[..., Iterator[Any]], *arguments: Any
     ) -> Iterator[Any]:
-        """Yield what ``make`` yields of the first ``count`` captured batches of this worker."""
+        """Yield the items that ``make`` yields from the first ``count`` captured batches of this worker."""
         yield from make(self._loop(job).captured(name)[:count], *arguments)
 
     def claim(self, job: str, incarnation: int, handle: int, feeder: FeederName) -> Claim:

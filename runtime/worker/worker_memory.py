@@ -189,7 +189,7 @@ class WorkerMemory:
 
 
 def _unread(substreams: SubstreamPart | None, port: RunningInput) -> list[Unread]:
-    """Return the messages that wait in the queue of an input; with a firm bound, ``substreams`` has what waits."""
+    """Return the messages that wait in the queue of an input; with a firm bound, ``substreams`` has them."""
     is_plain = substreams is None or port.port not in substreams.firm
     return [Unread(one.time, one.batch, one.label) for one in port.queue] if is_plain else []
 

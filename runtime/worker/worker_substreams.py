@@ -23,7 +23,7 @@ class WorkerSubstreams:
     """The work of a worker core for substreams.
 
     Args:
-        instances: this worker's operators; those that declare substreams get their gates.
+        instances: this worker's operators; operators that declare substreams get their gates.
 
     Raises:
         SnapshotError: the snapshot numbers declarations differently.

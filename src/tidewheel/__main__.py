@@ -28,7 +28,7 @@ _LEAVES_A_DEAD_CLUSTER_SOON = ("RAY_task_events_shutdown_flush_timeout_ms", "500
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do what the command line asks for; return the exit code: 0, 1 after an error, 130 after Ctrl-C.
+    """Run the command of the command line; return the exit code: 0, 1 after an error, 130 after Ctrl-C.
 
     Raises:
         SystemExit: the command line is wrong, with code 2, or it asks for help, with code 0.
