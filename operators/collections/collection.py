@@ -229,7 +229,7 @@ class Collection:
     def consolidate(self, *, name: str = "consolidate") -> Self:
         """Send the changes of each time once it is complete, added up by record, without those that cancel out.
 
-        The collection stays the same; later operators receive fewer changes. Fewer changes reach the next operators.
+        The collection stays the same; later operators receive fewer changes.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("nothing")

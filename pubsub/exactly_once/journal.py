@@ -128,8 +128,9 @@ class Journal:
     """The logged epochs of one partition.
 
     Attributes:
-        reached: a tick of the log: everything that the worker has sent is up to it, and what it will send is after it.
-        is_sure: whether that holds also for what was left out last, as its epoch was complete in this log alone.
+        reached: a tick of the log: all messages that the worker has sent are up to it, and those that it will send are
+            after it.
+        is_sure: whether that also holds for the messages left out last, as their epoch was complete in this log alone.
 
     >>> from tidewheel.progress import IntegerDomain
     >>> journal = Journal(IntegerDomain())

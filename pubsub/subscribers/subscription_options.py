@@ -25,7 +25,7 @@ class Durable:
 
     Args:
         name: a later subscriber of the same name, in any process, continues with the unacknowledged records. The log
-            keeps them until then. The reader that had the name until then gets an error.
+            keeps these for it. The earlier reader of that name gets an error.
         ack: ``"auto"`` acknowledges the received records when the program asks for more, or its ``with`` block ends
             without an exception. ``"manual"`` waits for `Subscription.acknowledge`.
 

@@ -60,8 +60,8 @@ class RuntimeConfig(msgspec.Struct, frozen=True, kw_only=True):
             operator does not count; a stopped process, or an interpreter that is held up, does. 60.
         placement: the workers' nodes on a Ray cluster. ``"spread"``, the default, uses a node for each while there are
             enough, then spreads evenly. ``"pack"`` uses one node, or as few as have the reserved resources.
-        resources: the resources that each worker reserves on its node, by Ray's names, such as ``{"CPU": 1,
-            "my_resource": 0.5}``; 0.0001 is the least. By default nothing, so that a job always finds room.
+        resources: what each worker reserves on its node, by Ray's names, such as ``{"CPU": 1, "my_resource": 0.5}``;
+            0.0001 is the least. By default nothing, so that a job always finds room.
         node_labels: labels that the workers' nodes must have, such as ``{"zone": "a"}``. None by default.
         check_records: whether an operator fails if it changes a received record, which other operators may read. For
             debugging: each batch is pickled twice for each operator. False.

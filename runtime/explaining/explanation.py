@@ -52,8 +52,8 @@ class Explanation:
     Attributes:
         name: the probe or topic.
         frontier: the earliest times that can still arrive there; empty once it has ended.
-        holders: the causes; causes that wait for others come after them. A cause at the input of an operator that may
-            be right to wait follows that operator.
+        holders: the causes; one that waits for others comes after them. A cause at the input of an operator that may be
+            right to wait follows that operator.
         busy: workers that did not answer because an operator was running.
         notes: further hints.
         show_live: shows the holders live in a notebook; returns False if that is impossible.

@@ -72,7 +72,7 @@ class SubstreamGate:
         return self.number, key
 
     def close(self, keys: Iterable[Key], time: Time) -> list[Key]:
-        """Accept no more records of some substreams, perhaps without any so far; return the records that must wait.
+        """Accept no more records of some substreams, perhaps without any so far; return the keys that must wait.
 
         Raises:
             TokenError: one has ended already.

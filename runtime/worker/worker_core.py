@@ -228,7 +228,7 @@ class WorkerCore(OperatorHost):
         """Count unread messages as received, at each input; return whether there were any.
 
         For shells, if sources are held back and nothing else happens: an operator may be waiting for records of a held
-        source. Each call counts twice as many bytes as the one before, until sources go on. Messages to an operator
+        source. Each call counts twice as many messages as the one before, until sources go on. Messages to an operator
         that expects a thread are not counted: the thread will make it read on.
         """
         released = [
