@@ -64,7 +64,7 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for server in self.servers:
             server.close()
-        if self.server_state.tasks:  # uvicorn would close a WebSocket before it is told why
+        if self.server_state.tasks:  # uvicorn would close a WebSocket before it learns the reason
             await asyncio.wait(set(self.server_state.tasks), timeout=_TOLD_WITHIN_S)
         await super().shutdown(sockets)
         for connection in list(self.server_state.connections):

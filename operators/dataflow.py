@@ -216,7 +216,7 @@ class Dataflow(Described):
         return Stream(self, outlet, records if is_schema(records) else None)
 
     @adds_operators()
-    def operator(  # noqa: PLR0913 - what can be said of an operator, one by one
+    def operator(  # noqa: PLR0913 - the properties of an operator, one by one
         self,
         inputs: Sequence[Stream[Any]],
         outputs: int,

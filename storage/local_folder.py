@@ -67,7 +67,7 @@ class LocalFolder:
             os.scandir(self._path / prefix) as files,
         ):
             for file in files:
-                with suppress(FileNotFoundError):  # removed meanwhile
+                with suppress(FileNotFoundError):  # another process has removed it
                     found[prefix + file.name] = file.stat().st_size
         return found
 

@@ -93,7 +93,7 @@ class UpdateStream:
         moved = self.stream._move(name, to, build_pass, path, pact or stays)
         return UpdateStream(moved, self.columns, owned_by=self.owned_by)
 
-    # ------------------------------------------------------------------ what several operators use
+    # ------------------------------------------------------------------ for several operators
 
     def once(self, what: str, make: "Callable[[], UpdateStream]") -> "UpdateStream":
         found = self.found(what)

@@ -91,7 +91,7 @@ class IntervalJoinOperators(StreamBase[Record]):
     ) -> IntervalJoined[tuple[Record, Other], Record, Other]: ...
 
     @adds_operators("at_most_ahead", "clock")
-    def interval_join(  # noqa: PLR0913 - each says something of its own, and most may be left out
+    def interval_join(  # noqa: PLR0913 - each decides something of its own, and most may be left out
         self,
         other: "Stream[Any]",
         on: Key,

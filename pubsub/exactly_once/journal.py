@@ -383,7 +383,7 @@ class Journal:
     def restore(cls, domain: TimeDomain, snapshot: bytes) -> "Journal":
         """Return the journal of a snapshot, which must come from a log of this user: it is unpickled."""
         journal = cls(domain)
-        # A log of an earlier release says nothing of its returns.
+        # A log of an earlier release has no returns.
         place, checksums, ticks, moved, has_all, *returns = pickle.loads(snapshot)  # noqa: S301 - from a file of this user
         journal.go_back(place)
         journal._returns = returns[0] if returns else []

@@ -104,7 +104,7 @@ class Pubend:
         self.fanout = Fanout(number)
         self.fanout.lost_end = lost_end
 
-    # What is published
+    # Messages
 
     def assign(self, messages: Iterable[Any], now: int) -> list[tuple[int, Any]]:
         """Assign ticks to messages; the caller logs them in this order, and then calls `logged`."""

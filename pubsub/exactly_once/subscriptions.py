@@ -70,7 +70,7 @@ class Subscriptions:
                 )
                 self._give(name, logged.reader)
 
-    # ------------------------------------------------------------------ who comes and goes
+    # ------------------------------------------------------------------ readers that come and go
 
     def subscribe(
         self,
@@ -196,7 +196,7 @@ class Subscriptions:
             known = self.known[name]
             known.acknowledge(ranges, ack.everywhere.get(reader, ()))
             if known.lost_end:
-                known.lost_end = 0  # its reader continues, so it was told
+                known.lost_end = 0  # its reader continues, so it knows of the loss
                 self._must_note.add(name)
         return strangers
 

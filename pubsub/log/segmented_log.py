@@ -230,7 +230,7 @@ class Log(StoredSegments[Segment]):
         """Return whether the disk has less room than two segments, perhaps after waiting for it."""
         try:
             return self._files.free_bytes(Path(self._directory)) < 2 * self._segment_bytes
-        except OSError:  # the folder is gone, which the next write says
+        except OSError:  # the folder is gone, which the next write reports
             return False
 
     def trim(self, tick: int) -> int:

@@ -230,7 +230,7 @@ class Publisher(SubscriberQueues):
         self.missing.discard(subscriber)
         if isinstance(queue, BlockingQueue):
             self._blocking[subscriber] = queue
-        self.awaited = self.awaited if self.subscribers < self.awaited else 0  # stays 0: the worker is told only once
+        self.awaited = self.awaited if self.subscribers < self.awaited else 0  # stays 0: the worker learns it only once
         if again and self.kept is not None:
             for posted in self.kept.oldest(sys.maxsize):
                 self._overflows += not Offer(posted, self.capacity_bytes).to(queue)
@@ -267,7 +267,7 @@ class Publisher(SubscriberQueues):
                 return True
         return False
 
-    # What can be seen from outside
+    # Observations
 
     @property
     def is_finished(self) -> bool:

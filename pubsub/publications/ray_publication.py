@@ -171,7 +171,7 @@ class RayPublication(RunningPublication):
 
         if self._waiting:
             ready = ray.wait(list(self._waiting), num_returns=len(self._waiting), timeout=0)[0]
-            # A call of a dead publisher raises, and goes last: the subscribers that it awaited may have come before.
+            # A call of a dead publisher raises, and goes last: its awaited subscribers may have come before.
             for call in sorted(ready, key=self.pending.__contains__):
                 found = self._waiting.pop(call, None)  # `go_back` takes calls out on another thread
                 if found is not None:

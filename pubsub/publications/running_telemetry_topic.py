@@ -93,7 +93,7 @@ class RunningTelemetryTopic:
             if not self._is_finished:
                 self._elsewhere, made = made, None
             self._opening = None
-        if made is not None:  # the job has ended meanwhile
+        if made is not None:  # the job has ended since
             made.finish(None)
 
     def _close(self, reason: str | None) -> None:

@@ -216,7 +216,7 @@ class DurableDelivery:
 
     def gone(self, child: str, why: str) -> None:
         _LOG.debug("%r: %s: %s", self, child, why)
-        # The subscriber may have come since the last look, and would count as about to come for a minute.
+        # The subscriber may have come since the last look, and would count as expected for a minute.
         self.audience.look(frozenset((*self._children.names, child)), self._loop.time())
         self._nacks.leave(child)
         self.core.leave(child)
@@ -276,7 +276,7 @@ class DurableDelivery:
     def expect(self, readers: Sequence[str]) -> list[str]:
         return []
 
-    # ------------------------------------------------------------------ what the log has
+    # ------------------------------------------------------------------ the contents of the log
 
     async def place(self, timeout_s: float) -> LogPlace:
         """Return the position of the log once all that was sent is durable; raise LogError if that takes too long."""

@@ -296,7 +296,7 @@ class DurablePubend:
         if not begun.frontiers.lower:  # a crash came between the last move and the end: this reader begins at the end
             self.subscriptions.ack(Ack(self._number, {reader: ((0, self._message_end),)}))
         has_all = self.subscriptions.count(self.subscriptions.known) >= self.awaited
-        self.awaited = 0 if has_all else self.awaited  # stays 0: the worker is told only once
+        self.awaited = 0 if has_all else self.awaited  # stays 0: the worker learns it only once
         self._note()
         if before != reader:
             self._tell_stranger(before)

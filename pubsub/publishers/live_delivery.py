@@ -287,7 +287,7 @@ class LiveDelivery:
         """Return a number that grows as a subscriber takes messages."""
         child = self._children.get(subscriber)
         if child is not None:
-            child.tell_now(())  # a socket says that it takes more only when three quarters of it were read
+            child.tell_now(())  # a socket reports room only when its peer has read three quarters of it
         return self._publisher.queues[subscriber].taken + (0 if child is None else child.written_bytes)
 
     def _give_up_late(self) -> None:

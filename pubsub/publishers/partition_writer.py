@@ -121,12 +121,12 @@ class PartitionWriter:
 
     def _take_outcome(self) -> None:
         if not self._outcomes:
-            return  # it was closed meanwhile
+            return  # it was closed since
         outcome, writes = self._outcomes.popleft(), self._handed.popleft()
         if isinstance(outcome, LogFull):
             self.full = outcome
             self._returned += writes
-            if not self._handed:  # all entries behind the ones that found no room have come back, too
+            if not self._handed:  # all entries behind those that found no room have come back, too
                 self._waiting[:0], self._returned = self._returned, []
         elif isinstance(outcome, LogError):
             self.error = self.error or outcome

@@ -141,7 +141,7 @@ def start_publishers(
 
     publishers = started(partitions)
     stay = None if logged is None else logged(publishers)[0]
-    if logged is None or not stay or stay == partitions:  # if the log cannot be read, its opening says why
+    if logged is None or not stay or stay == partitions:  # if the log cannot be read, its opening reports the reason
         return publishers
     kill(publishers)
     publishers = started(stay)

@@ -16,7 +16,7 @@ Acknowledging: TypeAlias = Literal["auto", "manual"]
 """The sender of acknowledgements: the subscription, when the consumer asks for the next one, or the consumer."""
 
 Start: TypeAlias = Literal["live", "earliest"] | int
-"""The beginning of a new subscription: at what comes next, at what is kept, or at a tick."""
+"""The beginning of a new subscription: the next message, the earliest kept message, or a tick."""
 
 
 @dataclass(frozen=True, slots=True)

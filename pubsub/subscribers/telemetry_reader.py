@@ -38,7 +38,7 @@ class TelemetryReader:
     def _connect(self, timeout_s: float | None) -> None:
         self._subscription = subscribe(f"{TELEMETRY}{self.job}", timeout_s=timeout_s)
         self._epochs: Iterator[Epoch] = self._subscription.epochs()
-        if self._is_closed:  # meanwhile, by another thread
+        if self._is_closed:  # another thread has closed it since
             self._subscription.close()
 
     def __iter__(self) -> Self:

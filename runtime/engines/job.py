@@ -92,7 +92,7 @@ class Job(ABC):
             if snapshots is not None:
                 self._remember(snapshots)
             self._deploy(description.attachments)
-            with self._lock:  # a job that goes back meanwhile takes all of them with it, or none
+            with self._lock:  # a job that goes back at this moment takes all of them with it, or none
                 self._open_inputs()
             self._telemetry = telemetry_of(self, description)
             self._picture = JobPicture(self.name, description.outline(), self._done_so_far, description.telemetry)
@@ -136,7 +136,7 @@ class Job(ABC):
         if self._snapshots is not None:
             self._snapshots.release()
 
-    # ------------------------------------------------------------------ what an engine does
+    # ------------------------------------------------------------------ for engines
 
     @property
     @abstractmethod
@@ -182,7 +182,7 @@ class Job(ABC):
     def _here(self) -> Mapping[str, object]:
         return {}
 
-    # ------------------------------------------------------------------ what users call
+    # ------------------------------------------------------------------ for users
 
     def probe(self, name: str) -> ProbeHandle:
         """Return the handle of a probe; raise JobError if there is none of that name."""

@@ -114,7 +114,7 @@ class KeyedState(dict[Key, Value]):
         self._sweep: Sweep | None = None  # of the last cut, while it reads keys
         self._stamps: dict[Key, list[Stamp]] = {}  # of the tokens that were in the value of a key when it was written
 
-    # ------------------------------------------------------------------ what changes it
+    # ------------------------------------------------------------------ changes
 
     def __missing__(self, key: Key) -> Value:
         if self._make is None:
@@ -194,7 +194,7 @@ class KeyedState(dict[Key, Value]):
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         return dict, (dict(self.items()),)
 
-    # ------------------------------------------------------------------ what a snapshot writes
+    # ------------------------------------------------------------------ cuts
 
     def write_all_next(self) -> None:
         """Have the next cut write all keys, as the last ones were not written."""

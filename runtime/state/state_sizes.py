@@ -61,7 +61,7 @@ class StateSizes:
             self._turn += 1
             try:
                 size = sum(map(estimated_size, (*one.states.values(), *one.by_key.values())))
-            except Exception:  # noqa: BLE001, S112 - values are of the user's types, and may change on a thread meanwhile
+            except Exception:  # noqa: BLE001, S112 - values are of the user's types, and another thread may change them
                 continue
             self._known[one.operator] = keys[one.operator], size
         known = {name: (now, *self._known[name]) for name, now in keys.items() if name in self._known}

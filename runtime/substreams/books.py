@@ -146,7 +146,7 @@ class SubstreamBooks:
         """The unsent news for worker 0."""
         self.heard = 0
 
-    # ------------------------------------------------------------------ what happens on this worker
+    # ------------------------------------------------------------------ uses of labels on this worker
 
     def record(self, label: Labels, location: int, time: Time, difference: int) -> None:
         declaration = label.declaration if isinstance(label, MixedLabel) else label[0]
@@ -196,7 +196,7 @@ class SubstreamBooks:
             self.close(declaration, open_keys)
             self._mine.finished.append(declaration)
 
-    # ------------------------------------------------------------------ what is told
+    # ------------------------------------------------------------------ news
 
     @property
     def is_due(self) -> bool:

@@ -140,7 +140,7 @@ class Notificator:
             self._added = False
             for place in self._complete(frontiers, sequential and self._in_loop):
                 token = self._pending.pop(place, None)
-                if token is None:  # taken meanwhile
+                if token is None:  # the loop's body has taken it
                     continue
                 self._working_at(token.time)
                 with token:

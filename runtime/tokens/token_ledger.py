@@ -79,7 +79,7 @@ class TokenLedger:
 
     def record_drop(self, stamp: _Stamp, label: Label | None, operator: str, *, has_sent: bool) -> None:
         """Add the end of a token that was not discarded: perhaps a leak."""
-        self._drops.append((stamp, operator, has_sent))  # before its group, so that `drain` knows what it takes
+        self._drops.append((stamp, operator, has_sent))  # before its group: `drain` takes the drops of its groups
         self.record((stamp, -1), label=label)
 
     def begin_step(self) -> None:

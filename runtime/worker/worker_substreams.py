@@ -160,7 +160,7 @@ class WorkerSubstreams:
             {locations[at]: keys for at, keys in view.queues.items() if at in locations},
         )
 
-    # ------------------------------------------------------------------ what is told
+    # ------------------------------------------------------------------ news
 
     def _pass_on(self, news: SubstreamNews) -> None:
         for declaration, keys in news.turns.items():
