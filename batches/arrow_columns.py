@@ -20,7 +20,7 @@ def exact_array(values: Sequence[Any]) -> "pa.Array":
     """Return values as an array of a type that holds all of them exactly; tuples become lists.
 
     Raises:
-        TypeError: there is no such type; the message shows a value of another type than the others.
+        TypeError: there is no such type; the message shows a value whose type differs from the other values'.
 
     >>> exact_array([1, 2**63]).type, exact_array([1, None, 0.5]).to_pylist()
     (DataType(uint64), [1.0, None, 0.5])

@@ -55,7 +55,7 @@ class Packing:
     """The places of columns in words.
 
     Attributes:
-        least: for each column the number that is 0 in the word; ``greatest`` is a number that none exceeds.
+        least: for each column the number that is 0 in the word; ``greatest`` is an upper bound of the numbers.
         widths: the bits of each column; ``shifts`` are the bits behind it.
     """
 

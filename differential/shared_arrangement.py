@@ -94,7 +94,7 @@ class SharedArrangement:
         return number
 
     def take(self, reader: str, number: Number) -> list[Batch]:
-        """Return the updates of a number to a reader; none if it, or another worker, has them already."""
+        """Return the updates of a number to a reader; no batches if the reader, or another worker, has them already."""
         taken = list[Batch]()
         for part in [one for one, missing in self._missing.items() if one[:2] == number and reader in missing]:
             batches = self.spines[part].batches

@@ -28,7 +28,7 @@ class GatewayConfig:
         max_clients: the largest number of clients at once.
         max_epoch_bytes: the largest size of incomplete epochs of a client, encoded.
         keep_alive_s: the seconds without an event after which an event stream sends a comment.
-        stall_s: the seconds without receiving anything after which a client is disconnected.
+        stall_s: the seconds after which the gateway disconnects a client that reads nothing.
 
     Raises:
         GatewayError: a value is not valid, or any host of the network could read without a token.

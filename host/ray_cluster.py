@@ -106,7 +106,7 @@ def other_clusters() -> list[str]:
 
 
 def lost() -> str:
-    """Return a clause that this process's cluster is gone; empty if it is there, or there is none.
+    """Return a clause that this process's cluster is gone; empty if the cluster is there, or this process has none.
 
     It takes a round trip to the control store, a second if that does not even refuse; only then it asks the raylet,
     which logs each time.
@@ -155,7 +155,7 @@ def is_out_of_reach() -> bool:
 def namespace() -> str:
     """Return this process's Ray namespace if its driver chose one, otherwise ``"tidewheel"``.
 
-    By default Ray uses a new UUID, in which no other process could find anything.
+    By default Ray uses a new UUID, in which no other process could find the job's actors.
     """
     import ray
 

@@ -10,7 +10,7 @@ _EXIT_CODE = 128
 
 
 class Terminated(SystemExit):
-    """SIGTERM ends the program; within an operator, unlike `sys.exit`, it is no failure of that."""
+    """SIGTERM ends the program; within an operator, unlike `sys.exit`, this is no failure of the operator."""
 
 
 @contextmanager

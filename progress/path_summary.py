@@ -154,7 +154,7 @@ class PathSummary:
         return time
 
     def _advanced(self, time: Time) -> Time | None:
-        """Return a time of the kept coordinates, advanced; what lies outside of those that change is not opened."""
+        """Return a time of the kept coordinates, advanced; coordinates outside of the changed ones stay packed."""
         inner: list[Time] = []
         for domain, advance in self._advancing:
             time, coordinate = time

@@ -73,7 +73,7 @@ class _Move:
     """The next state of a substream.
 
     Attributes:
-        is_quiet: whether there is a next state, and nothing to tell.
+        is_quiet: whether there is a next state, without an end to report.
     """
 
     state: _State | None
@@ -83,7 +83,7 @@ class _Move:
 
 
 class SubstreamTracker:
-    """Accumulates changes of points, and tells which substreams they end where.
+    """Accumulates changes of points, and reports which substreams they end at which locations.
 
     Args:
         ordered: those where substreams end in the order in which they were closed.
@@ -184,7 +184,7 @@ class SubstreamTracker:
         return _Move(_State(counts, positive, awaited, is_closed), closes, ends, not closes and not ends)
 
     def _in_turn(self, key: Key, location: int) -> list[Key]:
-        """Return the ends that can be told at a location, as a substream has ended there."""
+        """Return the ends that can be reported at a location, as a substream has ended there."""
         queue = self._queues.get(location)
         if queue is None:
             return [key]
@@ -224,7 +224,7 @@ class SubstreamTracker:
         return list(still_open), ends
 
     def told(self) -> ToldEnds:
-        """Return everything told so far, in O(remembered substreams)."""
+        """Return all reports so far, in O(remembered substreams)."""
         queues = {location: list(queue) for location, queue in self._queues.items()}
         closed = {key: state.awaited for key, state in self._lives.items() if state.is_closed}
         closed.update((key, self._lives[key].awaited) for key in self._closed_before if key in self._lives)

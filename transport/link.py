@@ -97,7 +97,7 @@ class Receiver(ABC, Generic[Item]):
         self._delivered: deque[Item] = deque()
 
     def deliver(self, item: Item) -> None:
-        """Add an item that came by a call, for `receive`."""
+        """Add an item that arrived by a call, for `receive`."""
         self._delivered.append(item)
         self.wake()
 

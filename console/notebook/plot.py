@@ -35,7 +35,7 @@ class Topic(Protocol):
     topic: str
 
     def epochs(self, timeout_s: float | None = None) -> Iterator[Epoch]:
-        """Yield whole epochs; raise TimeoutError if one does not come in time."""
+        """Yield whole epochs; raise TimeoutError if an epoch does not arrive in time."""
 
     def close(self) -> None:
         """Leave the topic, from any thread."""
@@ -80,7 +80,7 @@ class Points:
         self._closed = threading.Event()
 
     def __iter__(self) -> Iterator[list[Point]]:
-        """Yield points as they come, at most four times a second.
+        """Yield points as they arrive, at most four times a second.
 
         Raises:
             DeliveryError: an epoch has no such number, or the topic has failed.

@@ -67,7 +67,7 @@ class JobPage:
         self._show(Shown(before.number + 1, document, encode_json(patch(before.document or {}, document))))
 
     def end(self, problem: str | None = None) -> None:
-        """Show that no more views come.
+        """Show that no more views will arrive.
 
         Args:
             problem: why, unless the job has ended; the page then shows the job as lost.

@@ -200,9 +200,9 @@ def _same(state: Any) -> Any:
 
 
 def _own(state: Any) -> Any:
-    """Return a copy of a state unless nothing can change it.
+    """Return a copy of a state, or the state itself if it cannot change.
 
-    A snapshot is written while the worker goes on, so the message that a state came in stays as it was.
+    The worker goes on while a snapshot is written, so the message of a state must not change.
     """
     return state if _is_unchanging(state) else deepcopy(state)
 

@@ -131,8 +131,8 @@ class KeyedOperators(StreamBase[Record]):
             step: gets the key's state and the record, and returns the new state and the result. The state None forgets
                 the key: its next record begins anew.
             order: the order of a key's records within an epoch: a function of a record, a name or names; among equals
-                their content decides. Without it they come in any order, and an order-dependent step may differ from
-                run to run.
+                their content decides. Without it, records arrive in any order, and an order-dependent step may differ
+                from run to run.
             scope: ``"substream"`` keeps states by key within each substream and drops them when it has ended;
                 ``"stream"`` keeps them as long as the job runs.
             name: the operator's name.

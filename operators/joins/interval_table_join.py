@@ -112,7 +112,7 @@ class IntervalTableJoin:
 
     Attributes:
         at: the columns of both sides that have the event times.
-        lateness: how far records may come after later ones of their side.
+        lateness: how far records may arrive after later ones of their side.
     """
 
     columns: JoinedColumns

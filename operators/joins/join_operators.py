@@ -181,7 +181,7 @@ class JoinOperators(StreamBase[Record]):
         suffix: str = "",
         name: str = "join_across_epochs",
     ) -> "Stream[Any]":
-        """Pair records with equal keys, whichever epochs they are of: each pair once, at the later epoch.
+        """Pair records with equal keys, of any epochs: each pair once, at the later epoch.
 
         Keys and results are those of `join`. All records are kept until the dataflow ends; `interval_join` keeps only
         records that can still have partners.
@@ -267,7 +267,7 @@ class JoinOperators(StreamBase[Record]):
         """Merge all streams in order: each epoch is one sorted batch on worker 0.
 
         The order is (epoch, ``by``), then the stream, then the content of records. Epochs that were cut from records
-        sorted by time come out sorted by time.
+        sorted by time leave sorted by time.
 
         Args:
             others: the other streams, of the same scope and with the same kind of records.

@@ -89,7 +89,7 @@ class LoopOperators(StreamBase[Record]):
         beside: "Streams" = (),
         name: str = "iterate",
     ) -> "Stream[Any]":
-        """Send this stream round a loop until nothing comes back, a round passes a test, or ``max_rounds`` have passed.
+        """Send this stream round a loop until no record returns, a round passes a test, or ``max_rounds`` have passed.
 
         With ``until`` or ``beside`` the loop is bulk-synchronous: a round of an epoch begins when all workers have
         finished the round before, so operators in the body have all of its records. Otherwise each record goes round as

@@ -269,7 +269,7 @@ class Labeller:
         return is_done
 
     def pass_to(self, may_come: Callable[[Time], bool], *, has_ended: bool) -> None:
-        """Forget ends at times at which nothing more can come; if nothing more comes at all, end all."""
+        """Forget ends at times at which no more records can arrive; if no more records can arrive at all, end all."""
         self._gate.pass_to(may_come)
         if has_ended and self.waiting:
             self._gate.end(self.waiting)

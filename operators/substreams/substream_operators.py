@@ -76,8 +76,8 @@ class SubstreamOperators(StreamBase[Record]):
             name: the name of these substreams, unique in the dataflow.
             key: a function of a record, or the name or names of columns.
             last: tells whether a record is the last of its substream; not for a stream right from an input.
-            predicates: instead of a key, substreams by name, and which records belong to each. They may overlap: a
-                record comes out once for each of its substreams, or once without any.
+            predicates: instead of a key, substreams by name, and which records belong to each. They may overlap: the
+                operator sends a record once for each of its substreams, or once without any.
 
         Raises:
             GraphError: the stream has substreams already, or is that of an input with another reader, or an argument

@@ -55,7 +55,7 @@ class AheadLimit:
         It has the kind of ``time``; a naive datetime is compared with a naive clock, or as one of UTC.
 
         Raises:
-            TypeError: the clock shows something else, or event times are timedeltas and have no clock.
+            TypeError: the clock returns another type, or event times are timedeltas and have no clock.
         """
         if isinstance(time, datetime):
             now: EventTime = self._now(time)

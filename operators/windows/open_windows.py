@@ -38,7 +38,7 @@ class WindowResult(NamedTuple, Generic[Value]):
 
 
 class LateRecord(NamedTuple, Generic[Record]):
-    """A record that came after its window was closed; one for each window that it missed.
+    """A record that arrived after its window was closed; one for each window that it missed.
 
     Attributes:
         key: the record's key.
@@ -158,7 +158,7 @@ def by_keys(timed: Iterable[TimedRecord]) -> dict[Any, list[TimedRecord]]:
 def _settle_ties(entries: list[TimedRecord]) -> None:
     """Sort records of one event time by their content, so that the order of arrival makes no difference.
 
-    NaN comes last; records that cannot be compared go by a hash, and keep their order if they have none.
+    NaN comes last; records that cannot be compared are ordered by a hash, and keep their order if they have none.
     """
     if len(set(map(EVENT_TIME, entries))) == len(entries):
         return

@@ -47,7 +47,7 @@ class RelayInfo:
     """One relay.
 
     Args:
-        max_children: above it subscribers come only if all others are full; None for none.
+        max_children: above it, relays accept subscribers only if all others are full; None for none.
     """
 
     name: str

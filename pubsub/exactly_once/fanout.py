@@ -55,7 +55,7 @@ class Fanout:
         self._flushes = 0
 
     def join(self, child: str, where: Filter | None = None, *, awaits_silence: bool = True) -> None:
-        """Add a child, or replace its filter; with ``awaits_silence`` each flush tells it silence."""
+        """Add a child, or replace its filter; with ``awaits_silence``, each flush sends it the silence."""
         group = self._groups.setdefault((where, awaits_silence), _Group(where, awaits_silence=awaits_silence))
         if child in group.children:
             return
@@ -64,7 +64,7 @@ class Fanout:
         group.children[child] = None
 
     def take_back_loss(self, lost_end: int) -> None:
-        """Set an earlier ``lost_end``: silence before the present one that was not told is forgotten."""
+        """Set an earlier ``lost_end``: unsent silence before the present one is forgotten."""
         for group in self._groups.values():
             group.silence.remove(0, self.lost_end)
         self.lost_end = lost_end

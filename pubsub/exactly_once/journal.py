@@ -78,7 +78,8 @@ def next_generation(domain: TimeDomain, places: Sequence[LogPlace]) -> Generatio
     """Return the generation of a job that begins again, or goes back.
 
     Returns:
-        A new one, unless nothing is logged, or a partition has ended: then the same batches have to come again.
+        A new one, unless nothing is logged, or a partition has ended: then the worker has to send the same batches
+        again.
     """
     newest = max(places, key=attrgetter("generation"))
     number = newest.generation

@@ -71,7 +71,7 @@ class Pubend:
 
     Attributes:
         message_end: all told messages are before this tick.
-        wanted_end: the end of the ticks that children have asked for; their silence is told soon.
+        wanted_end: the end of the ticks that children have asked for; children receive their silence soon.
     """
 
     def __init__(  # noqa: PLR0913 - the state of a log, by name
@@ -163,7 +163,7 @@ class Pubend:
         """Return the messages that tell all silence up to ``now``.
 
         It ends at the first message that is not durable, and at the reserved tick. For at most ``ahead`` later ticks
-        silence is promised: half the time since the last message, so a busy pubend promises next to nothing.
+        silence is promised: half the time since the last message, so a busy pubend promises hardly any ticks.
         """
         tick = self._clock.at(now)
         tick += min(ahead, max(0, tick - self.message_end) // 2)

@@ -180,7 +180,7 @@ def _is_note(entry: Posted) -> bool:
 def _made_one(notes: list[Posted]) -> Iterator[Posted]:
     """Yield consecutive notes as one of dropped epochs, then one of the frontier's move.
 
-    A drop may be told earlier than it happened, but never after the frontier has passed the epoch.
+    The queue may report a drop before it happens, but never after the frontier has passed the epoch.
     """
     if len(notes) < 2:
         yield from notes

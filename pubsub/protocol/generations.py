@@ -70,7 +70,7 @@ class Generations:
     def start(self) -> list[Return]:
         """Begin, once all partitions have sent a snapshot.
 
-        Returns the returns of the partitions that are not ahead, whose messages wait no more.
+        Gives the returns of the partitions that are not ahead, whose messages no longer wait.
         """
         self._present = min(self._of)
         here = [partition for partition, generation in enumerate(self._of) if generation == self._present]

@@ -68,7 +68,7 @@ class PartitionStream:
 
         Raises:
             ProtocolError: messages before this one are missing, or the partition's state does not allow it.
-            PublisherLost: messages of a dead publisher are missing, and do not come again.
+            PublisherLost: messages of a dead publisher are missing, and will not be repeated.
         """
         message, sequence, received = numbered.message, numbered.sequence, self._received
         # A publisher that does not know this subscriber, such as a new one in place of another, has other numbers.

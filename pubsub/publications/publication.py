@@ -165,7 +165,7 @@ class RunningPublication(RunningAttachment):
 
     @property
     def problem(self) -> str | None:
-        """Why the topic cannot be found now, or publishes nothing; None for no problem."""
+        """The reason why the topic cannot be found now, or publishes nothing; None for no problem."""
         return None
 
     def wait_until(self, time: Time, timeout_s: float) -> None:

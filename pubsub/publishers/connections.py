@@ -36,10 +36,10 @@ class Connections:
 
     Args:
         node: None for a partition without sockets.
-        listening: receives everything that is not for the sink.
+        listening: receives all messages that are not for the sink.
 
     Attributes:
-        changed: is notified of everything that others may wait for.
+        changed: is notified of all events for which others may wait.
         is_closing: whether all waits end.
         refusal: why no worker is accepted any more; empty while one is.
     """

@@ -101,7 +101,7 @@ class DurableDelivery:
 
     @property
     def why_not(self) -> str:
-        """Why nothing is published now, for good or while the disk is full; empty if something is."""
+        """The reason why nothing is published now, for good or while the disk is full; empty if something is."""
         full = None if self._is_over else self.core.writer.full
         return self.problem or ("" if full is None else str(full))
 

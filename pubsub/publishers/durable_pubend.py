@@ -201,7 +201,7 @@ class DurablePubend:
 
     @property
     def error(self) -> LogError | None:
-        """Why nothing more is published, if so; messages that are not durable then may be lost."""
+        """The reason why nothing more is published, if so; messages that are not durable then may be lost."""
         return self.writer.error
 
     def look(self, *, forgets: bool = True) -> None:
@@ -266,7 +266,7 @@ class DurablePubend:
         self._pubend.fanout.leave(child)
 
     def nack(self, child: str, nack: Nack) -> None:
-        """Answer a curious child, as far as its room goes; if the requested records are damaged, with that."""
+        """Answer a curious child, as far as its room goes; if the requested records are damaged, with the error."""
         try:
             self._silence.answer(child, nack)
         except NotReady as missing:

@@ -98,7 +98,7 @@ class PolledParents:
                 self.check()
 
     def fetch(self, timeout_s: float) -> list[Fetched]:
-        """Return the messages that have come, or wait for some.
+        """Return the received messages, or wait for some.
 
         Raises:
             PublisherLost: a publisher has died for good, or has ended too early.

@@ -89,7 +89,7 @@ class Subscription:
 
     @property
     def frontier(self) -> Antichain:
-        """The lower bound on times that can still come."""
+        """The lower bound on times that can still arrive."""
         return self._subscriber.frontier
 
     def statistics(self) -> SubscriberStatistics:
@@ -152,10 +152,10 @@ class Subscription:
         return event
 
     def poll(self, timeout_s: float = 0.0) -> list[Event]:
-        """Return the present events, or those that come first within ``timeout_s`` seconds.
+        """Return the present events, or the first ones that arrive within ``timeout_s`` seconds.
 
         After all earlier events it raises as iteration does, and PublisherLost if the job was stopped. `has_ended`
-        tells whether no more will come.
+        tells whether no more will arrive.
         """
         self._settle()
         deadline_s = time.monotonic() + timeout_s
@@ -206,8 +206,8 @@ class Subscription:
     def epochs(self, timeout_s: float | None = None) -> Epochs:
         """Iterate, also with ``async for``, over whole epochs, each once it is complete.
 
-        They come in an order that agrees with time. Do not mix this with iteration over events. A new iterator
-        continues where an abandoned one ended.
+        The order of epochs agrees with time. Do not mix this with iteration over events. A new iterator continues where
+        an abandoned one ended.
 
         Args:
             timeout_s: how long to wait for each epoch, in seconds; None waits as long as the topic lives. A job of this
@@ -260,7 +260,7 @@ class Subscription:
             timeout_s: in seconds; None waits as long as the topic lives.
 
         Raises:
-            TimeoutError: it has not come in time; nothing is lost, and this may be called again.
+            TimeoutError: the epoch has not arrived in time; nothing is lost, and this may be called again.
             DeliveryError: the topic has failed, this subscription is closed, or the records make no table; `epochs` has
                 them.
 

@@ -23,8 +23,8 @@ class TelemetryReader:
         timeout_s: how long to wait for the job, in seconds; None waits without limit.
 
     Raises:
-        UnknownTopic, NoCluster, DeliveryError: as for `tidewheel.subscribe`; during iteration, the job cannot be
-            followed any more.
+        UnknownTopic, NoCluster, DeliveryError: as for `tidewheel.subscribe`; during iteration, the reader cannot follow
+            the job any more.
     """
 
     def __init__(self, job: str, *, timeout_s: float | None = 10.0) -> None:

@@ -164,7 +164,7 @@ class Job(ABC):
     def _wait_for(
         self, condition: Callable[[], bool], what: str, timeout_s: float | None, probe: str | None = None
     ) -> None:
-        """Run or wait until ``condition()``; raise TimeoutError, or JobError where it cannot come true any more.
+        """Run or wait until ``condition()``; raise TimeoutError, or JobError if the condition can never hold.
 
         ``probe`` is the awaited probe, if any, which errors explain.
         """
@@ -176,7 +176,7 @@ class Job(ABC):
     def _look(self, within_s: float) -> tuple[str, Sequence[WorkerReport | BusyWorker]]:
         """Return the state and the reports of workers, within about ``within_s`` seconds; from any thread.
 
-        A worker that is left out has nothing new to say.
+        A worker that is left out has no new report.
         """
 
     def _here(self) -> Mapping[str, object]:
@@ -282,7 +282,7 @@ class Job(ABC):
     @property
     @abstractmethod
     def is_complete(self) -> bool:
-        """True if every frontier is empty: no more work can come."""
+        """True if every frontier is empty: no more work can arrive."""
 
     def wait(self, timeout_s: float | None = None, *, progress: bool | None = None) -> None:
         """Wait until every frontier is empty: sources have ended, inputs are closed, all work is done.

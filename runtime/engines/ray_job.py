@@ -157,7 +157,7 @@ class RayJob(Job):
         """Return to the last snapshot with a new worker in place of each dead one.
 
         Raises:
-            JobError: the workers did not come up.
+            JobError: the workers did not start.
             SnapshotError: the snapshot cannot be read.
         """
         self._life.goes_back = True

@@ -98,7 +98,7 @@ class RayWorkers:
         """Remove a dataflow from the workers, and replace those that have died or cannot remove it.
 
         Raises:
-            JobError: there is no place for them, or they do not come up.
+            JobError: there is no place for the workers, or they do not start.
         """
         import ray
 

@@ -45,7 +45,8 @@ class JobView:
     """The pointstamps of a whole job at one moment, and the frontier at every location.
 
     Args:
-        answers: the workers' reports; a busy worker is known by what the others have received from it.
+        answers: the workers' reports; the view knows a busy worker by the changes that the others have received from
+            it.
 
     Attributes:
         live: the number of tokens and messages, by (location number, time).

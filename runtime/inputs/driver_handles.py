@@ -70,7 +70,7 @@ class DriverHandles:
             handle._go_back(fed.feed, handle.number, None)
 
     def missed(self, feed: Feed) -> list[InputHandle]:
-        """Return the handles by which this thread must send something again."""
+        """Return the handles whose batches this thread must send again."""
         return [handle for fed in feed.inputs.values() for handle in list(fed.open.values()) if handle._is_missed]
 
     def tell_of(self, missed: Sequence[InputHandle]) -> None:

@@ -89,7 +89,7 @@ class Feed(ABC):
         self._submitted[worker] += command.size + uncounted_bytes(envelope, sent)
 
     def begin_snapshot(self, number: int) -> None:
-        """Tell all workers that a snapshot begins: it has everything sent before, and nothing sent later.
+        """Tell all workers that a snapshot begins: it has all batches sent before, and none sent later.
 
         Raises:
             JobError: the job has failed or was stopped.
@@ -162,7 +162,7 @@ class Feed(ABC):
         """Wait while the job returns to a snapshot; without the lock."""
 
     def save(self, timeout_s: float) -> None:
-        """Wait until a snapshot has everything sent before this call; a job without snapshots does nothing.
+        """Wait until a snapshot has all batches sent before this call; a job without snapshots does nothing.
 
         Raises:
             JobError: the job has failed or was stopped, or this is not its driver.

@@ -58,7 +58,7 @@ class InputHandle:
     waited.
 
     An input may have any number of handles; a time is complete once each has passed it or was closed. So records may
-    come in any order of times, from one feeder with several handles or from many feeders. Pickling a handle, as an
+    arrive in any order of times, from one feeder with several handles or from many feeders. Pickling a handle, as an
     argument of a Ray call for instance, passes it to the other process; it no longer works here.
 
     Attributes:
@@ -226,7 +226,7 @@ class InputHandle:
             TokenError: the handle is closed or in another process.
             TypeError: a key cannot be hashed.
             JobError: the job has failed or was stopped. It fails if the input has no substreams, if a substream of the
-                key has ended at this time or later, or if a record comes after the end.
+                key has ended at this time or later, or if a record arrives after the end.
         """
         for key in keys:
             try:
@@ -269,7 +269,7 @@ class InputHandle:
         """Promise to send nothing more; idempotent.
 
         Raises:
-            JobRolledBack: the job has returned to a snapshot, so something must be sent again first.
+            JobRolledBack: the job has returned to a snapshot, so batches must be sent again first.
         """
         with self._feed.lock:
             if self._ended is not None:
@@ -279,7 +279,7 @@ class InputHandle:
         self._feed.flush()
 
     def wait_until_saved(self, timeout_s: float = 300.0) -> None:
-        """Wait until a snapshot has everything sent before this call, so that its origin may forget it.
+        """Wait until a snapshot has all batches sent before this call, so that their origin may forget them.
 
         This takes a snapshot; in a job without snapshots it does nothing.
 
@@ -355,7 +355,7 @@ class InputHandle:
     def _go_back(self, feed: Feed, number: int, position: InputPosition | None) -> None:
         """Continue from a snapshot, with another feed; a handle that the snapshot does not have is closed.
 
-        If it has sent something since, or was closed, the next call of each thread raises JobRolledBack, and so does
+        If it has sent batches since, or was closed, the next call of each thread raises JobRolledBack, and so does
         `Job.wait`.
         """
         before, self._feed = self.position, feed

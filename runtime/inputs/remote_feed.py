@@ -301,7 +301,7 @@ class RemoteFeed(Feed):
             self._leave()
 
     def _leave(self) -> None:
-        """Leave worker 0 last, when the others have all commands: until then it notices this process's death."""
+        """Leave worker 0 last, when the other workers have all commands: until then it notices this process's death."""
         for workers in (range(1, self.workers), range(1)):
             for worker in workers:
                 self.tell(worker, is_leaving=True)

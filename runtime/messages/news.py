@@ -66,10 +66,10 @@ class SubstreamNews(msgspec.Struct, frozen=True, array_like=True):
     From worker 0, to every other:
 
     - ``closing``: substreams that are about to end, so that their changes must be sent.
-    - ``all_closing``: declarations whose substreams all are, as no worker accepts records any more.
+    - ``all_closing``: declarations with all substreams closed, as no worker accepts records any more.
     - ``turns``: closed substreams, in order, for inputs on a cycle that receive them in turn.
     - ``ends``: by location, substreams that have ended there, in order.
-    - ``over``: substreams with nothing left that could reach an operator told of ends.
+    - ``over``: substreams with nothing left that could reach an operator that reads ends.
     - ``all_over``: declarations without remaining or coming substreams.
     """
 

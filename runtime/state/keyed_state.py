@@ -80,7 +80,7 @@ class KeyedState(dict[Key, Value]):
     A value may be changed in place only between reading it and the end of that call of the operator. Never keep a bound
     method such as ``__setitem__`` from one call to the next.
 
-    This is the class while nothing is noted; see `_Noting`.
+    This is the class while the state notes no changes; see `_Noting`.
 
     Args:
         make: makes the value of a missing key that is read; without it, that is a KeyError.

@@ -41,8 +41,8 @@ class DeclarationBook:
     """One worker's book of one declaration.
 
     Attributes:
-        relevant: the locations, by number, from which an operator told of ends can be reached.
-        is_shared: whether every worker closes each key, and so knows which are about to end; otherwise worker 0 tells
+        relevant: the locations, by number, from which an operator that reads ends can be reached.
+        is_shared: whether every worker closes each key, and so knows which are about to end; otherwise worker 0 reports
             them.
     """
 

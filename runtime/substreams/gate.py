@@ -140,7 +140,7 @@ class SubstreamGate:
         return reopened
 
     def pass_to(self, may_come: Callable[[Time], bool]) -> None:
-        """Forget ends at times at which nothing more can come."""
+        """Forget ends at times at which no more records can arrive."""
         for time in [time for time in self._closed_at if not may_come(time)]:
             for key in self._closed_at.pop(time):
                 closed = self._closed[key]

@@ -39,7 +39,7 @@ class GatePart:
     Attributes:
         open: keys without end, or that only the end of the stream has closed.
         closed: ended keys, in order.
-        over: keys that this worker is next told to be over.
+        over: keys that worker 0's next news report as over.
     """
 
     name: str
@@ -59,7 +59,7 @@ class FirmPart:
         held: records that wait for their substream's end or turn.
         between: records of no substream, which wait for the end of a turn.
         turns: the substreams with turns, in order; on a cycle.
-        closed: substreams that it is next told to follow these.
+        closed: substreams that follow these, by worker 0's next news.
     """
 
     queue: list[Unread | EndOfPiece]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Notificator:
     """Tells an operator, once for each time that it asked for, that no more records can arrive at that time.
 
-    It holds a token for each of these times, and substream, which keeps the time open downstream.
+    It holds a token for each of these times and substreams, which keeps the time open downstream.
     ``context.notificator()`` makes one.
 
     >>> import tidewheel as tw

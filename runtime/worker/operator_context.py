@@ -131,7 +131,7 @@ class OperatorContext:
             split: ``split(state, workers)`` returns one part for each worker, None for none, for another number of
                 workers. Without it such a restart is refused, unless all workers have the result of ``make``. An
                 exchange sends its records to their new workers. All workers then have the notificator's tokens, so an
-                operator may be told of times without records.
+                operator may be notified of times without records.
             merge: ``merge(one, other)`` merges two parts.
             migrate: one function for each change of the state's form, oldest first: ``function(old)`` returns the new
                 form, with the old one's tokens. A snapshot has their number, so each is called once.

@@ -127,7 +127,7 @@ class WorkerActor:
     ) -> None:
         """Connect to the peers, actors or sockets, and build this worker's share of the operators.
 
-        Envelopes may come from now on.
+        Envelopes may arrive from now on.
         """
         with self._deploying(job):
             if job in self._dropped:  # calls may overtake each other

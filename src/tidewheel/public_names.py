@@ -16,7 +16,7 @@ def public_names(
 
     Args:
         module: its name.
-        where: the module that each name comes from, with all names of that.
+        where: the module of each name, with all names of that module.
         submodules: the modules in it that load like names.
     """
 
