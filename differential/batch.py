@@ -28,7 +28,7 @@ MASK_BITS = 63
 """The most times for which a batch has a mask of bits for each key."""
 
 MOST_INDEXED = 1 << 18
-"""The most rows of a batch that always keeps an index; that of many keys may take twice the memory of the rows."""
+"""The largest number of rows of a batch that always keeps its index, which may take twice the memory of the rows."""
 
 _FEW_ROWS = 8
 """If most keys have more rows than this, an index takes a fraction of the memory of the rows."""

@@ -101,7 +101,7 @@ class Telemetry(Protocol):
     """The description of a job's telemetry topic."""
 
     def start(self, host: AttachmentHost, came: Callable[[], None]) -> RunningTelemetry:
-        """Start it; The attachment calls ``came``, on any thread, for each new subscriber."""
+        """Start it; call ``came``, on any thread, for each new subscriber."""
 
     def page(self) -> LivePage: ...
 

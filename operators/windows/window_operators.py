@@ -57,8 +57,8 @@ class WindowOperators(StreamBase[Record]):
 
     When the input ends, the operator sends all open windows at the last epoch with records. So while a window is open,
     that epoch is incomplete downstream: a probe or a subscriber waits for a later epoch with records, or the end of the
-    input. With a ``flush_at`` that no epoch reaches, each epoch completes once it is processed, and open windows come
-    out at that time in the end.
+    input. With a ``flush_at`` that no epoch reaches, each epoch completes once it is processed, and the operator sends
+    open windows at that time in the end.
 
     With ``at=None`` the epoch is the event time: windows come out at their last epoch, and nothing is late.
 

@@ -3,7 +3,7 @@
 No I/O; soft state only. Invariants:
 
 - A relay never says more than it was told; forgotten ticks are Q again, and it may ask for them upstream.
-- News of forgotten messages hold for one life of the pubend; the next life may have the messages again.
+- News of forgotten messages holds for one life of the pubend; the next life may have the messages again.
 - It makes no tick final by itself: a later child may need it.
 - Knowledge of ticks after the first unrequested one is new, and goes to all children; other knowledge is an answer, and
   goes to the curious children.

@@ -34,7 +34,7 @@ IDLE_S = 1.0
 PATIENT_IDLE_S = 3.0
 """The time without a message after which a subend without `awaits_silence` asks for lost ones, in seconds."""
 SILENCE_S = 0.25
-"""A subend asks for silence that a message awaits after this time, in seconds: a pubend with this clock is faster."""
+"""The time, in seconds, after which a subend asks for awaited silence. A pubend with the same clock sends it sooner."""
 MOST_RANGES = 1000
 """The largest number of ranges of known, or of acknowledged, ticks with gaps between them."""
 

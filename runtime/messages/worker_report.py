@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     pass
 
 NEXT_SNAPSHOT = "the next snapshot"
-"""The event that an operator awaits that sends only contents of durable snapshots."""
+"""The event that an operator awaits if it sends only records of durable snapshots."""
 
 Counts: TypeAlias = Mapping[tuple[int, Time], int]
 """Numbers of tokens by (location number, time)."""

@@ -40,7 +40,7 @@ _LOGGER = logging.getLogger(__name__)
 _GIVEN_UP_AFTER_S = 300.0
 _LEAST_PAUSE_S = 0.001
 _AGAIN = Retry(first_pause_s=1.0)
-"""The pauses before an awaited snapshot that has failed is tried again; the last is the time between snapshots."""
+"""The pauses before a failed, awaited snapshot is tried again; none exceeds the time between snapshots."""
 _PYTHON = MAGIC_NUMBER.hex()
 """The version of bytecode, without which digests of functions cannot be compared."""
 _MOST_FAILURES = 16

@@ -33,7 +33,7 @@ TELLER = 0
 
 _MOST_DUE = 4096
 _MOST_STEPS = 16
-"""The steps after which a busy worker sends its news, or earlier if `_MOST_DUE` substreams are about to end."""
+"""A busy worker sends its news after this many steps, or once `_MOST_DUE` substreams are about to end."""
 
 
 @dataclass(slots=True)

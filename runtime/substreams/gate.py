@@ -3,8 +3,8 @@
 Invariants:
 
 - No record of a substream passes after it was closed here.
-- A reused key is another substream, which waits until the earlier one is over: it can reach no operator that reads
-  ends, and all of these have received its end.
+- A reused key is another substream, which waits until the earlier one is over: no record of it can reach an operator
+  that reads ends, and all of these have received its end.
 - If only records that wait for their key are left, every other substream is closed: otherwise the awaited one might
   never be over.
 - A closed key is remembered until no record of its time can come, and its substream is over.

@@ -16,7 +16,7 @@ Place: TypeAlias = tuple[str, int]
 
 
 class ClosedKey(NamedTuple):
-    """A remembered, closed key of a gate: the time of its closing, and the state of it; see `SubstreamGate`."""
+    """A remembered, closed key of a gate: the time of its closing, and its state; see `SubstreamGate`."""
 
     key: Key
     time: Time
