@@ -33,7 +33,7 @@ class Join:
     """A reader of two arrangements, which may be the same.
 
     Args:
-        depth: of times; coordinates that an arrangement lacks are 0.
+        depth: the number of coordinates of times; those that an arrangement lacks are 0.
     """
 
     def __init__(self, depth: int, name: str, sides: Sequence[SharedArrangement]) -> None:

@@ -88,7 +88,7 @@ def as_column(values: Any) -> Column:
     nanoseconds.
 
     Raises:
-        TypeError: it has more than one dimension.
+        TypeError: the array has more than one dimension.
     """
     array = np.asarray(values)
     if array.ndim != 1:
@@ -216,7 +216,7 @@ def as_pairs(array: Array, operator: str) -> Array:
     """Return ``array``, whose records must be pairs, in two columns.
 
     Raises:
-        TypeError: they are not; the error names the operator, a record and the remedy.
+        TypeError: the records are no pairs; the error names the operator, a record and the remedy.
     """
     pairs = in_two_columns(array)
     if is_pairs(pairs):

@@ -47,7 +47,7 @@ def sum_of(values: Sequence[Any], counts: Sequence[int]) -> Any:
     Equal numbers of any types are one value of a collection, so a whole number beside other types counts as an ``int``.
 
     Raises:
-        TypeError: they cannot be added up.
+        TypeError: the values cannot be added up.
 
     >>> sum_of([1e16, 1.0, -1e16], [1, 3, 1]), sum_of([2**62, 1], [2, 1]), sum_of([2**53, 0.5], [1, 3])
     (3.0, 9223372036854775809, 9007199254740994.0)

@@ -93,7 +93,7 @@ class Comparison:
         """Tell whether a record meets the condition.
 
         Raises:
-            ValueError: it has no such field.
+            ValueError: the record has no such field.
             TypeError: its field cannot be compared with the value.
         """
         field, value = self.field, self.value

@@ -184,7 +184,7 @@ def _is_part(failure: type[TidewheelError], leaves_within_s: float) -> bool:
     """Tell whether this process is part of a cluster; leave one that is gone, on a thread: it takes Ray five seconds.
 
     Raises:
-        TidewheelError: it has not left that one within ``leaves_within_s`` seconds.
+        TidewheelError: the process has not left its former cluster within ``leaves_within_s`` seconds.
     """
     import ray
 

@@ -173,7 +173,7 @@ class Dataflow(Described):
             topic: its name.
             timeout_s: how long to wait for the topic to exist, in seconds; None waits forever.
             atomic: whether to leave out an epoch that was partly published before the subscription.
-            where: which records are wanted, as for `tidewheel.subscribe`.
+            where: the condition on records, as for `tidewheel.subscribe`.
             slow: the treatment of this job when it falls behind. ``"block"`` holds back the other job,
                 ``"drop_epochs"`` leaves out whole epochs, ``"disconnect"`` fails this job. A topic with exactly-once
                 delivery keeps unread messages in its log, and holds no job back.

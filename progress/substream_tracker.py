@@ -86,7 +86,7 @@ class SubstreamTracker:
     """Accumulates changes of points, and reports which substreams they end at which locations.
 
     Args:
-        ordered: those where substreams end in the order in which they were closed.
+        ordered: the locations where substreams end in the order in which they were closed.
 
     Raises:
         GraphError: no path leads from ``start`` to a location of interest.

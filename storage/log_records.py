@@ -132,7 +132,7 @@ def header_bytes(prefix: bytes) -> int:
     """Return the length of a file's header, given its first `PREFIX_BYTES`.
 
     Raises:
-        NoHeader: they begin no header.
+        NoHeader: the bytes begin no header.
     """
     if len(prefix) < PREFIX_BYTES or not prefix.startswith(_FILE_MAGIC):
         raise NoHeader("it does not begin as a segment of a log does")

@@ -79,7 +79,7 @@ class Children:
         The arguments are those of `CallChild.take`; the first message of a child identifies it.
 
         Raises:
-            ProtocolError: it was silent for long, or has not identified itself: it must join again.
+            ProtocolError: the child was silent for long, or has not identified itself: it must join again.
         """
         found = self._children.get(child)
         if not isinstance(found, CallChild):

@@ -143,7 +143,7 @@ def unpickled(content: Payload) -> Any:
     """Return the pickled object, which must come from an authenticated process of this user.
 
     Raises:
-        ProtocolError: it cannot be unpickled here.
+        ProtocolError: the object cannot be unpickled here.
     """
     try:
         return pickle.loads(content)  # noqa: S301 - see above
@@ -156,7 +156,7 @@ class FrameReader(Generic[M]):
 
     Args:
         decode: makes a message of a head, valid only during the call, and a payload, or raises ProtocolError.
-        most_payload_bytes: of one frame; None for no limit.
+        most_payload_bytes: the largest payload of one frame; None for no limit.
         room_for: returns memory for a large payload; None for any.
 
     Attributes:
@@ -191,7 +191,7 @@ class FrameReader(Generic[M]):
         """Yield the arrived messages, up to about the limits at a time.
 
         Raises:
-            ProtocolError: it is no frame.
+            ProtocolError: the bytes are no frame.
         """
         taken = messages = 0
         while taken < self._most_at_once and messages < self._most_messages:

@@ -175,9 +175,9 @@ class KeyedOperators(StreamBase[Record]):
 
         Args:
             key: a function of a record, or the name or names of columns; by default the record.
-            order: which record of a key is the first within an epoch: a function of a record, a name or names. Among
-                equals the content decides, alike on any number of workers: the other columns if key and order are
-                names, else a hash.
+            order: the order of a key's records within an epoch, of which the first is kept: a function of a record, a
+                name or names. Among equals the content decides, alike on any number of workers: the other columns if
+                key and order are names, else a hash.
             name: the operator's name.
 
         >>> import tidewheel as tw

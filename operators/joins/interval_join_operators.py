@@ -44,7 +44,7 @@ class IntervalJoined(Generic[Result, Record, Other]):
     Attributes:
         results: the result of each pair, at the later of the two epochs.
         late: this side's records that arrived too late or too far ahead to be paired, at the epoch of their arrival.
-        other_late: those of the other side.
+        other_late: such records of the other side.
     """
 
     results: "Stream[Result]"

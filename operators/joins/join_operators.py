@@ -115,8 +115,8 @@ class JoinOperators(StreamBase[Record]):
             other: the other side, of the same scope.
             on: the key of this side's records: a function, or the name or names of columns.
             other_on: the key of the other side's; ``on`` by default.
-            how: which records without a partner are kept, with None or nulls in its place: none ("inner"), this side's
-                ("left"), the other's ("right") or both ("outer").
+            how: the records without a partner that are kept, with None or nulls in its place: none ("inner"), this
+                side's ("left"), the other's ("right") or both ("outer").
             suffix: appended to those names of the other's columns that this side has too; without it they are an error.
             name: the operator's name.
 

@@ -269,7 +269,7 @@ class Journal:
 
         Raises:
             ProtocolError: the frontier moved back.
-            ResentDifferentlyError: it has passed a time with more logged batches than the worker sent.
+            ResentDifferentlyError: the frontier has passed a time with more logged batches than the worker sent.
         """
         moved = self._worker.update(updates)
         if has_moved_back(self._domain, moved):

@@ -51,7 +51,7 @@ class Subend:
     """One subscription.
 
     Args:
-        order: of messages of different pubends: any, or by their ticks.
+        order: the order of messages of different pubends: any, or by their ticks.
         room_bytes: the most bytes of waiting messages of each pubend; a larger message may wait alone.
         idle_s: seconds without a message after which to ask.
         may_consolidate: whether relays may acknowledge for it together with other readers.

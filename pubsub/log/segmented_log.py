@@ -166,7 +166,7 @@ class Log(StoredSegments[Segment]):
         """Make the appended records durable with one fdatasync; return `last_tick`.
 
         Raises:
-            LogFailed: it failed, now or before; records since the last sync may or may not be durable.
+            LogFailed: the sync failed, now or before; records since the last sync may or may not be durable.
         """
         with self._writing:
             self._check_usable()

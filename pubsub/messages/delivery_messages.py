@@ -109,7 +109,7 @@ class ConsolidatedAck(msgspec.Struct, frozen=True, array_like=True, tag="C"):
     """The ticks that no reader behind a relay needs; `consolidation.py` says which readers.
 
     Attributes:
-        end: they have acknowledged all ticks before this one.
+        end: the readers have acknowledged all ticks before this one.
         readers: the readers that have come (True) or gone (False) since the last acknowledgement.
     """
 

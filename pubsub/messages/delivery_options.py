@@ -54,7 +54,7 @@ class Where:
             such as ``pc.field("n") > 1``.
 
     Raises:
-        DeliveryError: it is neither, or cannot be pickled.
+        DeliveryError: the condition is neither, or cannot be pickled.
     """
 
     def __init__(self, condition: Callable[[Any], object] | Any) -> None:

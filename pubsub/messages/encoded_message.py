@@ -133,7 +133,7 @@ class EncodedMessage(msgspec.Struct, frozen=True, eq=False, gc=False):
         """Return the message in joined bytes; a large payload is a slice that keeps them alive.
 
         Raises:
-            ProtocolError: they are too short.
+            ProtocolError: the bytes are too short.
         """
         size, least = len(content), _LENGTH.size
         if size >= least:

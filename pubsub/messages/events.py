@@ -52,7 +52,7 @@ class Batch:
 
         Raises:
             DeliveryError: this process cannot decode it.
-            SchemaMismatch: it lacks the schema of ``subscribe(..., schema=...)``.
+            SchemaMismatch: the batch lacks the schema of ``subscribe(..., schema=...)``.
         """
         self.counter.decoded += 1
         batch = decode_batch(self.encoded)

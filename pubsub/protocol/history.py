@@ -27,7 +27,7 @@ class PartitionHistory:
 
     Args:
         domain: the times of the topic, which are totally ordered.
-        number: of the last message in ``history``.
+        number: the number of the last message in ``history``.
 
     >>> from tidewheel.progress import IntegerDomain
     >>> from tidewheel.pubsub.messages.encoded_message import decode_batch, encode_batch

@@ -32,7 +32,7 @@ class PartitionEnd:
     """The end of one partition, as its publisher knows it before it is final.
 
     Attributes:
-        number: of its last message.
+        number: the number of its last message.
         generation: how often the job had gone back then.
     """
 

@@ -172,7 +172,7 @@ class RunningPublication(RunningAttachment):
         """Wait until every time before ``time`` is durable at every partition, so that no death of a process loses it.
 
         Raises:
-            TimeoutError: it was not within ``timeout_s`` seconds.
+            TimeoutError: the times were not durable within ``timeout_s`` seconds.
             DeliveryError: the topic has no log.
         """
         raise DeliveryError(

@@ -69,7 +69,7 @@ class PublisherConnection:
         """Encode one batch at once, so it may be changed afterwards; skip an empty one.
 
         Raises:
-            DeliveryError: it cannot be encoded.
+            DeliveryError: the batch cannot be encoded.
         """
         self._gather(encode_batch, time, batch)
 
@@ -77,7 +77,7 @@ class PublisherConnection:
         """Receive the keys of ended substreams, at a time that is not before their last records.
 
         Raises:
-            DeliveryError: they cannot be encoded.
+            DeliveryError: the ends cannot be encoded.
         """
         self._gather(encode_ends, time, keys)
 

@@ -252,7 +252,7 @@ class LiveDelivery:
         """Return the messages for a subscriber that calls after it was given up; nothing if it may call.
 
         Raises:
-            ProtocolError: it may attach again, as its job keeps snapshots.
+            ProtocolError: the subscriber may attach again, as its job keeps snapshots.
         """
         self._give_up_late()
         if child in self._publisher.queues:

@@ -57,7 +57,7 @@ class LogReads:
         """Return the result of ``read()``, which has this key.
 
         Raises:
-            NotReady: it has to be fetched first.
+            NotReady: the result has to be fetched first.
             StoreFailed: the store did not answer; the caller may try again.
             LogCorrupted: the log is damaged.
         """

@@ -40,7 +40,7 @@ class Delivery(Protocol):
         """Return messages for an unknown child that calls; nothing if it may call.
 
         Raises:
-            ProtocolError: it may attach again.
+            ProtocolError: the subscriber may attach again.
         """
 
     def leave(self, child: str) -> None: ...
@@ -120,8 +120,8 @@ class Partition:
         """Accept a child; return where it can connect if it is on this node.
 
         Raises:
-            ProtocolError: it is attached already.
-            DeliveryError: it comes again, and would miss something.
+            ProtocolError: the subscriber is attached already.
+            DeliveryError: the subscriber attaches again, and would miss messages.
         """
         self.delivery.attach(child, options, again=again)
         return self._connections.offer(child)

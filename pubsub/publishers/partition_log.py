@@ -122,9 +122,9 @@ class Step(NamedTuple):
     """The effect of a message on the epochs of a partition, for `EpochStates`.
 
     Attributes:
-        time: of a batch, otherwise None.
-        changes: of the frontier, or a return; nothing once everything has come.
-        checksum: of the whole payload of a batch, if known.
+        time: the time of a batch, otherwise None.
+        changes: the changes of the frontier, or a return; nothing once everything has arrived.
+        checksum: the checksum of the whole payload of a batch, if known.
     """
 
     message: EncodedMessage
@@ -202,7 +202,7 @@ class PartitionLog:
 
         Raises:
             LogCorrupted: the first of them is damaged.
-            NotReady: they have to be fetched first.
+            NotReady: the records have to be fetched first.
         """
         found: list[tuple[int, EncodedMessage]] = []
         position, most = first, MOST_ANSWERED

@@ -94,8 +94,8 @@ class PublisherActor:
         """Call `Partition.attach`; with ``again``, first wait for the job to go back.
 
         Raises:
-            ProtocolError: it is attached already.
-            DeliveryError: it comes too late and would miss something, or the job does not go back.
+            ProtocolError: the subscriber is attached already.
+            DeliveryError: the subscriber comes too late and would miss messages, or the job does not go back.
         """
         if not again:
             return self.partition.attach(child, options)

@@ -74,7 +74,7 @@ def topic_log(topic: str, log: object) -> TopicLog | None:
     """Return the log of a topic, if it has one.
 
     Raises:
-        DeliveryError: it is no log, or one of its values is wrong.
+        DeliveryError: the argument is no log, or one of its values is wrong.
     """
     if log is None:
         return None

@@ -113,7 +113,7 @@ class RelayActor:
         """Return the address for a relay or subend on this node.
 
         Raises:
-            ParentGone: it serves nothing, or another life of the topic than ``registration``.
+            ParentGone: the relay serves no topic, or another life of it than ``registration``.
         """
         self._check()
         if registration is not None and (self._life is None or self._life.registration != registration):
@@ -124,7 +124,7 @@ class RelayActor:
         """Receive the messages of a child without a socket; return those for it, after at most ``wait_s``.
 
         Raises:
-            ParentGone: it serves nothing.
+            ParentGone: the relay serves no topic.
             ProtocolError: the child is unknown, and must join first.
         """
         self._check()

@@ -114,8 +114,8 @@ def find_parent(
     topic, if given.
 
     Raises:
-        ParentGone: it does not answer, or serves another life of the topic.
-        DeliveryError: it answers with an error.
+        ParentGone: the parent does not answer, or serves another life of the topic.
+        DeliveryError: the parent answers with an error.
     """
     life = () if registration is None else (registration,)
     offer = answer_of(called(actor.attach, child, *life), within_s)

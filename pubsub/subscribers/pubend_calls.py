@@ -101,8 +101,8 @@ class PubendCalls:
         """Subscribe again at a restarted pubend, from ``tick`` on unless it remembers.
 
         Raises:
-            ParentGone: it does not answer.
-            DeliveryError: it refuses.
+            ParentGone: the pubend does not answer.
+            DeliveryError: the pubend refuses.
         """
         try:
             answer_of(self._call(partition, tick, again=True), SUBSCRIBED_WITHIN_S)

@@ -77,12 +77,12 @@ def subscribe(  # noqa: PLR0913 - the options of a subscriber, by name
         blocking: whether to wait until the cluster and the topic exist.
         timeout_s: how long to wait for that, in seconds; None waits forever.
         atomic: whether to leave out epochs that were partly published before; otherwise parts of epochs arrive.
-        where: which records are wanted: a function of a record, a dict for a row of Arrow, or for tables an expression
+        where: the condition on records: a function of a record, a dict for a row of Arrow, or for tables an expression
             such as ``pc.field("n") > 1``. Publishers and relays evaluate it, so that no other records are sent. Epochs
             without such a record are left out. An error in it ends this subscription only.
-        slow: what happens if more waits than the publishers keep: ``"disconnect"`` ends the subscription with an error;
-            ``"drop_epochs"`` leaves out whole epochs, the oldest first, reports each as `Dropped`, and sends batches
-            once their epoch is complete; ``"block"`` holds back the publishing dataflow and its sources. With
+        slow: the policy if more messages wait than the publishers keep: ``"disconnect"`` ends the subscription with an
+            error; ``"drop_epochs"`` leaves out whole epochs, the oldest first, reports each as `Dropped`, and sends
+            batches once their epoch is complete; ``"block"`` holds back the publishing dataflow and its sources. With
             exactly-once delivery the log keeps everything, and none of this happens.
         block_limit_s: how long it may block without reading, in seconds, before it is disconnected.
         schema: the expected type or schema of records, as for `Stream.publish`. A topic declared with another one is an

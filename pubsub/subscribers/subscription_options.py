@@ -47,9 +47,9 @@ class SubscriptionOptions:
     """The options of one subscriber of a topic with exactly-once delivery.
 
     Args:
-        name: of a durable subscription; None for one that ends when closed.
+        name: the name of a durable subscription; None for one that ends when closed.
         start: where a new subscription begins; a tick is in microseconds since 1970.
-        order: of batches of different partitions: any, or that of ticks.
+        order: the order of batches of different partitions: any, or that of ticks.
 
     Raises:
         DeliveryError: an argument is wrong.

@@ -15,8 +15,8 @@ class DeclaredSubstreams:
 
     Attributes:
         is_shared: whether every worker accepts records of each key, or only one.
-        ordered: those with ends in the order of closing.
-        turns: those on a cycle, which are ordered too.
+        ordered: the inputs with ends in the order of closing.
+        turns: the inputs on a cycle, which are ordered too.
     """
 
     name: str

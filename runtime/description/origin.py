@@ -49,7 +49,7 @@ class Origin:
 
     Attributes:
         method: the name of the method; empty if it has no decorator.
-        part: which operator of the method it is, such as ``": partial"``; empty for the main one.
+        part: the operator's name within the method, such as ``": partial"``; empty for the main one.
         parameters: the arguments that matter to the state, by name.
     """
 

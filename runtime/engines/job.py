@@ -297,7 +297,7 @@ class Job(ABC):
         Raises:
             JobError: an operator raised (the error names it, its worker and the time), a worker died, or the job was
                 stopped.
-            TimeoutError: it did not end within ``timeout_s`` seconds.
+            TimeoutError: the job did not end within ``timeout_s`` seconds.
         """
         job_block.wait(self, timeout_s, progress)
 
@@ -379,7 +379,7 @@ class Job(ABC):
         Raises:
             JobError: the job has no ``snapshots=``, has failed or was stopped.
             SnapshotError: the snapshot cannot be taken or written; the message says why.
-            TimeoutError: it is not complete within ``timeout_s`` seconds.
+            TimeoutError: the snapshot is not complete within ``timeout_s`` seconds.
         """
         self._life.check_alive()
         if self._snapshots is None:

@@ -54,7 +54,7 @@ def finish(job: "Job") -> None:
     """Wait until a job and its added dataflows are complete.
 
     Raises:
-        JobError: it cannot complete: it was never started, an input is open, or a source has no end.
+        JobError: the job cannot complete: it was never started, an input is open, or a source has no end.
     """
     if job._life.has_ended:
         return

@@ -21,7 +21,7 @@ class Holder:
         what: a description: ``operator 'sort' holds 2 tokens for time 3 on worker 1``.
         operator: the operator that holds the tokens, or that will receive the messages.
         path: the path summary to the frontier; ``route`` names the operators on the way.
-        advice: what you can do; empty if they only wait for earlier holders.
+        advice: your possible remedy; empty if the tokens or messages only wait for earlier holders.
         port: empty if they reach the probe or topic. Otherwise the input, such as ``input 1 of 'sort'``, that they hold
             back, of a listed operator that would run again without them.
     """

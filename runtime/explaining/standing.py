@@ -71,7 +71,7 @@ def line_of(name: str, first: Standing, before: Standing | None, now: Standing) 
     """Return one line: a bar if the end is known, the epoch, records and their rate, and the awaited cause.
 
     Args:
-        name: of the job.
+        name: the name of the job.
         first: how far it had come when this wait began.
         before: how far it had come a moment ago, None if this is not known.
         now: how far it has come.

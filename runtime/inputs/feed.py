@@ -167,7 +167,7 @@ class Feed(ABC):
         Raises:
             JobError: the job has failed or was stopped, or this is not its driver.
             SnapshotError: the snapshot was not taken.
-            TimeoutError: it is not complete within ``timeout_s`` seconds.
+            TimeoutError: the snapshot is not complete within ``timeout_s`` seconds.
         """
         if self._take_snapshot is not None:
             self._take_snapshot(timeout_s)

@@ -198,7 +198,7 @@ class InputHandle:
         It waits while the handle is too many times ahead of the job's probes; ``timeout_s`` is as for `send`.
 
         Raises:
-            WouldBlock: it stayed too far ahead, and did not advance.
+            WouldBlock: the handle stayed too far ahead, and did not advance.
             TokenError: the handle is closed or in another process, or ``time`` is no time at or after the current one.
             JobError: the job has failed or was stopped.
         """
@@ -286,7 +286,7 @@ class InputHandle:
         Raises:
             JobRolledBack: the job has returned to a snapshot: send again what follows `position`.
             SnapshotError: the snapshot was not taken; call again for the next one.
-            TimeoutError: it is not complete within ``timeout_s`` seconds.
+            TimeoutError: the snapshot is not complete within ``timeout_s`` seconds.
             JobError: the job has failed or was stopped, or this is not its driver.
         """
         for step in (self._feed.wait_until_usable, lambda: self._feed.save(timeout_s)):

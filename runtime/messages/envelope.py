@@ -135,7 +135,7 @@ def decode(head: bytes, buffers: Sequence[Any] = ()) -> Envelope:
     """Return the envelope of these frames, which must come from an authenticated peer.
 
     Raises:
-        ProtocolError: it cannot be unpickled.
+        ProtocolError: the envelope cannot be unpickled.
     """
     try:
         fields = pickle.loads(head, buffers=buffers) if buffers else pickle.loads(head)  # noqa: S301 - from members only

@@ -61,7 +61,7 @@ class WorkerStatus:
         heard: how many of the feeder's envelopes have arrived, without a gap.
         steps: the number of its steps, if it has no work left and the feeder has asked.
         written: its part of a snapshot, sent once to the driver.
-        awaits: it needs a later snapshot than this one to continue; -1 for none.
+        awaits: the worker needs a later snapshot than this one to continue; -1 for none.
     """
 
     phase: Phase

@@ -75,8 +75,8 @@ def check_owner(log: Log, owner: Owner) -> None:
     """Check that a log still belongs to an owner.
 
     Raises:
-        FencedError: it belongs to another one.
-        SnapshotFolderGone: it has no entries.
+        FencedError: the folder belongs to another owner.
+        SnapshotFolderGone: the folder has no entries.
     """
     other = log.owner
     if other is None:

@@ -63,7 +63,7 @@ class KeyedCut(NamedTuple):
         ends: whether all keys have been written since the sweep began.
         unchanging: pairs with immutable values, in parts, for one reading by any thread.
         pickled: the others, pickled with their tokens; None for none.
-        stamps: of all tokens in the state, also of tokens that earlier cuts have written.
+        stamps: the places of all tokens in the state, also of tokens that earlier cuts have written.
     """
 
     begins: bool

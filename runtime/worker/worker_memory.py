@@ -73,7 +73,7 @@ class WorkerMemory:
         """Return an operator's unread messages to it, once it is built; it still has its initial tokens.
 
         Raises:
-            SnapshotError: it has not asked for all its state.
+            SnapshotError: the operator has not asked for all its state.
         """
         instance.kept.check_all_taken()
         for number, unread in self._beginning.unread.get(instance.name, {}).items():
