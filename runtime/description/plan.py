@@ -56,7 +56,7 @@ class EndsWanted:
 
 
 BySubstream: TypeAlias = bool | EndsWanted | Literal["left"]
-"""How an operator treats substreams: it keeps them apart, also asks for their ends, or leaves them."""
+"""The treatment of substreams by an operator: it keeps them apart, also asks for their ends, or leaves them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +106,12 @@ class OperatorPlan:
 
     @property
     def asks_for_ends(self) -> bool:
-        """Whether it asks which times have been processed everywhere; see `Plan.ends`."""
+        """True if the operator asks which times have been processed everywhere; see `Plan.ends`."""
         return bool(getattr(self.build, "asks_for_ends", False))
 
     @property
     def is_aside(self) -> bool:
-        """Whether its records say only what other operators do."""
+        """True if the operator's records only report on other operators."""
         return bool(getattr(self.build, "is_aside", False))
 
 
