@@ -91,9 +91,7 @@ def _passed_on(request: _Request, connection: socket.socket) -> bool:
 
 def _serve(path: str) -> CodeType | None:
     """Pass requests on until the standard input ends. Return twice or more: in each worker, with what it has to run."""
-    import google.protobuf.message  # noqa: F401
     import google_crc32c  # noqa: F401
-    import jsonschema  # noqa: F401
     import msgspec  # noqa: F401
     import numpy  # noqa: F401
     import pyarrow  # noqa: F401
