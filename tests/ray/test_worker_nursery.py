@@ -55,3 +55,17 @@ def test_a_worker_that_is_killed_is_gone() -> None:
     with pytest.raises(ray.exceptions.RayActorError):
         call(host, lambda _: os.getpid())
     assert eventually(lambda: not process.is_running())
+
+
+def test_a_worker_with_a_runtime_environment_is_rays_own() -> None:
+    """It starts with the variables of that."""
+
+    def about() -> tuple[int, str]:
+        import os
+
+        return os.getppid(), os.environ["COLOUR"]
+
+    asked = ray.remote(about).options(num_cpus=0, runtime_env={"env_vars": {"COLOUR": "red"}})
+    parent, colour = ray.get(asked.remote(), timeout=60)
+    assert colour == "red"
+    assert "raylet" in psutil.Process(parent).name()
