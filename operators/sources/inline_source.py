@@ -5,7 +5,7 @@ the partitions, so each worker lists them by itself.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -17,7 +17,7 @@ from tidewheel.operators.sources.dealt_partition import DealtPartition
 from tidewheel.operators.sources.pace import Pace
 from tidewheel.operators.sources.partitioned_source import Pause
 from tidewheel.operators.sources.saved_positions import SavedPositions
-from tidewheel.progress import TimeDomain
+from tidewheel.progress import Time, TimeDomain
 from tidewheel.runtime.description.plan import Schedule
 from tidewheel.runtime.errors import SnapshotError
 from tidewheel.runtime.tokens.token_set import TokenSet
@@ -58,6 +58,24 @@ class InlineSource(Source[Record_co]):
     def in_domain(self, domain: TimeDomain) -> Self:
         """Return the source for a dataflow with these times."""
         return self
+
+
+def share_names(workers: int) -> list[Partition]:
+    """Return a partition for the share of each of so many workers, such as "0/2" and "1/2"."""
+    return [f"{worker}/{workers}" for worker in range(workers)]
+
+
+def share_of(partition: Partition) -> tuple[int, int]:
+    """Return the worker and the number of workers in the name of a share."""
+    worker, workers = map(int, str(partition).split("/"))
+    return worker, workers
+
+
+def fetched_behind(position: int | None, batches: Iterable[tuple[Time, Any]]) -> Iterator[Fetched[Any]]:
+    """Yield the batches behind a position, which is a number of batches, of a partition that always has the same."""
+    for number, (time, batch) in enumerate(batches, start=1):
+        if position is None or number > position:
+            yield Fetched(batch, number, time)
 
 
 @dataclass(slots=True)

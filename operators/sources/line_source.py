@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from tidewheel.operators.base.stream_base import check_positive
+from tidewheel.operators.sources.contract import Fetched, Partition
+from tidewheel.operators.sources.inline_source import InlineSource, fetched_behind, share_names, share_of
 from tidewheel.operators.sources.record_source import epoch_of
 from tidewheel.progress import GraphError
 from tidewheel.storage.store_url import local_path
@@ -23,7 +25,7 @@ Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 _COMPRESSED = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 
-class LineSource:
+class LineSource(InlineSource[str]):
     r"""A source of lines of text, without line ends; worker ``i`` reads files ``i``, ``i + workers`` and so on.
 
     Files whose names end in .gz, .bz2 or .xz are decompressed. All nodes must see the files.
@@ -70,12 +72,16 @@ class LineSource:
         self._encoding = encoding
         self._errors = errors
 
-    def partitions(self, worker: int, workers: int) -> list[Iterator[tuple[int, list[str]]]]:
-        """Return this worker's partitions: one, or one for each of its files."""
-        numbers = range(worker, len(self.files), workers)
-        if isinstance(self._epoch_every, int):
-            return [self._batches(number) for number in numbers]
-        return [self._one_after_the_other(numbers)]
+    def partitions_of(self, workers: int) -> list[Partition]:
+        """Return one partition for each file, or for each worker's share of them."""
+        return list(range(len(self.files))) if isinstance(self._epoch_every, int) else share_names(workers)
+
+    def open(self, partition: Partition, position: int | None) -> Iterator[Fetched[str]]:
+        """Read a partition; the position is a number of batches."""
+        if isinstance(partition, int):
+            return fetched_behind(position, self._batches(partition))
+        worker, workers = share_of(partition)
+        return fetched_behind(position, self._one_after_the_other(range(worker, len(self.files), workers)))
 
     def _one_after_the_other(self, numbers: range) -> Iterator[tuple[int, list[str]]]:
         for number in numbers:
