@@ -5,7 +5,7 @@ the partitions, so each worker lists them by itself.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -54,6 +54,10 @@ class InlineSource(Source[Record_co]):
     def read(self, partition: Partition, position: Any, wake: Callable[[], object]) -> Iterator[Any]:
         """Open a partition that calls ``wake``, on any thread, when it has more, until it is closed."""
         return iter(self.open(partition, position))
+
+    def on_nodes(self, nodes: Sequence[str]) -> Self:
+        """Return the source for workers on these nodes of a Ray cluster, each "" where it may move."""
+        return self
 
     def in_domain(self, domain: TimeDomain) -> Self:
         """Return the source for a dataflow with these times."""
@@ -122,7 +126,7 @@ class _InlineReader:
 
     def __init__(self, context: OperatorContext, build: InlineBuild) -> None:
         self._context = context
-        self._source = build.source
+        self._source = build.source.on_nodes(context.nodes)
         self._clock = instance_of(context).clock
         self._pace = None
         if build.paced_by is not None:
@@ -140,7 +144,7 @@ class _InlineReader:
         self._partitions = self._dealt()
         for name, dealt in self._partitions.items():
             if dealt.tokens:
-                self._iterators[name] = iterator = build.source.read(name, dealt.position, context.activator)
+                self._iterators[name] = iterator = self._source.read(name, dealt.position, context.activator)
                 if hasattr(iterator, "close"):
                     context.on_close(iterator.close)
         if self._iterators and self._saves:
