@@ -50,9 +50,9 @@ class _Dealt:
 
 @dataclass(frozen=True, slots=True)
 class ReaderBuild:
-    """The build function of the reader of a source."""
+    """The build function of the reader of a source; ``news`` is the name of its news on each worker."""
 
-    name: str
+    news: str
     source: Source[Any]
     rule: EpochRule
     paced_by: str | None
@@ -94,7 +94,7 @@ class _Reader:
         self._saving = self._host.saving
         self._saver = PositionSaver(build.source, context.name, context.activator)
         self._readings = Readings(build.source, context.name, context.activator)
-        self._news = news_of(context, build.name)
+        self._news = news_of(context, build.news)
         self._news.wake.append(context.activate)
         context.on_close(build.source.close)
         context.on_close(self._saver.close)
@@ -104,6 +104,7 @@ class _Reader:
 
     def _pace_of(self, build: ReaderBuild) -> Pace | None:
         if build.paced_by is None:
+            self._instance.waits_for = "records of its partitions"
             return None
         pace = Pace(partial(self._context.probe, build.paced_by), build.epochs_ahead)
         self._instance.waits_for = pace.describe(build.paced_by)

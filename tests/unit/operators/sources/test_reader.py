@@ -127,6 +127,21 @@ def test_epochs_by_seconds(workers: int) -> None:
         job.stop()
 
 
+def test_sources_of_one_name_have_epochs_of_their_own() -> None:
+    """One that is idle does not follow another source, whose epochs mean something else."""
+    busy, idle = FakeBroker(1), FakeBroker(1)
+    flow = tw.Dataflow("test")
+    flow.source("numbers", busy.source(look_every_s=0.01)).probe("busy").capture("busy")
+    flow.source("numbers", idle.source(look_every_s=0.01)).capture("idle")
+    with tw.run(flow, engine="local") as job:
+        busy.send(0, 1)
+        run_until(job, lambda: job.probe("busy").has_completed(0))
+        idle.send(0, 2)
+        run_until(job, lambda: job.captured("idle"))
+        assert [(one.time, one.batch) for one in job.captured("idle")] == [(0, [2])]
+        job.stop()
+
+
 def test_epochs_by_seconds_end_with_the_partitions() -> None:
     """Where no more come."""
     assert sum(map(len, epochs_of(Given(a=[[1], [2]], b=[[3]]), 2, epoch_every_s=0.01).values())) == 3
