@@ -24,6 +24,7 @@ EXTRAS = {
     "console/metrics/metrics_page.py": "gateway",
     "console/metrics/open_telemetry.py": "otel",
     "console/notebook/": "notebook",
+    "testing/fixtures.py": "testing",
 }
 """The modules that may import what an extra brings, by the beginning of their names, and the extra."""
 
