@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 Format: TypeAlias = Literal["parquet", "csv", "jsonl", "arrow", "text"]
 
-_AT_A_TIME = 2
-
 
 class FileSource(Source[Any]):
     r"""A source of files: Parquet, CSV, JSON lines, Arrow IPC or text, on this machine or in an object store.
@@ -77,7 +75,7 @@ class FileSource(Source[Any]):
     [[5, 7], [2]]
     """
 
-    at_a_time = _AT_A_TIME
+    at_a_time = 1
     retry = Retry(attempts=1)  # an object store is asked again below
 
     def __init__(  # noqa: PLR0913 - each says something of its own, and most may be left out
