@@ -36,9 +36,9 @@ Format: TypeAlias = Literal["parquet", "csv", "jsonl", "arrow", "text"]
 class FileSource(Source[Any]):
     r"""A source of files: Parquet, CSV, JSON lines, Arrow IPC or text, on this machine or in an object store.
 
-    Workers read files at the same time. Records are rows of Arrow, but lines of text as ``str``, and JSON lines without
-    ``schema`` as what they have. By default each file is an epoch. Names that end in .gz, .bz2, .zst, .lz4 or .xz are
-    decompressed. All nodes must reach the files.
+    Each worker reads one file after the other, and each file belongs to one epoch. Records are rows of Arrow, but lines
+    of text as ``str``, and JSON lines without ``schema`` as what they have. Names that end in .gz, .bz2, .zst, .lz4 or
+    .xz are decompressed. All nodes must reach the files.
 
     A file that changes while it is read, or after that, fails the job with `FileChanged`. In a watched folder of a file
     system, a file is read once it has not changed between two looks; move whole files into it.
