@@ -36,6 +36,7 @@ class Fetched(Generic[Record_co]):
         batch: the records; an empty batch moves the position only.
         position: where the partition goes on behind them. It can be pickled, and is not changed afterwards.
         epoch: the epoch of the records, from a source that `says_epochs`.
+        frontier: the least times of this batch and later ones, where these may be before ``epoch``; by default that.
         is_whole: False in the middle of a unit, such as a transaction: the rest is in the same epoch, so no epoch ends
             behind this batch.
     """
@@ -44,6 +45,7 @@ class Fetched(Generic[Record_co]):
     position: Any
     epoch: Time = None
     is_whole: bool = True
+    frontier: tuple[Time, ...] | None = None
 
 
 class Source(ABC, Generic[Record_co]):

@@ -60,9 +60,9 @@ def test_a_source_without_records_checks_nothing() -> None:
 
 
 def test_another_object_is_no_source() -> None:
-    """Such as one of the protocols that sources had before."""
+    """Such as a list of records."""
     with raises(TypeError):
-        check_source(lambda folder: tw.TickSource(1.0), {0: [1]})  # type: ignore[arg-type,return-value]
+        check_source(lambda folder: [1], {0: [1]})  # type: ignore[arg-type,return-value]
 
 
 def test_faults_are_many() -> None:
