@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tidewheel.host.extras import check_extra
 from tidewheel.spark_bridge import jvm, spark_configuration
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.java import find_java, java_environment, process_environment
@@ -61,6 +62,7 @@ def session(
         BridgeError: there is no Java 17, or no room on the cluster; this process or namespace has another session, or
             the process uses Ray Client; RayDP could not start, or runs without the settings that conversions need.
     """
+    check_extra("spark", "a Spark session", BridgeError)
     from tidewheel.spark_bridge import ray_cluster
 
     if cores < 1:

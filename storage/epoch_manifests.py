@@ -51,7 +51,7 @@ def read_manifest(path: str, data: bytes) -> EpochManifest:
         raise OSError(f"{path} is no manifest of an epoch ({error}): remove it if it is not of write_files") from None
     if manifest.version != FORMAT_VERSION:
         raise OSError(
-            f"{path} has version {manifest.version} of manifests, and this release reads {FORMAT_VERSION}: use a "
-            "later one"
+            f"{path} has version {manifest.version} of manifests, and this release reads {FORMAT_VERSION}: use a later "
+            "release"
         )
     return manifest

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 from tidewheel.console.page.job_page import Shown
 from tidewheel.display.notebook_cell import is_notebook
 from tidewheel.gateway.json_form import encode_json
+from tidewheel.host.extras import check_extra
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.events import Epoch
 from tidewheel.pubsub.subscribers.subscription import What
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
     from tidewheel.console.notebook.live_widget import LiveWidget
 
 EVERY_S: Final = 0.25
-"""A chart is drawn at most so often, in seconds."""
+"""The least time between two drawings of a chart, in seconds."""
 MOST_POINTS: Final = 600
-"""The number of epochs that a chart shows, if the user does not say."""
+"""The default number of epochs that a chart shows."""
 _LEAST_POINTS: Final = 2
 _MOST_SIGNS: Final = 100
 
@@ -34,7 +35,7 @@ class Topic(Protocol):
     topic: str
 
     def epochs(self, timeout_s: float | None = None) -> Iterator[Epoch]:
-        """Yield whole epochs; raise TimeoutError if one does not come in time."""
+        """Yield whole epochs; raise TimeoutError if an epoch does not arrive in time."""
 
     def close(self) -> None:
         """Leave the topic, from any thread."""
@@ -79,7 +80,7 @@ class Points:
         self._closed = threading.Event()
 
     def __iter__(self) -> Iterator[list[Point]]:
-        """Yield points as they come, at most four times a second.
+        """Yield points as they arrive, at most four times a second.
 
         Raises:
             DeliveryError: an epoch has no such number, or the topic has failed.
@@ -174,12 +175,9 @@ def plot(subscription: Topic, what: What, most: int = MOST_POINTS) -> "LiveWidge
         raise _refused(topic, f"{said}, not {_short(what)}")
     if isinstance(most, bool) or not isinstance(most, int) or most < _LEAST_POINTS:
         raise _refused(topic, f"most is a number of points, at least {_LEAST_POINTS}, not {most!r}")
-    try:
-        from tidewheel.console.notebook.live_widget import LiveWidget
-    except ImportError as error:
-        said = f"plot() needs anywidget, which is not installed ({error}). Install it where tidewheel is: "
-        how = "pip install 'tidewheel[notebook]', and restart the kernel"
-        raise _refused(topic, said + how) from error
+    check_extra("notebook", "plot()", partial(_refused, topic))
+    from tidewheel.console.notebook.live_widget import LiveWidget
+
     label = "a number for each epoch" if callable(what) else f"mean of {what}"
     return LiveWidget(
         PlotPage(most),

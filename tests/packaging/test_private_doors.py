@@ -131,7 +131,9 @@ def test_private_parts_of_libraries_are_used_in_three_modules() -> None:
 @pytest.mark.parametrize("library", TESTED)
 def test_only_releases_are_allowed_that_the_contracts_were_tested_with(library: str) -> None:
     """The upper bound of each library is right above the release that is installed here, so a new one is looked at."""
-    (line,) = [line for line in pyproject()["project"]["dependencies"] if re.match(rf"{library}\b", line)]
+    project = pyproject()["project"]
+    lines = project["dependencies"] + project["optional-dependencies"]["spark"]
+    (line,) = [line.partition(";")[0] for line in lines if re.match(rf"{library}\b", line)]
     (bound,) = re.findall(r"<(=?)([\d.]+)", line)
     installed = tuple(map(int, version(library).split(".")))
     limit = tuple(map(int, bound[1].split(".")))
