@@ -410,7 +410,7 @@ class _Series:
         if source.look_every_s is None and not source.endless:
             return False
         is_all = (self.seen | found if self.snapshots == "none" else found) >= self.checked.expected
-        return is_all and bool(source.lists) and source.quiet >= set(source.read_to)
+        return is_all and bool(source.lists or source.quiet) and source.quiet >= set(source.read_to)
 
     def _end(self, job: LocalJob, source: _Watched, until_s: float) -> None:
         """Let a source without end see its last positions saved."""

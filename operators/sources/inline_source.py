@@ -33,8 +33,10 @@ class InlineSource(Source[Record_co]):
     """
 
     says_epochs = True
-    waits_for: ClassVar[str] = ""
+    waits_for: str = ""
     """What it waits for, in words, for `Job.explain`; empty for nothing."""
+    at_once: ClassVar[int] = 1
+    """How many batches of a partition the worker takes before those of others."""
 
     @abstractmethod
     def partitions_of(self, workers: int) -> list[Partition]:
@@ -44,12 +46,14 @@ class InlineSource(Source[Record_co]):
         """Return the partitions for one worker."""
         return self.partitions_of(1)
 
-    def wake_by(self, wake: Callable[[], object]) -> Callable[[], object] | None:
-        """Let a partition that pauses call ``wake`` when it has more, on any thread; return what ends this.
+    @property
+    def is_woken(self) -> bool:
+        """Whether a partition that pauses calls ``wake`` when it has more, so that pauses do not end by time."""
+        return False
 
-        None, the default, if pauses end by time.
-        """
-        return None
+    def read(self, partition: Partition, position: Any, wake: Callable[[], object]) -> Iterator[Any]:
+        """Open a partition that calls ``wake``, on any thread, when it has more, until it is closed."""
+        return iter(self.open(partition, position))
 
     def in_domain(self, domain: TimeDomain) -> Self:
         """Return the source for a dataflow with these times."""
@@ -112,18 +116,15 @@ class _InlineReader:
         self._in_hand: dict[Partition, Fetched[Any]] = {}
         self._waits_until: dict[Partition, float] = {}
         self._alarm = 0.0
-        self._is_woken = False
+        self._is_woken = build.source.is_woken
         self._saving, self._waiting = host_of(context).saving, SavedPositions()
         self._saves = saves(build.source)
         self._partitions = self._dealt()
         for name, dealt in self._partitions.items():
             if dealt.tokens:
-                self._iterators[name] = iterator = iter(build.source.open(name, dealt.position))
+                self._iterators[name] = iterator = build.source.read(name, dealt.position, context.activator)
                 if hasattr(iterator, "close"):
                     context.on_close(iterator.close)
-        if self._iterators and (detach := build.source.wake_by(context.activator)) is not None:
-            self._is_woken = True
-            context.on_close(detach)
         if self._iterators and self._saves:
             self._saving.follow(instance_of(context).number)
 
@@ -158,7 +159,9 @@ class _InlineReader:
             self._waits_until.clear()
         for name in list(self._iterators):
             if name in self._in_hand or self._clock() >= self._waits_until.get(name, 0.0):
-                self._take_step(name, output)
+                for _ in range(self._source.at_once):
+                    if not self._take_step(name, output):
+                        break
         now_s = self._clock()
         waits = [self._waits_until.get(name, 0.0) for name in self._iterators if name not in self._in_hand]
         if not waits:
@@ -172,7 +175,8 @@ class _InlineReader:
             self._alarm = soonest_s
             self._context.activator.after(soonest_s - now_s)
 
-    def _take_step(self, name: Partition, output: OutputPort) -> None:
+    def _take_step(self, name: Partition, output: OutputPort) -> bool:
+        """Send a batch of a partition, and return True; False if it has none now."""
         dealt = self._partitions[name]
         fetched = self._in_hand.pop(name, None)
         if fetched is None:
@@ -181,17 +185,19 @@ class _InlineReader:
             except StopIteration:
                 del self._iterators[name]
                 dealt.tokens.discard()
-                return
+                return False
             if isinstance(yielded, Pause):
                 self._waits_until[name] = self._clock() + yielded.seconds
-                return
+                return False
             fetched = as_fetched(self._source, name, yielded)
         if not dealt.send_said(fetched, output, self._pace):
             self._in_hand[name] = fetched
-        elif self._saves and self._saving.are_taken:
+            return False
+        if self._saves and self._saving.are_taken:
             self._waiting.note(name, self._saving.number, fetched.position)
         elif self._saves:
             self._source.saved(name, fetched.position)
+        return True
 
     def _save(self) -> None:
         saved = self._saving.saved

@@ -137,6 +137,25 @@ class LocalQueue:
             wake()
 
 
+class _Reading(Iterator[Any]):
+    """The reading of a queue, which is told of it if it is of the source's own."""
+
+    def __init__(self, fetched: Iterator[Any], queue: LocalQueue | None, wake: Callable[[], object]) -> None:
+        self._fetched = fetched
+        self._queue = queue
+        self._wake = wake
+        if queue is not None:
+            queue.add_reader(wake)
+
+    def __next__(self) -> Any:
+        return next(self._fetched)
+
+    def close(self) -> None:
+        if self._queue is not None:
+            self._queue.remove_reader(self._wake)
+            self._queue = None
+
+
 class QueueSource(InlineSource[Record]):
     """A source of records that threads, or another process, put into a queue while the job runs.
 
@@ -147,9 +166,9 @@ class QueueSource(InlineSource[Record]):
     raises until another job reads; this needs a queue of the source's own.
 
     A queue of the source's own keeps the records that no snapshot has, and a job that continues in its process reads
-    them again. It is lost with that process. Any other queue returns each record once, so a restored job misses the records
-    read since its snapshot, and warns of it. To miss no record, send them by `Dataflow.input`: its position says which
-    records the snapshot has, and the driver sends the rest again.
+    them again. It is lost with that process. Any other queue returns each record once, so a restored job misses the
+    records read since its snapshot, and warns of it. To miss no record, send them by `Dataflow.input`: its position
+    says which records the snapshot has, and the driver sends the rest again.
 
     Args:
         queue: a queue that processes share, such as `ray.util.queue.Queue`, which is polled every ``poll_s`` seconds.
@@ -235,13 +254,14 @@ class QueueSource(InlineSource[Record]):
         """Return the queue, which worker 0 reads."""
         return ["queue"]
 
-    def wake_by(self, wake: Callable[[], object]) -> Callable[[], object] | None:
-        """Let a queue of the source's own wake its reader."""
-        own = self._own
-        if own is None:
-            return None
-        own.add_reader(wake)
-        return lambda: own.remove_reader(wake)
+    @property
+    def is_woken(self) -> bool:
+        """Whether threads of this process fill the queue."""
+        return self._own is not None
+
+    def read(self, partition: Partition, position: Any, wake: Callable[[], object]) -> "_Reading":
+        """Read the queue, which calls ``wake`` when it was filled."""
+        return _Reading(self.open(partition, position), self._own, wake)
 
     def open(self, partition: Partition, position: tuple[int, int] | None) -> Iterator[Fetched[Record] | Pause]:
         """Read the queue; the position is how many records and epochs were read."""

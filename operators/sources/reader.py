@@ -225,13 +225,14 @@ class _Reader:
             return False
         dealt.send(epoch, fetched.batch, output)
         dealt.position = fetched.position
-        self._note(name, fetched, epoch)
+        self._note(name, fetched, epoch if records or dealt.place.records else epoch - 1)
         if dealt.place.fetched(self._rule, records, is_whole=fetched.is_whole):
             dealt.move((epoch + 1,))
             self._begin(epoch + 1)
         return True
 
     def _note(self, name: Partition, fetched: Fetched[Any], epoch: Time) -> None:
+        """Note a position, and the epoch of the last records before it."""
         if self._saves:
             self._waiting.note(name, self._saving.number if self._saving.are_taken else epoch, fetched.position)
 
