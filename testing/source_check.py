@@ -5,7 +5,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -179,6 +179,9 @@ class _Watched(Source[Any]):
             self.lists += 1
         self.happened.set()
         return listed
+
+    def resumed(self, partitions: Collection[Partition]) -> None:
+        self._copy(-1).resumed(partitions)
 
     def open(self, partition: Partition, position: Any) -> Iterator[Any]:
         source = self._of(partition)

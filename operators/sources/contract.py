@@ -11,7 +11,7 @@ in one snapshot, and never looks into it. Invariants:
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from inspect import iscoroutinefunction, isgeneratorfunction, signature
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -102,6 +102,12 @@ class Source(ABC, Generic[Record_co]):
 
         Worker 0 calls it, and deals new partitions to the workers with the fewest. A partition that is not listed any
         more is read until its iterator ends. Once it has ended and is not listed, its name is free for a new one.
+        """
+
+    def resumed(self, partitions: Collection[Partition]) -> None:
+        """Note the partitions that were dealt before the snapshot from which the job goes on.
+
+        Worker 0 calls it before it first calls `partitions`. A source whose partitions must not be replaced compares.
         """
 
     @abstractmethod

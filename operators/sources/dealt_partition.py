@@ -18,14 +18,16 @@ class DealtPartition:
 
     Attributes:
         number: decides who reads it.
-        tokens: for what can still come; none once it has ended.
+        tokens: for what can still come; none before it is opened, and once it has ended.
+        is_opened: whether it was opened in this run or an earlier one.
         position: behind its last sent batch; None before the first one.
         begun: the epochs that it has begun, if a probe paces the source.
     """
 
     number: int
-    tokens: TokenSet
+    tokens: TokenSet = field(default_factory=TokenSet)
     position: Any = None
+    is_opened: bool = False
     place: PartitionEpoch = field(default_factory=PartitionEpoch)
     begun: list[Time] = field(default_factory=list)
 

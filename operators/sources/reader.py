@@ -29,15 +29,23 @@ from tidewheel.runtime.worker.ports import InputPort, OutputPort
 
 @dataclass(slots=True)
 class _Dealt:
-    """The state of one worker's reader: its partitions, and the token with which it tells news."""
+    """The state of one worker's reader.
+
+    Attributes:
+        voice: the token with which it tells news.
+        unopened: the tokens for all partitions that were not opened yet, which follow the epochs.
+    """
 
     voice: TokenSet
+    unopened: TokenSet = field(default_factory=TokenSet)
     partitions: dict[Partition, DealtPartition] = field(default_factory=dict)
 
     def split(self, workers: int) -> "list[_Dealt]":
         return [
             _Dealt(
-                self.voice, {name: one for name, one in self.partitions.items() if reader_of(one.number, workers) == n}
+                self.voice,
+                self.unopened,
+                {name: one for name, one in self.partitions.items() if reader_of(one.number, workers) == n},
             )
             for n in range(workers)
         ]
@@ -45,7 +53,9 @@ class _Dealt:
     def merge(self, other: "_Dealt") -> "_Dealt":
         for token in other.voice:
             self.voice.insert(token)
-        return _Dealt(self.voice, self.partitions | other.partitions)
+        for token in other.unopened:
+            self.unopened.insert(token)
+        return _Dealt(self.voice, self.unopened, self.partitions | other.partitions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +94,7 @@ class _Reader:
         division = Division(_Dealt.split, _Dealt.merge)
         self._state = division.state(context, "partitions", lambda: _Dealt(TokenSet([context.token(1)])))
         self._in_hand: dict[Partition, Fetched[Any]] = {}
-        self._unopened = [name for name, one in self._by_number() if one.tokens]
+        self._unopened = [name for name, one in self._by_number() if one.tokens or not one.is_opened]
         self._open: set[Partition] = set()
         self._pace = self._pace_of(build)
         self._told: Time = None
@@ -135,6 +145,8 @@ class _Reader:
         is_more = False
         for name in list(self._open):
             is_more |= self._take_step(name, latest, output)
+        if self._state.unopened and latest is not None:
+            self._state.unopened.downgrade([latest])
         self._tell(news)
         self._save()
         self._end(input)
@@ -143,22 +155,30 @@ class _Reader:
 
     def _take_deals(self, input: InputPort, output: OutputPort) -> None:
         for lent, batch in input:
+            self._state.unopened.insert(lent.retain(output))
             for deal in batch:
-                self._state.partitions[deal.partition] = DealtPartition(deal.number, TokenSet([lent.retain(output)]))
+                self._state.partitions[deal.partition] = DealtPartition(deal.number)
                 self._unopened.append(deal.partition)
 
     def _open_partitions(self) -> None:
         most = self._source.at_a_time
         while self._unopened and (most is None or len(self._open) < most):
             name = self._unopened.pop(0)
+            dealt = self._state.partitions[name]
+            if not dealt.is_opened:
+                dealt.tokens, dealt.is_opened = TokenSet([token.clone() for token in self._state.unopened]), True
             self._open.add(name)
-            self._readings.begin(name, self._state.partitions[name].position)
+            self._readings.begin(name, dealt.position)
+        if self._state.unopened and all(self._state.partitions[name].is_opened for name in self._unopened):
+            self._state.unopened.discard()
 
     def _latest(self, input: InputPort) -> Time:
         if self._source.says_epochs:
             return None
         latest = self._news.latest
         for time in input.frontier:
+            latest = later(latest, time)
+        for time in self._state.unopened.times:
             latest = later(latest, time)
         for one in self._state.partitions.values():
             if one.tokens:

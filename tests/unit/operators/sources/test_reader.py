@@ -570,3 +570,18 @@ def test_what_is_open_is_closed_with_the_job() -> None:
         job.stop()
     assert sorted(Closes.closed) == ["a", "b", "source", "source"]
     assert not [one.name for one in threading.enumerate() if one.name.startswith("tidewheel-numbers")]
+
+
+def test_partitions_that_wait_hold_no_epoch() -> None:
+    """A source that reads one partition after the other: an epoch is complete long before the last is opened."""
+
+    class OneByOne(Given):
+        at_a_time = 1
+
+    names = [f"p{number}" for number in range(20)]
+    source = OneByOne(**{name: [[number]] for number, name in enumerate(names)})
+    with tw.run(flow_of(source), engine="local") as job:
+        run_until(job, lambda: not job.probe("read").frontier.less_equal(0))
+        assert len(job.captured("results")) < 10
+        job.wait(DEADLINE_S)
+        assert sorted(n for captured in job.captured("results") for n in captured.batch) == list(range(20))
