@@ -274,7 +274,7 @@ class _Reader:
         if self._saver.is_idle:
             unsaved = self._waiting.partitions
             for name, dealt in list(self._state.partitions.items()):
-                if not dealt.tokens and name not in unsaved:
+                if dealt.is_opened and not dealt.tokens and name not in unsaved:
                     del self._state.partitions[name]
 
     def _end(self, input: InputPort) -> None:

@@ -254,6 +254,22 @@ def test_a_worker_reads_some_partitions_at_a_time() -> None:
     assert source.most[0] <= 3
 
 
+@pytest.mark.parametrize("keeps", [False, True])
+def test_partitions_that_wait_for_their_turn_are_read_and_saved(tmp_path: Path, keeps: bool) -> None:
+    """Those that were read before them are saved meanwhile."""
+    broker = FakeBroker(7)
+    for partition in range(7):
+        broker.send(partition, partition)
+    broker.end()
+    source = broker.source()
+    source.at_a_time = 2
+    snapshots = tw.Snapshots(tmp_path, every_s=1e9) if keeps else None
+    with tw.run(flow_of(source), workers=2, engine="local", snapshots=snapshots) as job:
+        job.wait(DEADLINE_S)
+        assert sorted(number for one in job.captured("results") for number in one.batch) == list(range(7))
+    assert broker.committed == dict.fromkeys(range(7), 1)
+
+
 # ---------------------------------------------------------------------- errors
 
 
