@@ -125,12 +125,6 @@ def partition_count(df: "DataFrame") -> int:
     return int(df._jdf.queryExecution().toRdd().getNumPartitions())
 
 
-def first_row(df: "DataFrame", columns: int) -> list[Any]:
-    """Return some columns of the first row, without a Python worker; relies on ``DataFrame._jdf``."""
-    row = df._jdf.head()
-    return [row.get(column) for column in range(columns)]
-
-
 def collected_batches(df: "DataFrame") -> list[Any]:
     """Compute a DataFrame and return its Arrow record batches in order; relies on ``DataFrame._collect_as_arrow``."""
     return list(df._collect_as_arrow())
