@@ -54,7 +54,7 @@ def _array(values: Sequence[Any]) -> "pa.Array":
 
 
 def _are_plain(values: Sequence[Any]) -> bool:
-    """Tell whether all values are of one type, so that they need no comparison with the array."""
+    """Tell whether all values are of one plain type, so that the array needs no comparison with them."""
     kinds = set(map(type, values)) - {type(None)}
     if kinds <= {datetime, time}:
         return len(kinds) <= 1 and all(value is None or value.tzinfo is None for value in values)

@@ -34,7 +34,6 @@ _ENOUGH_BITS = 32
 
 
 def is_arrow(batch: Batch) -> bool:
-    """Tell whether ``batch`` is an Arrow table or record batch."""
     pyarrow = sys.modules.get("pyarrow")
     # While another thread is still importing pyarrow, the module has no classes yet.
     return pyarrow is not None and isinstance(
@@ -43,7 +42,6 @@ def is_arrow(batch: Batch) -> bool:
 
 
 def is_numpy(batch: Batch) -> bool:
-    """Tell whether ``batch`` is a NumPy array of at least one dimension."""
     numpy = sys.modules.get("numpy")
     return numpy is not None and isinstance(batch, numpy.ndarray) and batch.ndim > 0
 
@@ -69,14 +67,12 @@ def _is_masked(batch: Batch) -> bool:
 
 
 def length(batch: Batch) -> int:
-    """Return the number of records of a batch."""
     if type(batch) is list:
         return len(batch)
     return int(batch.num_rows) if is_arrow(batch) else len(batch)
 
 
 def size_in_bytes(batch: Batch, sizes: RecordSizes) -> int:
-    """Return about how much memory a batch and its records take; ``sizes`` knows earlier ones."""
     if isinstance(batch, list):
         return sizes.of(batch)
     size = int(batch.nbytes)
@@ -86,7 +82,7 @@ def size_in_bytes(batch: Batch, sizes: RecordSizes) -> int:
 
 
 def records(batch: Batch) -> list[Any]:
-    """Return the records of a batch as Python objects: dicts for Arrow rows, scalars or tuples for NumPy."""
+    """Return records as Python objects: dicts for Arrow rows, scalars or tuples for NumPy."""
     if isinstance(batch, list):
         return batch
     if is_arrow(batch):
@@ -192,7 +188,6 @@ def _check_alike(one: "pa.Schema", other: "pa.Schema") -> None:
 
 
 def is_schema(value: object) -> bool:
-    """Tell whether ``value`` is an Arrow schema."""
     pyarrow = sys.modules.get("pyarrow")
     return pyarrow is not None and isinstance(value, getattr(pyarrow, "Schema", ()))
 
@@ -242,12 +237,12 @@ def _takeable(kind: "pa.DataType") -> "pa.DataType":
 
 
 def take_slice(batch: Batch, start: int, stop: int) -> Batch:
-    """Return records ``start`` to ``stop``, exclusive; without a copy for Arrow and NumPy."""
+    """Return records ``start`` to ``stop``, exclusive; Arrow and NumPy without a copy."""
     return batch.slice(start, stop - start) if is_arrow(batch) else batch[start:stop]
 
 
 def copy_of(batch: Batch) -> Batch:
-    """Return a batch that does not change with the given list or array; its records are not copied."""
+    """Return a batch that later changes of the list or array leave alone; its records are not copied."""
     return batch.copy() if isinstance(batch, list) or is_numpy(batch) else batch
 
 
@@ -320,7 +315,6 @@ class PackedArrow:
 
 
 def pack(batch: Batch) -> Any:
-    """Return ``batch`` in its form for pickling."""
     if not is_arrow(batch) or (batch.num_columns and batch.get_total_buffer_size() <= batch.nbytes * _SPARE + _SMALL):
         return batch
     made = trimmed(batch)
@@ -328,7 +322,6 @@ def pack(batch: Batch) -> Any:
 
 
 def stream_of(batch: Batch) -> PackedArrow:
-    """Return an Arrow batch as an IPC stream."""
     import pyarrow as pa
 
     sink = pa.BufferOutputStream()
@@ -338,7 +331,6 @@ def stream_of(batch: Batch) -> PackedArrow:
 
 
 def unpack(packed: Any) -> Batch:
-    """Return the batch that was packed."""
     if not isinstance(packed, PackedArrow):
         return packed
     import pyarrow as pa

@@ -54,7 +54,7 @@ class RecordSizes:
         self._turn = 0
 
     def of(self, records: Sequence[Any]) -> int:
-        """Return about how many bytes a list or array of records, at least one, holds; O(1)."""
+        """Return about how many bytes the records, at least one, hold; O(1)."""
         count, kind = len(records), type(records[0])
         try:
             each, left = self._known.get(kind, (0.0, 0))

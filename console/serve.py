@@ -26,7 +26,6 @@ VARIABLE = "TIDEWHEEL_TOKEN"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the command to its parser."""
     parser.add_argument(
         "--host", default="127.0.0.1", help="address to listen at (default: 127.0.0.1, this machine only)"
     )

@@ -48,9 +48,7 @@ class Batch:
     """Immutable sorted updates; never empty.
 
     Args:
-        columns: keys, values, the coordinates of times, and diffs, unless they are packed.
-        words: the packed updates.
-        packing: the packing of the words.
+        columns: keys, values, the coordinates of times, and diffs, unless they are packed in ``words``.
         is_part: whether it is one of very many batches in a run.
     """
 
@@ -98,7 +96,6 @@ class Batch:
 
     @property
     def keys(self) -> Integers:
-        """The distinct keys."""
         return self.index()[0]
 
     def index(self) -> tuple[Integers, Integers]:
@@ -117,17 +114,14 @@ class Batch:
 
     @property
     def updates(self) -> Updates:
-        """All updates."""
         return self.take(self.column(0), None)
 
     def column(self, number: int, rows: Integers | None = None) -> Integers:
-        """Return a column of all rows, or of some."""
         if self._words is None or self._packing is None:
             return self._columns[number] if rows is None else taken(self._columns[number], rows)
         return self._packing.column(self._words if rows is None else self._words.take(rows), number)
 
     def values(self, rows: Integers | None = None) -> Integers:
-        """Return the values of all rows, or of some."""
         return self.column(_VALUE, rows)
 
     def take(self, keys: Integers, rows: Integers | None) -> Updates:
@@ -152,11 +146,9 @@ class Batch:
         return Batch([column[first:last] for column in self._columns], words, self._packing, is_part=True)
 
     def key_at(self, row: int) -> int:
-        """Return the key of a row."""
         return int(self.column(0, np.array([row]))[0])
 
     def rows_before(self, key: int) -> int:
-        """Return the number of the rows with lesser keys."""
         if self._words is None or self._packing is None:
             return int(self._columns[0].searchsorted(key))
         (least, most), shift = self._packing.ranges[0], self._packing.shifts[0]
@@ -277,7 +269,6 @@ def _places(all_keys: Integers, keys: Integers) -> Integers:
 
 
 def batch_of(updates: Updates) -> Batch | None:
-    """Return a batch of the sums of updates in any order; None if nothing is left."""
     if not len(updates):
         return None
     columns = (updates.keys, updates.values, *updates.times, updates.diffs)

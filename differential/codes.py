@@ -92,15 +92,12 @@ class Codes:
         self._parts = {}
 
     def __len__(self) -> int:
-        """Return how many values are interned."""
         return len(self._numbers)
 
     def encode(self, columns: Sequence[Column], translate: Callable[[Translate], None] = lambda _: None) -> Integers:
         """Return the codes of values in one column, or of pairs in two.
 
-        Args:
-            columns: the values.
-            translate: called first, with a function from old codes to new ones, if all codes change.
+        If all codes change, ``translate`` is called first, with a function from old codes to new ones.
 
         Raises:
             TypeError: a value cannot be hashed.

@@ -1,10 +1,7 @@
 """The least or greatest value of keys, read from the ends of their rows; and the times of keys.
 
-A key may have very many values, such as a node whose neighbours all offer it a label. Its least value is mostly among
-the first rows of each sorted batch, so a look-up reads a few rows, and more only if these do not decide it. Bit masks
-for each batch have the times of a key's updates.
-
-If no value is ever removed, the first row of each batch is enough.
+The least value of a key is mostly among the first rows of each sorted batch, so a look-up reads a few rows, and more
+only if these do not decide it. Bit masks for each batch have the times of a key's updates.
 
 The rows also tell whether later times, where other updates count too, can change the end. They cannot if no row has a
 value before the end, or removes the end; a reduction then skips the key at those times.
@@ -153,7 +150,7 @@ def next_bounds(placed: Sequence[Placed], count: int, time: FlatTime) -> Iterato
 def _bounds_with(placed: Sequence[Placed], time: FlatTime) -> Iterator[tuple[FlatTime, Integers]]:
     """Yield each least upper bound of ``time`` and an update's time that is later than it, with the places of keys.
 
-    A bound may come several times, and a place for each update.
+    A bound may come several times.
     """
     rows = []
     for one in placed:

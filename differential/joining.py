@@ -2,7 +2,7 @@
 
 A join is linear in each side. So a batch of one side adds to the result its join with all updates received on the other
 side, and nothing else. A joined update is at the least upper bound of the two times. Each pair of updates meets once,
-when the later one arrives. That needs no order of arrival, and a frontier only for compaction.
+when the later one arrives, in any order of arrival.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -33,8 +33,7 @@ class Join:
     """A reader of two arrangements, which may be the same.
 
     Args:
-        depth: the number of coordinates of times; those that an arrangement lacks are 0.
-        name: the operator's name; each of its sides is a reader with its own name.
+        depth: of times; coordinates that an arrangement lacks are 0.
     """
 
     def __init__(self, depth: int, name: str, sides: Sequence[SharedArrangement]) -> None:
@@ -53,7 +52,6 @@ class Join:
         self._sides[1].let_go(self._readers[1], left)
 
     def some_keys(self) -> tuple[list[Any], list[Any]]:
-        """Return a few keys of each side, no keys until both have some."""
         if any(side.is_empty(name) for side, name in zip(self._sides, self._readers, strict=True)):
             return [], []
         left, right = (side.some_keys(name) for side, name in zip(self._sides, self._readers, strict=True))
@@ -62,7 +60,7 @@ class Join:
     def receive(self, side: int, arriving: Iterable[Sequence[Number]]) -> Iterator[Joined]:
         """Receive updates of side 0 or 1 until they are many; yield the additions to the result, in parts.
 
-        The result, which may be far larger than the updates, need not be in memory at once.
+        The result may be far larger than the updates.
         """
         taken = self._taken(side, arriving)
         if self._sides[1 - side].is_empty(self._readers[1 - side]):

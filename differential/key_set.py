@@ -27,7 +27,6 @@ class KeySet:
         self._mask = np.zeros(0, bool)
 
     def add(self, keys: Integers) -> None:
-        """Add keys in order, at least one."""
         if self._least <= keys[0] and keys[-1] < self._least + len(self._mask):
             self._mask[keys - self._least] = True
             return

@@ -1,7 +1,6 @@
 """Rows of integers packed into one word each: a column takes the bits of its range, the first column the highest ones.
 
-Words sort like the rows. They take a fraction of the memory. NumPy sorts them with vector instructions, and merges
-sorted parts several times faster.
+Words sort like the rows, take a fraction of the memory, and NumPy sorts them several times faster.
 """
 
 from collections.abc import Iterable, Sequence
@@ -85,7 +84,6 @@ class Packing:
 
     @property
     def ranges(self) -> list[tuple[int, int]]:
-        """The least and the greatest number of each column."""
         return list(zip(self.least, self.greatest, strict=True))
 
     def is_like(self, other: Self) -> bool:
@@ -93,7 +91,6 @@ class Packing:
         return self.least == other.least and self.widths == other.widths
 
     def words(self, columns: Iterable[Integers]) -> Integers:
-        """Return one word for each row."""
         words: Integers | None = None
         count = 0
         for column, least, width, shift in zip(columns, self.least, self.widths, self.shifts, strict=True):
@@ -108,7 +105,6 @@ class Packing:
         return np.zeros(count, np.int64) if words is None else words
 
     def column(self, words: Integers, number: int) -> Integers:
-        """Return a column of packed rows."""
         width, shift = self.widths[number], self.shifts[number]
         if not width:
             return constant(self.least[number], len(words))
@@ -125,7 +121,6 @@ def constant(value: int, count: int) -> Integers:
 
 
 def taken(column: Integers, places: Integers) -> Integers:
-    """Return the values of a column at some places."""
     if column.strides == (0,) and len(column):
         return constant(int(column[0]), len(places))
     found: Integers = column.take(places)
@@ -133,7 +128,6 @@ def taken(column: Integers, places: Integers) -> Integers:
 
 
 def range_of(column: Integers) -> tuple[int, int]:
-    """Return the least and the greatest number of a column."""
     if column.strides == (0,):
         return int(column[0]), int(column[0])
     return int(np.minimum.reduce(column)), int(np.maximum.reduce(column))

@@ -2,8 +2,7 @@
 
 A pair has its parts in ``key`` and ``value``. Any other record is in ``key`` alone, without a field ``value``. A field
 holds int64, float64, or for other or mixed types Python objects. Tuples may be rows: a structured array with a field
-for each part. ``diff`` is int64: how often the record is added, or removed if negative. All updates of an array have
-the time of its message.
+for each part. ``diff`` is int64: how often the record is added, or removed if negative.
 """
 
 from collections.abc import Iterable, Sequence
@@ -78,7 +77,7 @@ def with_one_nan(value: Any) -> Any:
 
 
 def _plain_float(value: float) -> float:
-    """Return one object for all NaN, as the removal of another would never find it, and 0.0 for -0.0."""
+    """Return one object for all NaN, and 0.0 for -0.0."""
     return value + 0.0 if value == value else nan  # noqa: PLR0124 - that is what a NaN is not
 
 
@@ -119,7 +118,6 @@ def row_column(columns: Sequence[Column]) -> Column:
 
 
 def parts_of(rows: Column) -> list[Column]:
-    """Return the columns of rows."""
     return [np.ascontiguousarray(rows[name]) for name in _names(rows)]
 
 
@@ -162,25 +160,21 @@ def encode(records: Sequence[Any], diffs: Iterable[int] | None = None) -> Array:
 
 
 def decode(array: Array) -> list[Any]:
-    """Return the records of updates, without their counts."""
     if is_pairs(array):
         return list(zip(values_of(array["key"]), values_of(array["value"]), strict=True))
     return values_of(array["key"])
 
 
 def is_pairs(array: Array) -> bool:
-    """Tell whether the records are pairs, in two columns."""
     return "value" in _names(array)
 
 
 def columns_of(array: Array) -> list[Column]:
-    """Return the columns of the records: key and value of pairs, else the record."""
     columns = (array[name] for name in _names(array)[:-1])
     return [one.astype(np.int64, copy=False) if one.dtype.kind == "i" else one for one in columns]
 
 
 def diffs_of(array: Array) -> Integers:
-    """Return the diffs of updates."""
     diffs: Integers = array["diff"].astype(np.int64, copy=False)
     return diffs
 

@@ -38,13 +38,11 @@ class Rows:
     value_codes: Codes
 
     def positive(self) -> "Rows":
-        """Return the rows whose count is above 0."""
         if not len(self.counts) or self.counts.min() > 0:
             return self
         return self.take(self.counts > 0)
 
     def take(self, rows: Any) -> "Rows":
-        """Return the rows at places, or by a mask."""
         return replace(self, groups=self.groups[rows], values=self.values[rows], counts=self.counts[rows])
 
     def in_order(self) -> "Rows":
@@ -73,7 +71,6 @@ class Rows:
         return starts_of(self.groups)
 
     def spans(self) -> Iterable[tuple[int, int]]:
-        """Return the first row of each key with rows, and the row after its last."""
         starts = self.starts.tolist()
         return zip(starts, [*starts[1:], len(self.groups)], strict=False)  # no second one if there is no row
 
@@ -104,8 +101,7 @@ class Reduction(ABC):
     form: Form = "pair"
 
     @abstractmethod
-    def result(self, rows: Rows) -> Result:
-        """Return the result for the keys of some rows."""
+    def result(self, rows: Rows) -> Result: ...
 
 
 class Threshold(Reduction):
@@ -117,7 +113,6 @@ class Threshold(Reduction):
         self._function = function
 
     def result(self, rows: Rows) -> Result:
-        """Return the records with their new counts."""
         if self._function is None:
             rows = rows.positive()
             counts = np.ones(len(rows.groups), np.int64)
@@ -141,7 +136,6 @@ class Count(Reduction):
     form = "counted"
 
     def result(self, rows: Rows) -> Result:
-        """Return the count of each record as a value."""
         return Result(rows.groups, rows.counts, np.ones(len(rows.groups), np.int64))
 
 
@@ -154,7 +148,6 @@ class Extreme(Reduction):
         self.greatest = greatest
 
     def result(self, rows: Rows) -> Result:
-        """Return one row for each key that has a value."""
         rows = rows.positive().in_order()
         chosen = rows.starts
         if self.greatest:
@@ -172,7 +165,6 @@ class TopK(Reduction):
         self._greatest = greatest
 
     def result(self, rows: Rows) -> Result:
-        """Return the limited number of values of each key."""
         rows = rows.positive().in_order()
         if self._greatest:
             rows = rows.take(slice(None, None, -1))
@@ -232,7 +224,6 @@ class Grouped(Reduction):
         self._function = function
 
     def result(self, rows: Rows) -> Result:
-        """Call the function for each key that has a value."""
         rows = rows.positive()
         keys = rows.key_codes.decode(rows.keys)[0].tolist()
         values = rows.value_codes.decode(np.repeat(rows.values, rows.counts))[0].tolist()

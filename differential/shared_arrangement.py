@@ -7,10 +7,7 @@ numbers it has received, just as in an arrangement of its own.
 Each reader promises a frontier. The main spine is compacted to the greatest lower bound of them all. A reader in a loop
 sees times with more coordinates, which are 0 and not stored; only its outer coordinates matter.
 
-A reduction also keeps its result here, as a spine by the same keys, and the keys to look at.
-
-To divide an arrangement among another number of workers, each decodes its part, sends it to the keys' owners, and these
-encode it again.
+A reduction keeps its result here, too, and the keys to look at.
 
 Source: McSherry, Lattuada, Schwarzkopf and Roscoe, "Shared arrangements" (VLDB 2020), sections 4 and 5.
 """
@@ -122,11 +119,9 @@ class SharedArrangement:
             self.spines[reader].let_go(since)
 
     def is_empty(self, reader: str) -> bool:
-        """Tell whether a reader sees no update."""
         return not any(spine.runs for spine in self._seen(reader))
 
     def some_keys(self, reader: str) -> list[Any]:
-        """Return a few of the keys that a reader sees."""
         for batch in (batch for spine in self._seen(reader) for batch in spine.batches):
             return values_of(self.keys_of(batch.column(0, np.arange(min(len(batch), _SOME)))))
         return []
@@ -148,11 +143,9 @@ class SharedArrangement:
         return places[order], codes[order]
 
     def keys_of(self, codes: Integers) -> Column:
-        """Return the keys of codes."""
         return self.keys.decode(codes)[0]
 
     def values_of(self, codes: Integers) -> Column:
-        """Return the values of codes."""
         return self.values.decode(codes)[0]
 
     def result(self, reduction: str, *, keeps_values: bool) -> tuple[Spine, Codes]:
@@ -162,7 +155,6 @@ class SharedArrangement:
         return self._spine(reduction), self._codes(reduction)
 
     def encode_values(self, spine: Any, column: Column) -> Integers:
-        """Return the codes of a spine's values."""
         codes = self._codes(spine)
 
         def translate(change: Translate) -> None:

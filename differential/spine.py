@@ -28,7 +28,6 @@ from tidewheel.differential.updates import FlatTime, Updates, concatenate
 
 
 def at_or_before(times: Sequence[Integers], time: FlatTime) -> "np.typing.NDArray[np.bool_]":
-    """Tell which times are at or before ``time``."""
     found = times[0] <= time[0]
     for times_at, coordinate in zip(times[1:], time[1:], strict=True):
         found &= times_at <= coordinate
@@ -54,11 +53,11 @@ def ranges(starts: Integers, counts: Integers) -> Integers:
 
 
 class Spine:
-    """The updates of one collection by key; see the module.
+    """The updates of one collection by key.
 
     Attributes:
         runs: the runs of batches, the largest first.
-        since: readers ask for times at or after it; None if there are no more readers.
+        since: readers ask for times at or after it; None without readers.
     """
 
     __slots__ = ("depth", "runs", "since")
@@ -69,20 +68,16 @@ class Spine:
         self.since: FlatTime | None = (0,) * depth
 
     def __len__(self) -> int:
-        """Return the number of updates."""
         return sum(map(len, self.batches))
 
     @property
     def batches(self) -> list[Batch]:
-        """All batches."""
         return [batch for run in self.runs for batch in run.batches]
 
     def insert(self, updates: Updates) -> None:
-        """Add updates."""
         self.add(batch_of(updates))
 
     def add(self, batch: Batch | None) -> None:
-        """Add the updates of a batch."""
         if batch is None or self.since is None:
             return
         self.runs.append(Run([batch]))

@@ -1,7 +1,7 @@
 """Exact sums and means of values with counts.
 
 Sums of whole numbers are exact. A sum of floats is the exact sum, rounded once. So it depends only on the values and
-their counts: not on their order, other keys or other types in the column.
+their counts.
 
 Columns of floats are added without rounding: of all values, the highest bits that add up exactly in any order are split
 off, then the next ones, until nothing is left, in two or three turns for most columns.

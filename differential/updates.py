@@ -76,14 +76,12 @@ class Updates:
         return len(self.keys)
 
     def take(self, rows: Any) -> "Updates":
-        """Return the updates at places, or by a mask."""
         places = rows.nonzero()[0] if rows.dtype.kind == "b" else rows
         keys, values, *times, diffs = (taken(one, places) for one in (self.keys, self.values, *self.times, self.diffs))
         return Updates(keys, values, tuple(times), diffs)
 
 
 def at_time(keys: Integers, values: Integers, diffs: Integers, time: FlatTime) -> Updates:
-    """Return updates at one time."""
     times = tuple(constant(coordinate, len(keys)) for coordinate in time)
     return Updates(keys, values, times, diffs)
 
@@ -96,10 +94,7 @@ def drained(arrays: list[Any]) -> Iterator[Any]:
 
 
 def portions(updates: Iterable[tuple[FlatTime, Array]]) -> Iterator[tuple[list[FlatTime], list[Array]]]:
-    """Yield arrays and their times: small ones together, large ones alone, very large ones in parts.
-
-    So small arrays cost few calls, and temporary columns stay short.
-    """
+    """Yield arrays and their times: small ones together, large ones alone, very large ones in parts."""
     times, arrays, count = list[FlatTime](), list[Array](), 0
     for time, array in updates:
         for first in range(0, len(array), MOST_ROWS):
@@ -187,7 +182,6 @@ def most_counted(updates: Updates) -> tuple[Integers, Integers]:
 
 
 def unique(*parts: Integers) -> Integers:
-    """Return the distinct values of some arrays, in order."""
     values = np.concatenate(parts)
     values.sort(kind="stable")
     if len(values) <= 1:

@@ -1,6 +1,6 @@
 """The check of names that users give: of dataflows, operators, inputs, topics, subscriptions and the like.
 
-Names occur in JSON, labels of metrics, tables and paths, so one rule checks all of them at once.
+One rule, since names occur in JSON, labels of metrics, tables and paths.
 """
 
 import unicodedata

@@ -1,7 +1,6 @@
 """The live views of jobs and topics, by name.
 
-A view subscribes, so it lies above jobs and topics, which do not import it; a job loads its view here when it is asked
-for.
+A view lies above jobs and topics, which do not import it; a job loads its view here when it is asked for.
 """
 
 from collections.abc import Callable

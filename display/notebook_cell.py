@@ -6,14 +6,12 @@ from typing import Any
 
 
 def is_notebook() -> bool:
-    """Tell whether this process is a notebook's kernel."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     return getattr(shell, "kernel", None) is not None
 
 
 def display(shown: Any, **options: Any) -> Any:
-    """Show something below the running cell, as IPython's ``display`` does, in a kernel."""
     return sys.modules["IPython.display"].display(shown, **options)  # it is loaded, as this is a notebook
 
 

@@ -36,8 +36,6 @@ _TOKEN = re.compile(r"[A-Za-z0-9._~-]{16,512}")
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The HTTP status and text of a refusal."""
-
     status: int
     message: str
 
@@ -47,7 +45,6 @@ class Access:
     """The rules of one gateway.
 
     Args:
-        token: the token that clients need; None for none.
         hosts: the names of the gateway, in lower case; None for any.
         origins: the origins of other pages that may send requests, such as ``http://localhost:3000``.
 

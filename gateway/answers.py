@@ -28,12 +28,10 @@ _PAGES = (
 
 
 def answer(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """Return an answer in JSON."""
     return Response(encode_json(content), status, {**HEADERS, **(headers or {})}, "application/json")
 
 
 def status_of(error: Exception) -> int:
-    """Return the HTTP status of an error."""
     match error:
         case BadRequest():
             return 400
@@ -44,29 +42,25 @@ def status_of(error: Exception) -> int:
 
 
 def content_of(error: Exception) -> dict[str, Any]:
-    """Return the JSON content that describes an error."""
     return {"message": str(error), **({"topics": list(error.topics)} if isinstance(error, UnknownTopic) else {})}
 
 
 async def refuse(request: Request, error: Exception) -> Response:
-    """Answer a request with one of the gateway's own errors."""
     headers = {"Retry-After": "5"} if isinstance(error, TooManyClients) else {}
     return answer(content_of(error), status_of(error), headers)
 
 
 async def refuse_http(request: Request, error: Exception) -> Response:
-    """Answer a request for an unknown path, or with an unsupported method."""
     if not isinstance(error, HTTPException):
         raise error
     return answer({"message": f"{error.detail}: {_PAGES}"}, error.status_code, error.headers)
 
 
 async def confess(request: Request, error: Exception) -> Response:
-    """Answer with an unexpected error, and log it without anything that the client sent."""
+    """Answer with an unexpected error, and log it without anything from the client."""
     return answer({"message": unexpected(error)}, 500)
 
 
 def unexpected(error: BaseException) -> str:
-    """Log an unexpected error; return the text for the client."""
     _LOG.error("the request of a client failed", exc_info=error)
     return "the gateway failed; its log says how"

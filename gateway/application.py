@@ -55,7 +55,6 @@ class Guard:
         self._refusal = refusal
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or refuse it; a WebSocket before it opens."""
         refusal = self._refusal(HTTPConnection(scope)) if scope["type"] in {"http", "websocket"} else None
         if refusal is None:
             await self._app(scope, receive, send)
@@ -92,11 +91,7 @@ async def _list_topics(request: Request) -> Response:
 def application(access: Access, clients: Clients, sites: Sequence[Site], keep_alive_s: float) -> ASGIApp:
     """Return the ASGI application of a gateway.
 
-    Args:
-        access: the rules for requests.
-        clients: the present clients, and their limits.
-        sites: served beside topics.
-        keep_alive_s: the seconds without an event after which a stream sends a sign of life.
+    After ``keep_alive_s`` seconds without an event, a stream sends a sign of life.
     """
 
     async def events(request: Request) -> Response:

@@ -49,7 +49,7 @@ class OwnThread:
         return future
 
     def stop(self) -> None:
-        """End the thread after its pending calls; do not wait."""
+        """End the thread after its pending calls, without waiting."""
         self._calls.put(None)
 
     def _run(self) -> None:
@@ -94,7 +94,7 @@ class TopicFeed(Generic[T]):
         """The future of the connection, from which on the feed misses nothing; it raises what `subscribe` raises."""
 
     def next(self) -> "Future[T | None]":
-        """Read the next item; the result is None at the end of the topic and after `close`."""
+        """Read the next item; None at the end of the topic and after `close`."""
         with self._lock:
             if not self._closed.is_set():
                 return self._thread.submit(lambda: next(self._items, None))
@@ -104,7 +104,6 @@ class TopicFeed(Generic[T]):
 
     @property
     def is_closed(self) -> bool:
-        """Whether the feed was closed."""
         return self._closed.is_set()
 
     def close(self) -> None:
@@ -176,7 +175,7 @@ class Clients:
         return feed
 
     def close(self) -> None:
-        """Close all feeds and admit no more clients; do not wait."""
+        """Close all feeds and admit no more clients, without waiting."""
         with self._changed:
             self._is_closed = True
             feeds = list(self._feeds)
@@ -184,7 +183,7 @@ class Clients:
             feed.close()
 
     def wait_until_none(self, timeout_s: float) -> bool:
-        """Wait until all clients' subscriptions have ended; return False on a timeout."""
+        """Wait until all subscriptions have ended; return False on a timeout."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._feeds, timeout_s)
 

@@ -1,7 +1,6 @@
 """The limits of connections' share of this process's file descriptors.
 
-Connections cost descriptors before they send a token, so clients without one could use up all, and no request,
-subscription or log file would work.
+Connections cost descriptors before they send a token, so clients without one could use up all.
 """
 
 import resource
@@ -12,7 +11,7 @@ _MOST_SILENT = 128
 
 
 def most_silent() -> int:
-    """Return how many connections without a request a listener may have: a sixteenth of the descriptors, 1 to 128."""
+    """Return how many connections without a request a listener may have: 1 to 128, a sixteenth of the descriptors."""
     return max(1, min(_limit() // _SILENT_SHARE, _MOST_SILENT))
 
 

@@ -53,7 +53,7 @@ class TokenFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc,unused-
         self._access = access
 
     def start_call(self, info: Any, headers: dict[str, list[str]]) -> None:
-        """Raise FlightUnauthenticatedError unless the call sends the token and no other."""
+        """Raise FlightUnauthenticatedError unless the call sends exactly the token."""
         shown = [str(value) for name, values in headers.items() if name.lower() == "authorization" for value in values]
         refusal = self._access.token_refusal(tokens_in(shown))
         if refusal is not None:
@@ -63,11 +63,9 @@ class TokenFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc,unused-
 class FlightServer:
     """The server; it listens from its creation.
 
-    Arrow Flight listens at a Unix socket in a private folder, behind a `Forwarder`, which can break the connection of a
-    client that reads nothing; Arrow Flight would wait for it forever.
+    Arrow Flight listens at a Unix socket in a private folder, behind a `Forwarder`.
 
     Args:
-        access: the rules of the gateway, such as the token.
         stall_s: the seconds without an acknowledgement after which a connection breaks.
 
     Raises:

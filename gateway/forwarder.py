@@ -1,8 +1,7 @@
 """A listener that forwards each connection to a Unix socket, in both directions.
 
 It serves a server that accepts connections by itself and cannot break them, such as gRPC's: the forwarder can break the
-connection of a client that reads nothing. The kernel moves the bytes between sockets (``splice``), without Python and
-its interpreter lock.
+connection of a client that reads nothing. The kernel moves the bytes between sockets (``splice``).
 """
 
 import errno
@@ -30,7 +29,6 @@ class Forwarder:
 
     Args:
         greeting: the first bytes of every client, before it waits for the server.
-        name: the prefix of its threads' names.
     """
 
     def __init__(self, listener: socket.socket, target: str, greeting: bytes, name: str) -> None:
@@ -53,7 +51,6 @@ class Forwarder:
         self._listener.close()
 
     def stop(self) -> None:
-        """Break all connections, and wait for the threads to end."""
         self.close_listener()
         with self._lock:
             threads = list(self._connections)

@@ -109,11 +109,7 @@ def url(scheme: str, address: IpAddress, port: int) -> str:
 def listen(address: IpAddress, port: int, stall_s: float, option: str = "--port") -> socket.socket:
     """Return a listening socket.
 
-    Args:
-        address: the address to listen at.
-        port: the port, 0 for any.
-        stall_s: the seconds without an acknowledgement after which a connection breaks.
-        option: the command-line option of the port, for the error.
+    A connection breaks after ``stall_s`` seconds without an acknowledgement. An error names the option of the port.
 
     Raises:
         GatewayError: the port is taken, or the address is not this machine's.

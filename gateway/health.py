@@ -32,7 +32,6 @@ class OneQuestion(Generic[Answer]):
 
     Args:
         question: asks the cluster; it raises TidewheelError if there is none.
-        within_s: how long a client waits, in seconds.
     """
 
     def __init__(self, question: Callable[[], Answer], within_s: float = _ANSWERS_WITHIN_S) -> None:
@@ -54,7 +53,6 @@ class OneQuestion(Generic[Answer]):
         return waiting.result()
 
     async def problem(self) -> str | None:
-        """Return why there is no answer; None if there is one."""
         try:
             await self.answer()
         except TidewheelError as error:
@@ -63,7 +61,7 @@ class OneQuestion(Generic[Answer]):
 
 
 def health_routes(has_token: Callable[[HTTPConnection], bool]) -> list[Route]:
-    """Return the routes; a request with the token (``has_token``) may learn why it is not ready."""
+    """Return the routes; only a request with the token learns why it is not ready."""
     readiness = OneQuestion(topics)
 
     async def health(request: Request) -> Response:

@@ -31,7 +31,7 @@ def encode_json(value: Any) -> bytes:
 
 
 def plain(value: Any) -> Any:
-    """Return Python's value for one of NumPy, pandas, or a subclass of a number or str; others unchanged."""
+    """Return the plain Python value for a value of NumPy or pandas, or a subclass of a number or str."""
     if type(value) in _OWN:
         return value
     if isinstance(value, str):

@@ -53,7 +53,6 @@ class LiveMessage:
 
 
 def error_message(error: object) -> LiveMessage:
-    """Return the message of an error."""
     return LiveMessage("error", {"message": str(error)})
 
 
@@ -96,7 +95,7 @@ def _place(item: Batch | SubstreamsEnded | RolledBack) -> dict[str, Any]:
 
 
 def encoded(messages: Iterator[LiveMessage], *, as_events: bool) -> Iterator[bytes]:
-    """Yield messages as bytes; one without a JSON form becomes an error, the last one."""
+    """Yield messages as bytes; one without a JSON form becomes an error, the last message."""
     form = LiveMessage.as_event if as_events else LiveMessage.as_object
     for message in messages:
         try:

@@ -136,7 +136,7 @@ class RecordFilter:
         return cls(comparisons) if comparisons else None
 
     def __call__(self, record: Any) -> bool:
-        """Tell whether a record meets all conditions; raises as `Comparison.holds` does."""
+        """Tell whether a record meets all conditions; raises as `Comparison.holds`."""
         return all(comparison.holds(record) for comparison in self.comparisons)
 
 
@@ -177,7 +177,7 @@ def _value(text: str, begin: int) -> Value:
 
 
 def _field_of(record: Any, name: str) -> Any:
-    """Return a field of a record; only of what is data, so that no client can reach anything else."""
+    """Return a field of a record; only of data, so that no client can reach anything else."""
     if isinstance(record, Mapping):
         if name in record:
             return record[name]

@@ -12,10 +12,10 @@ class Site(Protocol):
     """Routes behind the gateway's guards."""
 
     def routes(self, keep_alive_s: float) -> "Sequence[BaseRoute]":
-        """Return the routes; a stream sends a sign of life after ``keep_alive_s`` seconds without an event."""
+        """Return the routes; an idle stream sends a sign of life every ``keep_alive_s`` seconds."""
 
     def is_open(self, request: "HTTPConnection") -> bool:
         """Tell whether anyone may read the requested file, without a token, also by a link of a foreign page."""
 
     def close(self) -> None:
-        """End all streams; do not wait."""
+        """End all streams, without waiting."""

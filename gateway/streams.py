@@ -42,7 +42,6 @@ _KEEP_ALIVE = b": the topic lives\n\n"
 
 
 async def open_feed(clients: Clients, request: TopicRequest, *, as_events: bool) -> TopicFeed[bytes]:
-    """Return the feed of a new, connected client; raises as `subscribe` and `Clients.admit` do."""
     feed = clients.admit(
         request.subscribe,
         lambda domain, events: encoded(
@@ -70,7 +69,6 @@ class EventStream(StreamingResponse):
         super().__init__(self._events, headers={**HEADERS, "Content-Type": EVENT_STREAM, "X-Accel-Buffering": "no"})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the events."""
         with closing(self._feed) if self._feed is not None else nullcontext():
             async with aclosing(self._events):
                 await super().__call__(scope, receive, send)
@@ -79,9 +77,7 @@ class EventStream(StreamingResponse):
 async def topic_events(feed: TopicFeed[bytes], keep_alive_s: float) -> AsyncGenerator[bytes, None]:
     """Yield the events of a topic.
 
-    Args:
-        feed: the feed of the connected client.
-        keep_alive_s: the seconds without an event after which it yields a comment.
+    After ``keep_alive_s`` seconds without an event it yields a comment.
     """
     yield _KEEP_ALIVE  # the client sees an open stream at once
     async with aclosing(_items(feed, keep_alive_s)) as items:
@@ -90,7 +86,6 @@ async def topic_events(feed: TopicFeed[bytes], keep_alive_s: float) -> AsyncGene
 
 
 async def serve_socket(socket: WebSocket, clients: Clients) -> None:
-    """Accept one client's WebSocket, and send messages until the topic ends or the client leaves."""
     offered = socket.scope.get("subprotocols", ())
     await socket.accept(SUBPROTOCOL if SUBPROTOCOL in offered else None)
     with suppress(WebSocketDisconnect):

@@ -32,9 +32,7 @@ class TopicRequest:
     """A request for a topic.
 
     Args:
-        where: the filter of the records; None for all.
         whole: whether to send complete epochs, and not single batches.
-        slow: the treatment of a slow client, as in `subscribe`.
     """
 
     topic: str
@@ -92,7 +90,6 @@ class TopicRequest:
         return cls(found.topic, RecordFilter.parse(found.where), slow=found.slow)
 
     def command(self) -> bytes:
-        """Return the ticket for a whole topic."""
         return msgspec.json.encode({"topic": self.topic})
 
     def subscribe(self) -> Subscription:
@@ -107,7 +104,7 @@ class TopicRequest:
 
 
 def check_exists(topic: str) -> None:
-    """Raise UnknownTopic unless a job publishes the topic, DeliveryError if that cannot be found out."""
+    """Raise UnknownTopic unless a job publishes the topic, DeliveryError if this is unknown."""
     names = tuple(found.name for found in topics())
     if topic not in names:
         raise _unknown(topic, names)

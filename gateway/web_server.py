@@ -75,8 +75,7 @@ class _Server(uvicorn.Server):
 class WebServer:
     """HTTP and WebSockets at one socket.
 
-    It logs no requests, since a query may have the token, and silences uvicorn's loggers in the whole process;
-    `answers` logs failures.
+    It logs no requests, since a query may have the token, and silences uvicorn's loggers in the whole process.
 
     Args:
         listener: a listening socket; the server closes it at the end.

@@ -1,7 +1,6 @@
 """Attachments: parts of a job that run beside its workers, such as the publishers of a topic.
 
-The runtime starts attachments before the workers, gives each worker a handle, and ends them after the workers. The
-runtime and pubsub share these types, and do not import each other.
+The runtime starts attachments before the workers, gives each worker a handle, and ends them after the workers.
 """
 
 from abc import abstractmethod
@@ -29,14 +28,12 @@ class AttachmentHost:
 
 
 class RunningAttachment(Protocol):
-    """A started attachment."""
-
     handles: Sequence[Any]
     """One handle for each worker; on Ray they are pickled and sent to it."""
 
     @property
     def problem(self) -> str | None:
-        """The problem that hinders it now, while it runs; None for none."""
+        """The problem that hinders it now."""
 
     @property
     def pending(self) -> Sequence[Any]:
@@ -44,24 +41,24 @@ class RunningAttachment(Protocol):
 
     @property
     def has_ended(self) -> bool:
-        """Whether it needs nothing more of the job, once the workers have done all work; the job then ends."""
+        """Whether it needs nothing more of a job whose workers have done all work; the job then ends."""
 
     def check(self) -> None:
-        """Raise a `TidewheelError` if a part of it has died; do not wait."""
+        """Raise a `TidewheelError` if a part of it has died, without waiting."""
 
     def go_back(self, nodes: Sequence[str]) -> None:
         """Prepare for workers on these nodes that return to a snapshot and get new handles."""
 
     @abstractmethod
     def wait_for_subscribers(self, count: int, timeout_s: float) -> None:
-        """Wait until ``count`` subscribers are connected; raise a `TidewheelError` after ``timeout_s`` seconds."""
+        """Wait until ``count`` subscribers are connected; raise a `TidewheelError` on a timeout."""
 
     def wait_until(self, time: Time, timeout_s: float) -> None:
-        """Wait until every time before ``time`` is durable; raise TimeoutError after ``timeout_s`` seconds."""
+        """Wait until every time before ``time`` is durable; raise TimeoutError on a timeout."""
 
     @abstractmethod
     def statistics(self) -> Sequence[Mapping[str, int]]:
-        """Return counts of each of its parts, by name; none of a part that does not answer."""
+        """Return counts of each part that answers, by name."""
 
     @abstractmethod
     def finish(self, error: str | None, timeout_s: float, *, on_purpose: bool = False) -> None:
@@ -86,18 +83,16 @@ class RunningTelemetry(Protocol):
         """The number of subscribers; publishing for other processes counts as at least one."""
 
     def open(self) -> None:
-        """Publish also for other processes of the cluster, soon; do not wait; idempotent."""
+        """Publish also for other processes of the cluster, soon, without waiting; idempotent."""
 
     def publish(self, record: Mapping[str, Any]) -> None:
-        """Publish a record as the next epoch; do not wait for subscribers."""
+        """Publish a record as the next epoch, without waiting."""
 
     def finish(self) -> None:
         """End the topic within about a second; idempotent."""
 
 
 class LivePage(Protocol):
-    """The live page of the jobs of a process."""
-
     def show(self, job: str) -> None:
         """Show a job of this process; the first call tells the user the address."""
 
@@ -106,10 +101,9 @@ class Telemetry(Protocol):
     """The description of a job's telemetry topic."""
 
     def start(self, host: AttachmentHost, came: Callable[[], None]) -> RunningTelemetry:
-        """Start it; nothing runs before a subscriber comes and ``came`` is called, on any thread."""
+        """Start it; ``came`` is called, on any thread, for each new subscriber."""
 
-    def page(self) -> LivePage:
-        """Return the live page of this process, which the first call starts; may raise."""
+    def page(self) -> LivePage: ...
 
     def view(self, job: str, chosen: tuple[str, str]) -> Any | None:
         """Return a live view of a job of this process, for a notebook; None if that is impossible.

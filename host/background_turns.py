@@ -1,10 +1,9 @@
 """Work that may wait while a loop has other things to do: it gets a share of the loop's time, in short turns.
 
-A long piece of work is cut into turns of a few milliseconds, which together take one `SHARE`th of the loop's time while
-it has other work.
+A long piece of work is cut into turns of a few milliseconds, which take one `SHARE`th of a busy loop's time.
 
-Each turn also gives other processes work; without a free core, that takes time from the loop's other users, so turns
-then take one `SMALL_SHARE`th.
+Without a free core, the work that turns give to other processes takes time from the loop's other users; turns then take
+one `SMALL_SHARE`th.
 """
 
 import asyncio
@@ -66,7 +65,6 @@ class BackgroundTurns:
         self._next_s = 0.0
 
     def wake(self) -> None:
-        """Take the next turn when it is due: there is work."""
         if self._next is None:
             wait_s = self._next_s - self._loop.time()
             later = self._loop.call_soon if wait_s <= 0 else partial(self._loop.call_later, wait_s)
@@ -87,7 +85,6 @@ class BackgroundTurns:
             self.wake()
 
     def close(self) -> None:
-        """Take no more turns."""
         if self._next is not None:
             self._next.cancel()
 
@@ -107,7 +104,6 @@ class CoreScarcity:
         self._ran = self._waited = 0.0
 
     def look(self) -> bool:
-        """Return whether cores are short; called repeatedly."""
         before, self._seen = self._seen, self._scheduled()
         self._ran = self._ran / 2 + self._seen[0] - before[0]
         self._waited = self._waited / 2 + self._seen[1] - before[1]

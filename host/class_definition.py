@@ -1,7 +1,6 @@
 """The identity of a class of the main program, by which another process finds its own class.
 
-Two runs of a program, and two processes of a run, define a class with equal names, code and fields, so this identity
-travels with the name.
+Different runs and processes define a class with equal names, code and fields, so this identity travels with the name.
 """
 
 import dataclasses
@@ -59,23 +58,19 @@ class ClassDefinition(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The definition as a text, for `parsed`."""
         return _MARK + json.dumps(self)
 
     def is_replaced_by(self, other: "ClassDefinition") -> bool:
-        """Tell whether the program has defined the class again since."""
         return self.code in other.replaced
 
 
 def definition_of(kind: type, replaced: Collection[str] = ()) -> ClassDefinition:
-    """Return the definition of a class of the main program; ``replaced`` has the digests of earlier ones."""
     code = blake2b(repr(_form_of_class(kind)).encode(), digest_size=8).hexdigest()
     return ClassDefinition(kind.__qualname__, code, _fields(kind), tuple(one for one in replaced if one != code))
 
 
 @lru_cache(maxsize=1024)
 def parsed(text: str) -> ClassDefinition | None:
-    """Return the definition that has a text; None if the text is something else."""
     if not text.startswith(_MARK):
         return None
     name, code, fields, replaced = json.loads(text[len(_MARK) :])
@@ -83,7 +78,6 @@ def parsed(text: str) -> ClassDefinition | None:
 
 
 def class_of_program(name: str) -> type | None:
-    """Return this process's class of the main program with a qualified name, None for none."""
     found: Any = sys.modules.get(PROGRAM)
     for part in name.split("."):
         found = getattr(found, part, None)

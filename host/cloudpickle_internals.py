@@ -1,8 +1,7 @@
 """All private parts of cloudpickle that tidewheel uses.
 
-cloudpickle tracks the classes that it pickles by value, by id, so that a class that arrives twice is one class. Ray has
-a copy of cloudpickle with its own tracker. ``tests/unit/host/test_cloudpickle_internals.py`` says what tidewheel relies
-on.
+cloudpickle tracks the classes that it pickles by value, by id, so that a class that arrives twice is one class.
+``tests/unit/host/test_cloudpickle_internals.py`` says what tidewheel relies on.
 """
 
 import sys
@@ -17,8 +16,7 @@ import cloudpickle
 class ClassTracker(Protocol):
     """The tracker of a process for all copies of cloudpickle; see `tidewheel.host.program_classes`."""
 
-    def id_of(self, kind: Any) -> str:
-        """Return the id of a class or type variable."""
+    def id_of(self, kind: Any) -> str: ...
 
     def tracked(self, id_: str, came: Any) -> Any:
         """Return the class of an id: the present one, else the received one."""
@@ -26,16 +24,11 @@ class ClassTracker(Protocol):
     def fill(self, kind: Any, state: Any, set_state: Callable[[Any, Any], Any]) -> Any:
         """Give a class its received attributes by ``set_state(kind, state)``, or leave it; return it."""
 
-    def adopt(self, ids: Iterable[tuple[Any, str]]) -> None:
-        """Track the classes of a tracker that is replaced."""
+    def adopt(self, ids: Iterable[tuple[Any, str]]) -> None: ...
 
 
 def track_by(tracker: ClassTracker) -> None:
-    """Let cloudpickle, and Ray if it is imported, use a tracker; idempotent.
-
-    Relies on ``_DYNAMIC_CLASS_TRACKER_BY_CLASS``, ``_DYNAMIC_CLASS_TRACKER_BY_ID``, their lock and their calls of
-    ``get`` and ``setdefault``, and on ``_class_setstate``.
-    """
+    """Let cloudpickle, and Ray if it is imported, use a tracker; idempotent."""
     modules: list[Any] = [cloudpickle.cloudpickle, sys.modules.get("ray.cloudpickle.cloudpickle")]
     for module in modules:
         if module is not None and not isinstance(module._DYNAMIC_CLASS_TRACKER_BY_CLASS, _IdsByClass):

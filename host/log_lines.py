@@ -52,7 +52,6 @@ class JsonLines(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line, without its end."""
         line: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC),
             "level": record.levelname,
@@ -72,7 +71,6 @@ class JsonLines(logging.Formatter):
 
 
 def printable(value: object) -> str:
-    """Return the text of a value in UTF-8 characters."""
     return str(value).encode(errors="backslashreplace").decode()
 
 
@@ -114,11 +112,7 @@ def write_lines(
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """How a process logs; it passes this to the actors that it starts.
-
-    Attributes:
-        fields: the fields of each line, which name the purpose of the process.
-    """
+    """How a process logs; it passes this to the actors that it starts."""
 
     level: int
     form: LogFormat
@@ -126,13 +120,11 @@ class LogSettings:
 
     @classmethod
     def here(cls, **fields: object) -> Self:
-        """Return this process's settings with other fields."""
         ours = [one for name in ("tidewheel", None) for one in logging.getLogger(name).handlers]
         is_json = any(isinstance(one, _Lines) and isinstance(one.formatter, JsonLines) for one in ours)
         return cls(logging.getLogger("tidewheel").getEffectiveLevel(), "json" if is_json else "text", fields)
 
     def use(self, fields: Callable[[], Mapping[str, object]] = dict, stream: TextIO | None = None) -> None:
-        """Let this actor process log in this way."""
         redact_records()
         logging.getLogger("tidewheel").setLevel(self.level)
         if self.form == "json":
@@ -143,7 +135,7 @@ class LogSettings:
 
 @cache
 def redact_records() -> None:
-    """Remove secrets from tidewheel's log records in this process, for every handler; idempotent."""
+    """Remove secrets from tidewheel's log records, for every handler; idempotent."""
     logging.setLogRecordFactory(partial(_redacted, logging.getLogRecordFactory()))
 
 

@@ -23,7 +23,7 @@ class OtherProcess:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether SIGSTOP or the like has stopped it, as far as the system tells; not for a debugger."""
+        """Whether SIGSTOP or the like has stopped it; not for a debugger."""
         try:
             stat = Path(f"/proc/{self.pid}/stat").read_bytes()
         except OSError:
@@ -36,7 +36,6 @@ class OtherProcess:
             signal.pidfd_send_signal(self._descriptor, signal.SIGKILL)
 
     def close(self) -> None:
-        """Release its descriptor."""
         os.close(self._descriptor)
 
     def __enter__(self) -> Self:

@@ -21,9 +21,8 @@ _LARGEST_BYTES = 32 << 20
 def keep_freed_memory() -> None:
     """Allocate arrays of up to 32 MiB from freed memory, of which each thread keeps up to 64 MiB.
 
-    By default larger arrays than 128 KiB, and many freed together, return to the system, and new ones cost a page fault
-    for every 4 KiB: hashing 65,536 integers takes 0.7 to 0.9 ms instead of 0.1. No effect with another C library.
-    Source: mallopt(3).
+    By default arrays above 128 KiB return to the system, and new ones cost a page fault for every 4 KiB: hashing 65,536
+    integers takes 0.7 to 0.9 ms instead of 0.1. No effect with another C library. Source: mallopt(3).
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
@@ -48,7 +47,6 @@ class ProcessUse(msgspec.Struct, frozen=True):
 
     Attributes:
         rss: its bytes of memory; 0 if unknown.
-        cpu_seconds: the CPU seconds of all its threads.
     """
 
     pid: int
@@ -58,7 +56,6 @@ class ProcessUse(msgspec.Struct, frozen=True):
 
 
 def process_use() -> ProcessUse:
-    """Return this process's resources, in some microseconds."""
     try:
         pages = int(Path("/proc/self/statm").read_bytes().split()[1])
     except (OSError, ValueError, IndexError):

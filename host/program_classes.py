@@ -1,9 +1,8 @@
 """The classes of the main program: each process has one for each, however they arrive.
 
 Other processes cannot import the main program, so its classes are pickled by value; unpickled twice, they would be two
-classes, and ``isinstance`` and ``==`` would fail. Against that cloudpickle has a tracker of classes by id, but Ray's
-copy has another, and ids are random. Here both get one tracker, in which a class of the main program has its definition
-as id.
+classes, and ``isinstance`` and ``==`` would fail. So cloudpickle and Ray's copy of it get one tracker of classes, in
+which a class of the main program has its definition as id.
 
 The class of a definition depends on the process:
 
@@ -63,7 +62,6 @@ class ProgramClasses:
         self._lock = threading.RLock()
 
     def id_of(self, kind: Any) -> str:
-        """Return the id of a class or type variable, a new one if needed."""
         with self._lock:
             found = self._ids.get(kind)
             if found is None:
@@ -140,7 +138,7 @@ class ProgramClasses:
         return None
 
     def with_name(self, name: str) -> type | None:
-        """Return the main program's class of a qualified name; None if there are none or several."""
+        """Return the main program's class of a qualified name; None if there are several."""
         with self._lock:
             known = self._with_name(name)
             return known[0] if len(known) == 1 else None
@@ -161,14 +159,12 @@ class ProgramClasses:
         return kind in self._made_here or kind in self._complete
 
     def fill(self, kind: Any, state: Any, set_state: Callable[[Any, Any], Any]) -> Any:
-        """Give a class by value its attributes, unless they are here: a program's own are never replaced."""
         if kind not in self._made_here and not (self.is_worker and kind in self._complete):
             set_state(kind, state)
             self._complete.add(kind)
         return kind
 
     def adopt(self, ids: Iterable[tuple[Any, str]]) -> None:
-        """Track the classes of another tracker."""
         with self._lock:
             for kind, id_ in ids:
                 self._by_id.setdefault(id_, kind)
@@ -184,7 +180,7 @@ CLASSES = ProgramClasses()
 
 @contextmanager
 def checked() -> Iterator[None]:
-    """Raise ClassChanged if Ray brings, in the block, a record of a class that the program has since defined again."""
+    """Raise ClassChanged if Ray brings, in the block, a record of a redefined class of the program."""
     before = _IS_CHECKED.set(True)
     try:
         yield
@@ -201,7 +197,6 @@ class ByValuePickler(cloudpickle.Pickler):  # type: ignore[misc] # it has no typ
     """A pickler that writes for a class of the main program its definition, and how to make it."""
 
     def reducer_override(self, value: Any) -> Any:
-        """Return what a value is pickled as."""
         if isinstance(value, type) and value.__module__ == PROGRAM:
             id_ = CLASSES.id_of(value)
             if parsed(id_) is not None:
@@ -210,7 +205,7 @@ class ByValuePickler(cloudpickle.Pickler):  # type: ignore[misc] # it has no typ
 
 
 def dump_by_value(value: Any, protocol: int, buffer_callback: Any = None) -> bytes:
-    """Return ``value`` pickled; parts that other processes cannot import go by value."""
+    """Pickle ``value``; parts that other processes cannot import go by value."""
     file = io.BytesIO()
     ByValuePickler(file, protocol, buffer_callback).dump(value)
     return file.getvalue()

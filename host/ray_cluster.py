@@ -1,6 +1,6 @@
 """The Ray cluster of this process: joining, losing and leaving it, and ids in it.
 
-A process joins once, under a lock, since two threads that join Ray at a time fail or get half a connection.
+A process joins once, under a lock: two threads that join Ray at a time fail or get half a connection.
 
 A cluster is gone when neither its control store nor this node's raylet listens. Ray ends a driver's process a minute
 later, without notice; before, `lost` says so, and the next call that needs a cluster leaves the old one and joins
@@ -41,7 +41,7 @@ _NO_PROCESS_LISTENS = {errno.ECONNREFUSED, errno.ENOENT}
 
 @cache
 def actor_class(kind: type) -> Any:
-    """Return the Ray actor class of a class, always the same, since Ray keeps memory for each for ever."""
+    """Return the Ray actor class of a class, always the same: Ray keeps memory for each for ever."""
     import ray
 
     return ray.remote(kind)
@@ -52,11 +52,8 @@ def connect(failure: type[TidewheelError], within_s: float = _CONNECT_TIMEOUT_S)
     """Make this process a driver of a Ray cluster, unless it is part of one.
 
     The cluster is that of ``RAY_ADDRESS``, else that of ``ray start`` on this machine, else a new one that ends with
-    this process; never one that another program has started for itself.
-
-    Args:
-        failure: the type of the error.
-        within_s: how long to wait for an answer of the cluster, in seconds; ten at most.
+    this process; never one that another program has started for itself. It waits for an answer of the cluster for
+    ``within_s`` seconds, ten at most.
 
     Raises:
         TidewheelError: there is no connection; its type is ``failure``.
@@ -74,12 +71,8 @@ def connect(failure: type[TidewheelError], within_s: float = _CONNECT_TIMEOUT_S)
 def connect_to_running(failure: type[TidewheelError], within_s: float = _CONNECT_TIMEOUT_S) -> None:
     """Make this process a driver of the running cluster, unless it is part of one.
 
-    The cluster is that of ``RAY_ADDRESS``, else that of ``ray start`` on this machine, else the only one that runs
-    here; none is started. A lost cluster is left in the background.
-
-    Args:
-        failure: the type of the error.
-        within_s: how long to wait for an answer of the cluster, in seconds; ten at most.
+    It is that of ``RAY_ADDRESS``, else that of ``ray start`` on this machine, else the only one that runs here. A lost
+    cluster is left in the background. It waits for an answer of the cluster for ``within_s`` seconds, ten at most.
 
     Raises:
         TidewheelError: there is no such cluster, or more than one; its type is ``failure``.
@@ -100,7 +93,6 @@ def are_several_here() -> bool:
 
 
 def cluster() -> str:
-    """Return the address and namespace of this process in its cluster; empty without a cluster."""
     import ray
 
     if not ray.is_initialized():
@@ -109,7 +101,6 @@ def cluster() -> str:
 
 
 def other_clusters() -> list[str]:
-    """Return the addresses of this machine's other clusters."""
     joined = ray_internals.joined_at()
     return [address for address in ray_internals.clusters_here()[1] if joined is None or address != joined[0]]
 
@@ -151,7 +142,7 @@ def left(former: Membership) -> str:
 
 
 def is_out_of_reach() -> bool:
-    """Whether this process's control store is missing or does not listen: most calls of Ray would wait for it."""
+    """Whether the control store is missing or silent: most calls of Ray would wait for it."""
     joined = ray_internals.joined_at()
     try:
         if joined is not None:
@@ -177,14 +168,13 @@ def namespace() -> str:
 
 
 def process_id() -> str:
-    """Return the id of this process, unique in the cluster, with which its subscribers' names start."""
+    """Return the id of this process in the cluster; its subscribers' names begin with it."""
     import ray
 
     return str(ray.get_runtime_context().get_worker_id())
 
 
 def node_id() -> str:
-    """Return the id of this process's node."""
     import ray
 
     return str(ray.get_runtime_context().get_node_id())

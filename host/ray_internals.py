@@ -99,8 +99,6 @@ def joined_at() -> tuple[str, str] | None:
     """Return the ``host:port`` of the control store, and the path of this node's raylet.
 
     None without a cluster, or with Ray Client.
-
-    Relies on ``node`` of ``ray._private.worker.global_worker``, with its ``gcs_address`` and ``raylet_socket_name``.
     """
     node = _worker().node
     return None if node is None else (str(node.gcs_address), str(node.raylet_socket_name))
@@ -136,10 +134,7 @@ def call_control_store(address: str) -> None:
 
 
 def clusters_here() -> tuple[str | None, list[str]]:
-    """Return the address of the cluster of ``ray start`` here, or None, and those of all that run here.
-
-    Relies on ``ray._private.utils.read_ray_address`` and ``ray._private.services.find_gcs_addresses``.
-    """
+    """Return the address of the cluster of ``ray start`` here, or None, and those of all that run here."""
     from ray._private import services, utils
 
     find: Any = services.find_gcs_addresses  # whose types leave out its cache
@@ -152,8 +147,6 @@ def starter_of(address: str) -> str:
     """Return the program that has started a cluster of this machine for itself, in words; empty for none.
 
     Only the names of the program and of its first argument are shown.
-
-    Relies on the argument ``--gcs-address`` of the raylet, a child of that program.
     """
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -170,7 +163,7 @@ def starter_of(address: str) -> str:
 def use_stored_token() -> None:
     """Use this user's token, if any, as `ray.init` does for a cluster of this machine.
 
-    Relies on ``maybe_enable_token_auth_if_token_available``; no effect if RAY_AUTH_MODE is set.
+    No effect if RAY_AUTH_MODE is set.
     """
     from ray._private.authentication import authentication_token_setup
 
@@ -181,8 +174,6 @@ def show_exceptions_without_ray(if_true: "Callable[[], bool]") -> None:
     """Show an exception that ends this process without a call to Ray, if a condition holds.
 
     Ray's hook first calls the control store, and if that is dead ends the process without showing the exception.
-
-    Relies on ``custom_excepthook`` and ``normal_excepthook`` of ``ray._private.worker``.
     """
     import ray._private.worker as private
 
@@ -216,8 +207,6 @@ def hide_lines(pattern: str) -> None:
     """Hide lines with a pattern from other processes' standard error in this driver.
 
     The user's RAY_DEDUP_LOGS_SKIP_REGEX stays, and RAY_DEDUP_LOGS=0 shows all lines.
-
-    Relies on ``skip_re`` of ``ray._private.ray_logging.stderr_deduplicator``.
     """
     from ray._private.ray_logging import stderr_deduplicator as lines
 

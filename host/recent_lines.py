@@ -1,7 +1,6 @@
 """The last warnings and errors that this process has logged, for observers of its job.
 
-They are collected where Python makes log records, since a handler would keep the program's ``logging.basicConfig`` from
-adding one; the program's configuration stays.
+They are collected where Python makes log records: a handler would keep ``logging.basicConfig`` from adding one.
 """
 
 import logging
@@ -27,7 +26,6 @@ class LogLine:
     Attributes:
         number: its number in the process, from 1.
         at: when it was logged, in seconds since 1970.
-        job, operator, worker: its subject, as far as known.
     """
 
     number: int
@@ -89,7 +87,7 @@ class RecentLines:
             self._last = (line, record)
 
     def _settle(self) -> None:
-        """Keep the line of the last record, which has its ``extra`` only after it was made."""
+        """Keep the line of the last record, which gets its ``extra`` after it was made."""
         if self._last is not None:
             line, record = self._last
             known: dict[str, Any] = {name: vars(record)[name] for name in _FIELDS if name in vars(record)}

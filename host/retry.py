@@ -1,7 +1,6 @@
 """How a failed operation is tried again.
 
-Every part of the library that retries has a `Retry`. `pause_s` only decides, for loops that must not block; `call` and
-`call_async` try, decide and pause.
+`pause_s` only decides, for loops that must not block; `call` and `call_async` try, decide and pause.
 
 Source: "Exponential Backoff And Jitter", AWS Architecture Blog.
 """
@@ -16,8 +15,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def _ignore(error: Exception, failures: int) -> None:
-    """Ignore an error that another attempt follows."""
+def _ignore(error: Exception, failures: int) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,8 +23,7 @@ class Retry:
     """How often, and after which pauses, an operation is tried again.
 
     The first attempt begins at once, the second ``first_pause_s`` after its failure; each further pause is ``factor``
-    times as long, up to ``longest_pause_s``. Errors other than ``on`` end the attempts. `call` and `call_async` need
-    ``attempts``, ``within_s`` or both.
+    times as long, up to ``longest_pause_s``. Errors other than ``on`` end the attempts.
 
     Args:
         attempts: the greatest number of attempts; None for any.
@@ -73,13 +70,7 @@ class Retry:
             raise ValueError(f"Retry: jitter={self.jitter!r} is the share of a pause that is random, and at most 1")
 
     def pause_s(self, failures: int, elapsed_s: float = 0.0, draw: Callable[[], float] = random.random) -> float | None:
-        """Return the pause before the next attempt in seconds; None for no attempt.
-
-        Args:
-            failures: the number of failed attempts, at least 1.
-            elapsed_s: the seconds since the first attempt.
-            draw: returns a random number from 0 to 1.
-        """
+        """Return the pause in seconds before the next attempt, after ``failures`` failed ones; None for no attempt."""
         if (self.attempts is not None and failures >= self.attempts) or elapsed_s >= self.within_s:
             return None
         try:
@@ -100,12 +91,7 @@ class Retry:
     ) -> T:
         """Call a function until it returns; return its value.
 
-        Args:
-            function: called without arguments.
-            on_failure: receives each error that another attempt follows, and the number of failures.
-            clock: returns monotonic seconds.
-            sleep: waits for some seconds.
-            draw: returns a random number from 0 to 1.
+        ``on_failure`` receives each error that another attempt follows, and the number of failures.
 
         Raises:
             ValueError: neither ``attempts`` nor ``within_s`` is given.
@@ -133,11 +119,6 @@ class Retry:
         sleep: Callable[[float], Awaitable[object]] | None = None,
     ) -> T:
         """Await a function until it returns; return its value.
-
-        Args:
-            function: a coroutine function without arguments.
-            clock: returns monotonic seconds.
-            sleep: waits for some seconds; by default `asyncio.sleep`.
 
         Raises:
             ValueError: neither ``attempts`` nor ``within_s`` is given.

@@ -354,7 +354,6 @@ class Dataflow(Described):
         return f"<Dataflow {self._description.name!r} of {self._description.size} operators>"
 
     def _repr_html_(self) -> str:
-        """Return a picture of the dataflow for a notebook."""
         from tidewheel.runtime.drawing.picture import picture_of
 
         return picture_of(self._description.outline())

@@ -229,5 +229,4 @@ class Loop:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        """Do nothing."""
+    def __exit__(self, *_: object) -> None: ...

@@ -303,7 +303,6 @@ class MutableAntichain:
         return iter(self._counts.items())
 
     def __len__(self) -> int:
-        """The number of times whose count is not zero."""
         return len(self._counts)
 
     def __repr__(self) -> str:

@@ -1,10 +1,10 @@
 """The cycles of a graph: which nodes share a cycle, and the refusal of cycles that do not advance time.
 
-In a cycle that returns a time unchanged, a message could circulate for ever at one time, and no frontier could pass it.
-A cycle keeps the coordinates that all of its steps keep, the outermost ``kept``, and forgets the others. It is sound
-exactly if some step strictly advances one of those. So for each number of coordinates, among the steps that keep at
-least so many, those that advance one of them are left out. A remaining cycle with a step that keeps no more is refused.
-Linear in the graph for each depth of nesting.
+In a cycle that returns a time unchanged, no frontier could pass that time. A cycle keeps the coordinates that all of
+its steps keep, the outermost ``kept``, and forgets the others. It is sound exactly if some step strictly advances one
+of those. So for each number of coordinates, among the steps that keep at least so many, those that advance one of them
+are left out. A remaining cycle with a step that keeps no more is refused. Linear in the graph for each depth of
+nesting.
 
 Source: seed "Progress Tracking", section "A Compiled Representation" (the one constraint on the graph).
 """

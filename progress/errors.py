@@ -1,7 +1,7 @@
 """The errors of the progress layer, and the base of all errors of tidewheel.
 
-A message says what was wrong, where, and what to do about it. Errors are picklable: they cross from a worker to the
-driver. Their texts are redacted as they are made, since a quoted argument may have a password.
+Errors are picklable: they cross from a worker to the driver. The text of an error is redacted as it is made, since a
+quoted argument may have a password.
 """
 
 from typing import Any

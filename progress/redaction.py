@@ -1,7 +1,6 @@
 """Texts without secrets: apparent secrets, and the values that this process has read of `Secret` objects.
 
-Errors, log lines and descriptions of jobs may quote a user's text, such as a database URL. They are redacted as they
-are made, in the process that knows the values.
+Errors, log lines and descriptions of jobs are redacted as they are made, in the process that knows the values.
 """
 
 import json

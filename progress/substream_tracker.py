@@ -73,7 +73,6 @@ class _Move:
     """The next state of a substream.
 
     Attributes:
-        state: the next state; None if nothing is counted any more.
         is_quiet: whether there is a next state, and nothing to tell.
     """
 
@@ -93,8 +92,8 @@ class SubstreamTracker:
         GraphError: no path leads from ``start`` to a location of interest.
 
     Attributes:
-        closing: the location and time of the counts that senders remove when they have finished with a key. No other
-            point of a substream is there: records that come back to ``start`` have later times.
+        closing: the location and time of the counts that senders remove when they have finished with a key; no other
+            point of a substream is there.
     """
 
     def __init__(
@@ -130,7 +129,6 @@ class SubstreamTracker:
         self._is_finished = False
 
     def __len__(self) -> int:
-        """Return the number of remembered substreams."""
         return len(set(self._lives).union(*self._queues.values()))
 
     def update(self, keys: Iterable[Key], which: Iterable[int], shapes: Sequence[Differences]) -> Ends:
@@ -253,7 +251,7 @@ class SubstreamTracker:
             queue.update(dict.fromkeys(told.queues.get(location, ()), False))
 
     def drain_over(self) -> list[Key]:
-        """Return the keys forgotten since the last call: nothing of them is left, and every end was told."""
+        """Return the substreams forgotten since the last call: nothing of them is left."""
         over, self._over = self._over, []
         return over
 

@@ -6,7 +6,6 @@ from tidewheel.progress import TidewheelError
 
 
 def where(topic: str, partition: int | None) -> str:
-    """Describe a partition of a topic, or all of them for None."""
     return f"topic {topic!r}" if partition is None else f"topic {topic!r}, partition {partition}"
 
 

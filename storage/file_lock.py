@@ -1,7 +1,7 @@
 """Locks of files or directories among all processes of this machine.
 
 The kernel releases a lock when its process dies. The lock belongs to the open file, so it also separates two parts of
-one process; a forked child keeps it, too.
+one process, and a forked child keeps it.
 
 Source: flock(2).
 """
@@ -44,10 +44,7 @@ def _is_taken(descriptor: int) -> bool:
 def open_lock_file(path: Path, within_s: float, error: Callable[[str], Exception]) -> int:
     """Lock a file that names its holder and stays; return its descriptor, whose closing releases the lock.
 
-    Args:
-        path: the file, made if missing.
-        within_s: how long to wait for another holder, in seconds.
-        error: makes the exception, of a text with the other holder.
+    ``error`` makes the exception, of a text with the other holder.
 
     Raises:
         Exception: another process still has the lock.

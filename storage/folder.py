@@ -18,10 +18,10 @@ class Objects(Protocol):
         """Put a small object unless the name exists; return whether it was put."""
 
     def read(self, name: str, size: int = 0) -> bytes | None:
-        """Return the bytes of an object, None if it does not exist; a large ``size`` is read in pieces."""
+        """Return the bytes of an object, None for none; a large ``size`` is read in pieces."""
 
     def sizes(self, prefix: str) -> Mapping[str, int]:
-        """Return the sizes in bytes of a subfolder's objects, such as ``log/``, by name; "" is for all."""
+        """Return the sizes in bytes of a subfolder's objects, such as ``log/``; "" is for all."""
 
     def remove(self, names: Sequence[str]) -> None:
         """Remove objects that exist."""
@@ -31,7 +31,7 @@ class Folder(Objects, Protocol):
     """Objects of any size."""
 
     def write(self, name: str, frames: Sequence[memoryview]) -> None:
-        """Put an object of frames, one after the other; readers see all of it or nothing."""
+        """Put an object of frames; readers see all of it or nothing."""
 
     def remove_empty_folders(self) -> None:
         """Remove the folder and its folders, if they have no objects."""
@@ -40,16 +40,12 @@ class Folder(Objects, Protocol):
 def open_folder(url: str, timeout_s: float, error: Callable[[str], Exception]) -> Folder:
     """Return the folder at a place from `store_url.absolute`.
 
-    Args:
-        url: an absolute path, or a URL of an object store.
-        timeout_s: how long an object store may not answer, in seconds.
-        error: makes the exceptions of all calls, from a message.
+    ``error`` makes the exceptions of all calls, from a message.
     """
     return open_store(url, timeout_s, error) if is_url(url) else LocalFolder(Path(url), error)
 
 
 def open_store(url: str, timeout_s: float, error: Callable[[str], Exception]) -> "RemoteFolder":
-    """Return a folder in an object store; the arguments are those of `open_folder`."""
     from tidewheel.storage.object_store import RemoteFolder  # which takes its time to import
 
     return RemoteFolder(url, timeout_s, error)

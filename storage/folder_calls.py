@@ -1,7 +1,7 @@
 """The calls of a folder as values, for code that decides on calls without making them.
 
-Such code is a generator that yields calls and receives their results; `run` makes the calls on a folder. A test can
-stop writers between two calls, lose an answer, or delay a call.
+`run` makes the calls that a generator yields, and sends it the results. A test can stop writers between two calls, lose
+an answer, or delay a call.
 """
 
 from collections.abc import Generator
@@ -48,7 +48,6 @@ Calls: TypeAlias = Generator[Call, Any, T]
 
 
 def run(calls: Calls[T], folder: Objects) -> T:
-    """Make the calls of a generator; return its result."""
     reply: object = None
     while True:
         try:

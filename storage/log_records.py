@@ -102,8 +102,6 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Record(msgspec.Struct, frozen=True):
-    """A record that was read."""
-
     tick: int
     kind: int
     payload: bytes
@@ -121,12 +119,10 @@ class RecordHead(msgspec.Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """The size of the whole record."""
         return HEAD_BYTES + self.length
 
 
 def encode_header(header: msgspec.Struct) -> bytes:
-    """Return the first bytes of a file with a header."""
     body = msgspec.msgpack.encode(header)
     start = _FILE.pack(_FILE_MAGIC, FORMAT_VERSION, len(body))
     return start + _CHECKSUM.pack(crc32c(body, crc32c(start))) + body
@@ -164,7 +160,6 @@ def decode_header(data: bytes, kind: type[H]) -> H:
 
 
 def salt_of(header: bytes) -> int:
-    """Return the salt of a segment's records, given its encoded header."""
     salt: int = _CHECKSUM.unpack_from(header, _FILE.size)[0]
     return salt
 

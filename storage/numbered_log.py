@@ -9,8 +9,6 @@ Invariants:
 - A stored object is durable, even if the answer was lost. Each object names its writer, so equal bytes at a number are
   from an earlier try of this writer.
 
-The log of snapshots and the logs of topics in object stores are claimed logs, which decide on contents and removals.
-
 Source: Amazon S3, "Conditional writes".
 """
 
@@ -23,8 +21,6 @@ from tidewheel.storage.folder_calls import Calls, Get, PutNew
 
 
 class Put(Enum):
-    """The outcome of putting an object."""
-
     OWN = "own"
     """The number belongs to this writer, by this call or an earlier try."""
 
@@ -55,12 +51,11 @@ class NumberedLog:
         return f"{self.prefix}{number:0{self.digits}}{self.suffix}"
 
     def number(self, name: str) -> int | None:
-        """Return the number of an object; None for other names, such as of a half-written file."""
+        """Return the number of an object; None for other names, also half-written files."""
         found = self._match(name)
         return int(found[1]) if found and not found[2] else None
 
     def half_written(self, name: str) -> int | None:
-        """Return the number of a half-written object's file; None for other names."""
         found = self._match(name)
         return int(found[1]) if found and found[2] else None
 

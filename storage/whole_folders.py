@@ -23,7 +23,7 @@ class WholeFolders:
         self._prefix = prefix
 
     def recover(self, *, but_unfinished: bool = False) -> None:
-        """Make the root, and clean up after failed writers; replaced folders without successors come back."""
+        """Make the root, clean up after failed writers, and bring back replaced folders without successors."""
         self._root.mkdir(parents=True, exist_ok=True)
         for replaced in self._hidden(_REPLACED):
             final = self._root / replaced.name.removeprefix(_REPLACED)
@@ -42,7 +42,7 @@ class WholeFolders:
         return frozenset(path.name.removeprefix(_REPLACED) for path in others)
 
     def begin(self, name: str) -> Path:
-        """Return the hidden folder in which a folder is filled; make it if missing."""
+        """Return the hidden folder to fill; make it if missing."""
         unfinished = self._root / f"{_UNFINISHED}{name}"
         unfinished.mkdir(exist_ok=True)
         return unfinished

@@ -1,9 +1,10 @@
 """The two ends of a connection between a parent and a child on another node, by calls of the parent's actor.
 
-The child always has a pending call, which the parent answers with its messages, and sends its own with another call.
-Messages that the child has not fetched wait at the parent up to a bound, beyond which they are dropped, as with a
-`ChildLink`. A child may send with each call how much has arrived; the parent then keeps the rest, and repeats lost
-replies. The child's end can be polled like a socket, since Ray answers calls on its own threads, which only ring.
+The child always has a pending call, which the parent answers with messages for the child. The child sends its own
+messages with another call. Messages that the child has not fetched wait at the parent up to a bound, beyond which they
+are dropped, as with a `ChildLink`. A child may send with each call how much has arrived; the parent then keeps the
+rest, and repeats lost replies. The child's end can be polled like a socket: Ray answers calls on threads of its own,
+which only signal an answer.
 """
 
 import asyncio
@@ -39,7 +40,6 @@ class CallChild:
     """The parent's end, for one asyncio loop.
 
     Args:
-        clock: monotonic seconds.
         waiting_bytes: the limit of waiting bytes; a single larger message may wait.
         drained: called when the child has received everything.
 
@@ -70,11 +70,10 @@ class CallChild:
 
     @property
     def is_asking(self) -> bool:
-        """Whether it has a pending call."""
         return self._calls > 0
 
     def tell(self, message: Message) -> bool:
-        """Keep a message for the child, or drop it without room unless it must be told; tell which."""
+        """Keep a message for the child, or drop it without room unless it must be told; False if dropped."""
         size = self._codec.size_of(message)
         is_full = bool(self._waiting) and self.waiting_bytes + size > self._most_waiting_bytes
         if is_full and not self._codec.must_be_told(message):
@@ -125,7 +124,6 @@ class CallChild:
             self._drained()
 
     def tell_now(self, messages: Iterable[Message]) -> None:
-        """Keep messages for the child, as `tell` does."""
         for message in messages:
             self.tell(message)
 
@@ -135,7 +133,6 @@ class CallChild:
             self._news = None
 
     def close(self) -> None:
-        """Answer the pending call."""
         self._wake()
 
 
@@ -144,13 +141,9 @@ class CallParent:
 
     Args:
         talk: calls the parent with messages and the longest wait, and returns the future answer.
-        clock: monotonic seconds.
         again: how often to call a parent that is briefly out of reach, and with which pauses; more than once, the
             parent also learns how many messages have arrived.
         silent_s: the parent is lost if it is silent for so long beyond `WAIT_S`.
-
-    Attributes:
-        why_lost: why the parent is lost; empty while it is not.
     """
 
     is_waiting = False

@@ -27,7 +27,7 @@ class ChangeSignal:
                 woken.set_result(None)
 
     async def wait_until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
-        """Wait until ``condition()`` is true, at most ``timeout_s`` seconds; return its final value."""
+        """Wait until ``condition()`` holds, or for ``timeout_s``; return its final value."""
         try:
             async with asyncio.timeout(timeout_s):
                 while not condition():

@@ -29,12 +29,9 @@ class Children:
     """The children of one actor, for its loop only.
 
     Args:
-        loop: the loop of all calls.
         heard: receives a child's name and its messages, in order.
         gone: receives, once, a child's name and why it has gone; not after `close` or `let_go`. Neither is called
             within `tell`.
-        waiting_bytes: the limit of waiting bytes of one child.
-        drained: receives the name of a child that has caught up.
         silent_s: the silence after which a child without a socket has gone.
     """
 
@@ -79,12 +76,7 @@ class Children:
     ) -> list[Message]:
         """Receive the messages of a child without a connection; return those for it, as soon as there are any.
 
-        Args:
-            child: its name.
-            said: its messages; the first one identifies it.
-            wait_s: the longest wait for messages to it, in seconds.
-            received: how many messages it has received, if it reports that.
-            again: whether a reply was lost.
+        The arguments are those of `CallChild.take`; the first message of a child identifies it.
 
         Raises:
             ProtocolError: it was silent for long, or has not identified itself: it must join again.
@@ -133,7 +125,6 @@ class Children:
                     child.show_life()
 
     def get(self, child: str) -> ChildLink | CallChild | None:
-        """Return the link of a child; None if it is not connected."""
         return self._children.get(child)
 
     def let_go(self, child: str) -> None:
@@ -150,7 +141,6 @@ class Children:
 
     @property
     def names(self) -> list[str]:
-        """The names of connected children."""
         return list(self._children)
 
     def __contains__(self, child: str) -> bool:
@@ -161,16 +151,13 @@ class Children:
 
     @property
     def waiting_bytes(self) -> int:
-        """The bytes waiting for all of them."""
         return sum(child.waiting_bytes for child in self._children.values())
 
     @property
     def dropped(self) -> int:
-        """How many messages were dropped because children did not take them."""
         return self._dropped + sum(child.dropped for child in self._children.values())
 
     def close(self) -> None:
-        """Close all connections."""
         for child in self.names:
             self.let_go(child)
         if self._look is not None:

@@ -42,11 +42,10 @@ class EagerPoll:
         self._usual_s = self._longest_s = short_s * _LONG
 
     def register(self, descriptor: int, events: int = select.POLLIN) -> None:
-        """Also wait for this descriptor."""
         self._poll.register(descriptor, events)
 
     def poll(self, timeout_ms: int | None) -> list[tuple[int, int]]:
-        """Return the ready descriptors with their events; an empty list after ``timeout_ms``, if given."""
+        """Return the ready descriptors with their events; empty after ``timeout_ms``."""
         found = self._poll.poll(0)
         if found or timeout_ms == 0:
             return found
@@ -81,7 +80,6 @@ class EagerLoop:
     """Lets an asyncio loop poll for the next message for a moment before it sleeps, if its waits have been short.
 
     Args:
-        loop: the loop of all calls.
         short_s: how long to poll, in seconds; 0 for never.
     """
 

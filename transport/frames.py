@@ -48,7 +48,7 @@ STEADILY: Final = 256 * 1024
 
 
 def frame_of(head: bytes, payloads: Sequence[Payload]) -> list[Any]:
-    """Return the parts of a frame with several payloads, one after the other, without copies of large ones."""
+    """Return the parts of a frame with several payloads, without copies of large ones."""
     size = sum(map(len, payloads))
     small: list[Any] = [_LENGTHS.pack(len(head), size), head]
     if size < LARGE:
@@ -78,7 +78,7 @@ def dumps(value: Any) -> bytes:
 
 
 def dump_frames(value: Any, large: int) -> list[Any]:
-    """Return ``value`` pickled as by `dumps`, followed by each of its buffers of at least ``large`` bytes."""
+    """Pickle as `dumps` does; buffers of at least ``large`` bytes are frames of their own."""
     return _dump(value, large)
 
 
@@ -133,7 +133,6 @@ def unpicklable(value: Any, otherwise: Exception | None = None) -> str | None:
 
 
 def pickled_size(value: Any) -> int:
-    """Return the pickled size of ``value`` in bytes, 0 if it cannot be pickled."""
     try:
         return len(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
     except Exception:  # noqa: BLE001 - the number is for statistics only
@@ -157,14 +156,11 @@ class FrameReader(Generic[M]):
 
     Args:
         decode: makes a message of a head, valid only during the call, and a payload, or raises ProtocolError.
-        most_at_once: about how many bytes to read at a time.
         most_payload_bytes: of one frame; None for no limit.
         room_for: returns memory for a large payload; None for any.
-        most_messages: about how many messages to read at a time.
 
     Attributes:
         is_at_end: whether the peer has gone, and everything was returned.
-        read_bytes: the number of bytes that were read.
     """
 
     def __init__(

@@ -36,8 +36,7 @@ class Numbered(Protocol):
     """An item of a link, numbered by its sender."""
 
     @property
-    def sender(self) -> int:
-        """The number of the sending member."""
+    def sender(self) -> int: ...
 
     @property
     def incarnation(self) -> int:

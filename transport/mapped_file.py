@@ -15,9 +15,6 @@ _FLAGS: Final = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
 class MappedFile(mmap.mmap):
     """The first bytes of a file, mapped.
 
-    Args:
-        size: the number of bytes to map, all present.
-
     Attributes:
         descriptor: another descriptor of the file, open while this exists.
         is_held: whether a closed connection may still have pages, which then must not change.
@@ -27,7 +24,6 @@ class MappedFile(mmap.mmap):
     is_held: bool
 
     def __new__(cls, descriptor: int, size: int) -> Self:
-        """Map a file."""
         made = super().__new__(cls, descriptor, size, _FLAGS)
         made.descriptor = os.dup(descriptor)
         made.is_held = False
@@ -36,7 +32,6 @@ class MappedFile(mmap.mmap):
 
 
 def address_of(part: Any) -> int:
-    """Return the memory address of a buffer."""
     import numpy as np
 
     address: int = np.frombuffer(part, np.uint8).__array_interface__["data"][0]

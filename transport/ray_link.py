@@ -29,7 +29,6 @@ class RaySender(Sender[Item]):
         self._outstanding: dict[Any, int] = {}
 
     def send(self, peer: int, item: Item) -> int:
-        """Call the peer's actor; now and then check earlier calls."""
         frames = self._codec.encode(item)
         # One argument: of several, Ray would make an object of each that is large.
         self._outstanding[self._peers[peer].receive.remote(self._job, _picklable(frames))] = peer
@@ -40,12 +39,10 @@ class RaySender(Sender[Item]):
         return sum(map(len, frames))
 
     def check(self) -> None:
-        """Check all finished calls."""
         if self._outstanding:
             self._settle(0.0)
 
     def close(self, linger_s: float = 0.0) -> None:
-        """Forget the pending calls, which go on."""
         self._outstanding.clear()
 
     def _settle(self, timeout_s: float) -> None:
@@ -84,7 +81,6 @@ class Mail(Sender[Item]):
         self._changed = threading.Condition()
 
     def send(self, peer: int, item: Item) -> int:
-        """Keep an item."""
         frames = self._codec.encode(item)
         with self._changed:
             self._kept.setdefault(peer, []).append(_picklable(frames))
@@ -100,8 +96,7 @@ class Mail(Sender[Item]):
     def check(self) -> None:
         """Do nothing: peers that do not fetch are unknown."""
 
-    def close(self, linger_s: float = 0.0) -> None:
-        """Do nothing."""
+    def close(self, linger_s: float = 0.0) -> None: ...
 
 
 class CallReceiver(Receiver[Item]):
@@ -112,17 +107,14 @@ class CallReceiver(Receiver[Item]):
         self._woken = threading.Event()
 
     def receive(self, timeout_s: float) -> list[Item]:
-        """Return what was delivered."""
         if self._woken.is_set() or (timeout_s > 0 and self._woken.wait(timeout_s)):
             self._woken.clear()
         return self._take_delivered()
 
     def wake(self) -> None:
-        """Have `receive` return."""
         self._woken.set()
 
-    def close(self) -> None:
-        """Do nothing."""
+    def close(self) -> None: ...
 
 
 class FetchReceiver(CallReceiver[Item]):

@@ -1,7 +1,6 @@
 """Memory for received large payloads, reused when nothing refers to it.
 
-The kernel zeroes new memory page by page, which takes longer than receiving the bytes, and the allocator returns large
-free blocks to the kernel.
+The kernel zeroes new memory page by page, which takes longer than receiving the bytes.
 """
 
 from sys import getrefcount

@@ -37,7 +37,6 @@ class SocketKeys:
 
     @classmethod
     def make(cls) -> Self:
-        """Make new keys."""
         import zmq  # most processes with an address have no socket
 
         return cls(*zmq.curve_keypair(), *zmq.curve_keypair())
@@ -51,12 +50,11 @@ class SocketPeers:
     keys: SocketKeys
 
     def reachable_from(self, node: str) -> bool:
-        """Tell whether a member on ``node`` can connect to all of them."""
         return all(address.node == node or address.tcp is not None for address in self.addresses)
 
 
 def private_directory() -> str:
-    """Make a directory for this user only, with a path short enough for a socket's address."""
+    """Make a directory for this user only, whose path is short enough for a socket's address."""
     directory = tempfile.mkdtemp(prefix=f"tidewheel-{os.getpid()}-")
     if len(directory) > _LONGEST_PATH:
         Path(directory).rmdir()
@@ -65,5 +63,4 @@ def private_directory() -> str:
 
 
 def named(member: int) -> str:
-    """Return the name of a member for messages."""
     return "the driver" if member == DRIVER else f"worker {member}" if member >= 0 else "a feeder"

@@ -99,7 +99,7 @@ class SocketSender(Sender[Item]):
             connection.send(codec.encode(codec.empty(member, incarnation, GREETING))[0])
 
     def send(self, peer: int, item: Item) -> int:
-        """Send a small item to a peer on this node at once; queue others for a thread of ZeroMQ."""
+        """Send a small item to a peer on this node at once; ZeroMQ's thread sends others."""
         frames = self._codec.encode(item)
         datagrams = self._datagrams.get(peer)
         if datagrams is not None and len(frames) == 1 and datagrams.send(frames[0]):
@@ -138,7 +138,6 @@ class SocketSender(Sender[Item]):
                 raise _lost(peer, f"{named(peer)} {reason} link='ray' uses Ray's own connections")
 
     def close(self, linger_s: float = 0.0) -> None:
-        """Disconnect from every peer."""
         for peer, connection in self._sockets.items():
             if not connection.closed:
                 connection.disable_monitor()
@@ -159,7 +158,7 @@ class DatagramSender:
             self._socket.connect(path)
 
     def send(self, frame: bytes) -> bool:
-        """Send a frame; return False if it is too large or refused, and must go another way."""
+        """Send a frame; return False if it has to go another way."""
         if len(frame) > LARGEST_DATAGRAM:
             return False
         try:
@@ -169,7 +168,6 @@ class DatagramSender:
         return True
 
     def close(self) -> None:
-        """Disconnect; idempotent."""
         self._socket.close()
 
 
@@ -238,7 +236,6 @@ class SocketReceiver(Receiver[Item]):
         self.wake()
 
     def receive(self, timeout_s: float) -> list[Item]:
-        """Return what came over any connection, or was delivered."""
         if self._early:
             early, self._early = self._early, []
             return early
@@ -280,14 +277,12 @@ class SocketReceiver(Receiver[Item]):
         return self._codec.decode(head, [frame.buffer for frame in frames])
 
     def wake(self) -> None:
-        """Have `receive` return."""
         with self._wake_lock:
             if not self._woken and not self._waker.closed:
                 self._woken = True
                 self._waker.send(b"")
 
     def close(self) -> None:
-        """Stop listening."""
         with self._wake_lock:
             if self._waker.closed:
                 return
@@ -296,14 +291,11 @@ class SocketReceiver(Receiver[Item]):
 
 
 class DatagramReceiver:
-    """Receives the datagrams of a non-blocking socket."""
-
     def __init__(self, source: socket) -> None:
         self._socket = source
         self.descriptor: Final = self._socket.fileno()
 
     def receive(self) -> list[bytes]:
-        """Return the arrived datagrams; called when the descriptor is readable."""
         receive = self._socket.recv
         found = [receive(LARGEST_DATAGRAM)]
         try:

@@ -27,8 +27,6 @@ _SILENCE_MS = 30_000
 
 
 class SocketListener:
-    """The listening sockets of one member."""
-
     def __init__(self, node: str) -> None:
         self.context = zmq.Context()
         self._authenticator: Any = None
@@ -81,7 +79,6 @@ class SocketListener:
         return self.address
 
     def remove_files(self) -> None:
-        """Remove the sockets' files, as no more members will connect."""
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def close(self) -> None:
@@ -96,7 +93,6 @@ class SocketListener:
 
 
 def datagram_socket() -> socket.socket:
-    """Return a new socket for datagrams within a node, which does not block."""
     return socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
 
 
@@ -111,7 +107,7 @@ class _Callers:
 
 
 def keep_alive(connection: Any) -> None:
-    """Let the connection notice a silent peer, such as one whose node has lost power."""
+    """Let the connection notice a silent peer, as when its node has lost power."""
     connection.set(zmq.HEARTBEAT_IVL, _HEARTBEAT_MS)
     connection.set(zmq.HEARTBEAT_TIMEOUT, _SILENCE_MS)
 

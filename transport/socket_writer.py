@@ -1,8 +1,8 @@
 """Writes frames to a non-blocking stream socket, and keeps what the socket does not take yet.
 
 A socket of this node takes large parts of a `tidewheel.transport.mapped_file.MappedFile` from the file. The system
-tells about how many bytes are in the socket's queue; the peer has read those before. Until then the writer refers to
-the parts, so that their memory is not reused.
+reports about how many bytes are in the socket's queue; the peer has read all earlier ones. Until then the writer refers
+to the parts, so that their memory is not reused.
 """
 
 import os

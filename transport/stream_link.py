@@ -2,7 +2,7 @@
 
 A parent sends to each child as fast as its connection takes it; messages wait up to a bound, beyond which they are
 dropped. So no child holds up another or its parent, or costs more memory than the bound, and neither end waits for the
-other. A `Codec` encodes the messages. A parent also sends signs of life.
+other. A `Codec` encodes the messages.
 """
 
 import asyncio
@@ -47,9 +47,7 @@ class Codec:
     Attributes:
         decode_told: returns the message of a parent's frame; raises ProtocolError.
         decode_said: returns the message of a child's frame; raises ProtocolError.
-        size_of: returns about how many bytes a message has in memory.
         joins: whether a message identifies a child; one without a socket sends it first.
-        unsaid: returns an empty store of a child's pending messages.
     """
 
     encode: Callable[[Message], list[Any]]
@@ -84,7 +82,6 @@ class SharedFrames:
         self.children = 0
 
     def of(self, message: Message) -> Frame:
-        """Return the frame of a message, once for each object."""
         found = None if self.children < 2 else self._frames.get(id(message))
         if found is None:
             parts = self.codec.encode(message)
@@ -110,7 +107,6 @@ class ChildLink:
         gone: receives, once, why the child has gone, after the link is closed; not after `close`. Neither is called
             within a call of the link.
         drained: called when the connection has caught up.
-        waiting_bytes: the limit of waiting bytes; a single larger message may wait.
 
     Attributes:
         dropped: how many messages were dropped, of ``dropped_bytes``, because the child did not read.
@@ -191,12 +187,10 @@ class ChildLink:
 
     @property
     def waiting_bytes(self) -> int:
-        """The bytes that wait for the connection."""
         return self._writer.waiting_bytes
 
     @property
     def written_bytes(self) -> int:
-        """The bytes that the connection has taken."""
         return self._writer.written_bytes
 
     def _flush(self) -> None:
@@ -250,14 +244,7 @@ class ChildLink:
 
 
 class ParentLink:
-    """The child's end of a connection, for one thread at a time.
-
-    Args:
-        most_at_once: about how many bytes to read at a time.
-
-    Attributes:
-        why_lost: why the parent is lost; empty while it is not.
-    """
+    """The child's end of a connection, for one thread at a time."""
 
     def __init__(self, codec: Codec, connection: socket.socket, most_at_once: int = MOST_AT_ONCE) -> None:
         self._codec = codec
@@ -269,17 +256,15 @@ class ParentLink:
         self.why_lost = ""
 
     def fileno(self) -> int:
-        """Return the descriptor to poll for reading, and while `is_waiting` for writing; then call `read`."""
+        """Return the descriptor to poll for reading, and for writing while `is_waiting`; then call `read`."""
         return self._connection.fileno()
 
     @property
     def is_lost(self) -> bool:
-        """Whether nothing more will come and everything was returned."""
         return bool(self.why_lost)
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the connection has pending messages."""
         return not (self.is_lost or self._is_deaf) and bool(self._writer.waiting_bytes or self._unsaid)
 
     def read(self) -> list[Message]:
@@ -297,7 +282,6 @@ class ParentLink:
         return told
 
     def say(self, messages: Iterable[Message]) -> None:
-        """Send messages, without waiting for the parent; `read` notices its loss."""
         for message in messages:
             self._unsaid.add(message)
         self._say()
@@ -315,7 +299,6 @@ class ParentLink:
 
     @property
     def read_bytes(self) -> int:
-        """The number of bytes read."""
         return self._reader.read_bytes
 
     def _lose(self, why: str) -> None:

@@ -43,7 +43,7 @@ class SocketOffer:
     ticket: bytes = field(repr=False)
 
     def connect(self, node: str) -> socket.socket | None:
-        """Return a non-blocking connection for a process on ``node``; None if there is no way."""
+        """Return a non-blocking connection for a process on ``node``."""
         if node != self.node or not is_possible():
             return None
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -62,7 +62,6 @@ class SocketOffer:
 
 
 def is_possible() -> bool:
-    """Tell whether this machine has such sockets."""
     return sys.platform == "linux"
 
 
@@ -76,19 +75,18 @@ def _listen() -> tuple[socket.socket, str]:
 
 
 def prepare(connection: socket.socket, *, steadily: bool = False) -> None:
-    """Make a connection non-blocking, with large buffers; smaller ``steadily``, to see how it is read."""
+    """Make a connection non-blocking, with large buffers; smaller if ``steadily``, to see how it is read."""
     connection.setblocking(False)
     size = _STEADY_BUFFER_BYTES if steadily else _SOCKET_BUFFER_BYTES
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
 
 
 def is_same_user(connection: socket.socket) -> bool:
-    """Tell whether the process at the other end belongs to this user."""
     return _peer_of(connection)[1] == os.getuid()
 
 
 def process_behind(connection: socket.socket) -> int:
-    """Return the id of the process that listens at the other end; 0 if this process cannot see it."""
+    """Return the id of the process that listens at the other end; 0 if it is invisible here."""
     return _peer_of(connection)[0]
 
 
@@ -115,14 +113,12 @@ class TicketListener(Generic[Who]):
         self._loop.add_reader(self._listener, self._accept)
 
     def offer(self, who: Who) -> SocketOffer:
-        """Return the address with a ticket for ``who``."""
         ticket = secrets.token_bytes(TICKET_BYTES)
         self._tickets[ticket] = who
         self._loop.call_later(_GOOD_FOR_S, lambda: self._tickets.pop(ticket, None))  # connecting by calls needs none
         return SocketOffer(self._node, self._name, ticket)
 
     def withdraw(self, who: Who) -> None:
-        """Withdraw the tickets of ``who``."""
         self._tickets = {ticket: name for ticket, name in self._tickets.items() if name != who}
 
     def close(self) -> None:

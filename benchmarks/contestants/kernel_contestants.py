@@ -3,7 +3,6 @@
 A change is a row (key, value, time, diff) of 64-bit integers. A batch is sorted by key, value and time, has each such
 triple once, and no diff of 0. Every contestant keeps batches in a form of its own, and returns results in it.
 """
-# ruff: noqa: D102 - `Contestant` says what each method does
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, TypeAlias

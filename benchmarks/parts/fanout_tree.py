@@ -157,7 +157,7 @@ def inside(actor: Any, function: Any, *arguments: Any) -> Any:
 
 def bytes_of_children(actor: Any) -> tuple[int, int]:
     """Return the bytes that an actor has told its present children, and that it has heard of them."""
-    children: Children = actor._children if hasattr(actor, "_children") else actor.partition.children
+    children: Children = actor._children if hasattr(actor, "_children") else actor.partition._connections.children
     links = [link for link in children._children.values() if isinstance(link, ChildLink)]
     return sum(link.written_bytes for link in links), sum(link._reader.read_bytes for link in links)
 

@@ -59,7 +59,7 @@ class TelemetryExport:
             self._target.end()
 
     def _show_last(self) -> None:
-        """Show what has changed since the last second: a new subscriber receives a document at once."""
+        """Show the changes of the last second: a new subscriber receives a document at once."""
         job = self._reader.job
         if LOCAL_CATALOG.lookup(f"{TELEMETRY}{job}") is None and not membership():
             return  # it has ended, and this process need not look for a cluster

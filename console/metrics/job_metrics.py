@@ -29,7 +29,6 @@ class Metric:
     """One metric of all things of a kind.
 
     Args:
-        section: the part of the document that has the things.
         key: the key of the number in each of them, which may be missing.
     """
 
@@ -149,7 +148,7 @@ def labels_of(metric: Metric) -> tuple[str, ...]:
 
 
 def is_past(document: Document, now: float) -> bool:
-    """Tell whether a job ended so long before ``now``, in seconds since 1970, that it has no metrics."""
+    """Tell whether a job ended too long before ``now``, in seconds since 1970, to have metrics."""
     has_ended = _mapping(document.get("job")).get("state") in STATES[3:]
     return has_ended and now - (_number(document.get("at")) or now) > KEPT_S
 
@@ -157,13 +156,7 @@ def is_past(document: Document, now: float) -> bool:
 def samples(job: str, document: Document, now: float, metrics: Sequence[Metric] = METRICS) -> Iterator[Sample]:
     """Yield the samples of one job; none of a job that ended long ago.
 
-    Each metric and labels occur once; missing or malformed numbers are left out.
-
-    Args:
-        job: the name of the job.
-        document: its telemetry.
-        now: the time, in seconds since 1970.
-        metrics: the wanted metrics.
+    Each metric and labels occur once; missing or malformed numbers are left out. ``now`` is in seconds since 1970.
     """
     if is_past(document, now):
         return

@@ -31,7 +31,6 @@ class JobFamilies:
         self._now = now
 
     def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
-        """Yield a family for each metric, even without samples."""
         found: dict[str, list[Sample]] = {metric.name: [] for metric in METRICS}
         for job, document in self._documents.items():
             for sample in samples(job, document, self._now):
@@ -45,7 +44,6 @@ class JobFamilies:
 
 
 def metrics_route(documents: Documents) -> Route:
-    """Return the route; ``documents`` returns the telemetry of the jobs."""
     telemetry = OneQuestion(documents)
 
     async def metrics(request: Request) -> Response:

@@ -1,7 +1,6 @@
 """The metrics and spans of jobs for OpenTelemetry, by the program's providers.
 
-The process has one set of instruments for all its jobs. A job is one span, with its snapshots and its returns to a
-snapshot as inner spans.
+A job is one span, with its snapshots and its returns to a snapshot as inner spans.
 """
 
 import threading
@@ -52,7 +51,6 @@ class OpenTelemetry:
                 del _shown[name]
 
     def show(self, document: Document) -> None:
-        """Export the next document of the job."""
         from opentelemetry.trace import Status, StatusCode
 
         about: Mapping[str, Any] = document["job"]
@@ -92,7 +90,7 @@ class OpenTelemetry:
         )
 
     def end(self) -> None:
-        """End the spans; metrics of an ended job are observed for ten more minutes, others no longer."""
+        """End the spans; metrics of an ended job are observed for ten more minutes."""
         last = _shown.get(self._job)
         if last is not None and not View(last).has_ended:
             del _shown[self._job]

@@ -23,7 +23,6 @@ class RayMetrics:
         self._made: dict[str, Any] = {}
 
     def show(self, document: Document) -> None:
-        """Set the metrics to the numbers of a document."""
         for sample in samples(self._job, document, time.time()):
             tags = dict(zip(labels_of(sample.metric), sample.labels, strict=True))
             if not sample.metric.is_counter:
@@ -48,5 +47,4 @@ class RayMetrics:
             self._made[metric.name] = kind(metric.name.removesuffix("_total"), metric.text, labels_of(metric))
         return self._made[metric.name]
 
-    def end(self) -> None:
-        """Do nothing: Ray keeps what it has."""
+    def end(self) -> None: ...

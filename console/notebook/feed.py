@@ -1,7 +1,7 @@
 """The feed of a notebook's view: a thread that reads a job or topic, and sends the page's content to the browser.
 
-A kernel receives nothing from the browser while it runs a cell, so the feed begins at once, and sends whole pages until
-a view has reported; then it sends changes.
+A kernel receives nothing from the browser while it runs a cell. So the feed begins at once, and sends whole pages until
+a view has reported, then changes.
 """
 
 import logging
@@ -26,17 +26,13 @@ class Page(Protocol):
     """The content of views: a `JobPage`, or the points of a chart."""
 
     @property
-    def shown(self) -> Shown:
-        """The present page."""
+    def shown(self) -> Shown: ...
 
-    def receive(self, news: Any, /) -> None:
-        """Show new data."""
+    def receive(self, news: Any, /) -> None: ...
 
-    def end(self, problem: str | None = None, /) -> None:
-        """Show that no more data come, and any problem."""
+    def end(self, problem: str | None = None, /) -> None: ...
 
-    def history(self, part: str, /) -> Mapping[str, Any]:
-        """Return the data for the last part of a view's path."""
+    def history(self, part: str, /) -> Mapping[str, Any]: ...
 
 
 class Reader(Protocol):
@@ -79,7 +75,6 @@ class Feed:
 
     @property
     def is_running(self) -> bool:
-        """Whether there is a thread."""
         return self._thread is not None
 
     def start(self) -> None:
@@ -92,14 +87,12 @@ class Feed:
                 self._thread.start()
 
     def stop(self) -> None:
-        """Stop reading, without waiting; idempotent."""
         with self._lock:
             self._is_wanted, self._is_stopped, reader = False, True, self._reader
         if reader is not None:
             reader.close()
 
     def hear(self, message: Message) -> None:
-        """Receive a message of a view."""
         if "ask" in message:
             part = str(message.get("path", "")).rpartition("/")[2]
             self._send({"answer": message["ask"], "data": encode_json(self._page.history(part)).decode()})

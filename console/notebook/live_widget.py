@@ -15,7 +15,6 @@ class LiveWidget(AnyWidget):
     """A view of the page, fed until it or its last view in the browser is closed.
 
     Attributes:
-        name: of the job, or the title of the chart.
         chosen: the first choice, such as ``["probe", "done"]``, which makes the view of a job brief.
     """
 
@@ -50,6 +49,5 @@ class LiveWidget(AnyWidget):
             self.feed.stop()
 
     def close(self) -> None:
-        """Close all views, and stop reading; idempotent."""
         self._stop()
         super().close()

@@ -31,12 +31,10 @@ Point: TypeAlias = tuple[float, float]
 
 
 class Topic(Protocol):
-    """A subscription, for a chart."""
-
     topic: str
 
     def epochs(self, timeout_s: float | None = None) -> Iterator[Epoch]:
-        """Iterate over whole epochs; raise TimeoutError if one does not come in time."""
+        """Yield whole epochs; raise TimeoutError if one does not come in time."""
 
     def close(self) -> None:
         """Leave the topic, from any thread."""
@@ -54,18 +52,15 @@ class PlotPage:
         self._points: deque[Point] = deque(maxlen=most)
 
     def receive(self, points: list[Point]) -> None:
-        """Add points."""
         self._points.extend(points)
         self._show(Shown(self.shown.number + 1, self._document(), encode_json({"points": points})))
 
     def end(self, problem: str | None = None) -> None:
-        """Show that no more points come, and any problem."""
         said = {} if problem is None else {"problem": problem}
         document = {**self._document(), **said}
         self._show(Shown(self.shown.number + 1, document, encode_json(said), is_last=True))
 
     def history(self, part: str) -> Mapping[str, Any]:
-        """Return nothing: views of a chart do not ask."""
         return {}
 
     def _document(self) -> dict[str, Any]:
@@ -103,7 +98,7 @@ class Points:
             yield found
 
     def _epochs(self) -> Iterator[Epoch | None]:
-        """Yield epochs, and None before a pause; it never waits for an epoch, as an idle local job would raise."""
+        """Yield epochs, and None before a pause; never wait for an epoch, as an idle local job would raise."""
         epochs = self._subscription.epochs(timeout_s=0.0)
         while True:
             try:
@@ -115,7 +110,6 @@ class Points:
                 return
 
     def close(self) -> None:
-        """Leave the topic."""
         self._closed.set()
         self._subscription.close()
 
@@ -171,7 +165,6 @@ def _short(value: Any) -> str:
 
 
 def plot(subscription: Topic, what: What, most: int = MOST_POINTS) -> "LiveWidget":
-    """Return a live chart of a subscription; see `Subscription.plot`."""
     topic = subscription.topic
     if not is_notebook():
         said = "plot() draws in a notebook, and this program does not run in one. Iterate over epochs(), or open a "

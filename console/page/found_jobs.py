@@ -12,7 +12,6 @@ _ANSWER_S = 2.0
 
 
 def own_jobs() -> list[str]:
-    """Return the names of the jobs whose driver is this process."""
     return [topic.removeprefix(TELEMETRY) for topic in LOCAL_CATALOG.hidden()]
 
 

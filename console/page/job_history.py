@@ -41,7 +41,7 @@ class JobHistory:
         self._moments.append((at, row))
 
     def of(self, number: str) -> dict[str, list[float]]:
-        """Return the numbers of one operator as columns, with times as ``at``; NaN is unknown."""
+        """Return an operator's numbers as columns, with times as ``at``; NaN is unknown."""
         place = self._places.get(number)
         if place is None:
             return {"at": [], **{metric: [] for metric in METRICS}}

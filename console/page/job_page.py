@@ -57,7 +57,6 @@ class JobPage:
         self._listeners: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
 
     def receive(self, view: View) -> None:
-        """Show the next view of the job."""
         before, document = self.shown, dict(with_live_numbers(view, self._fronts).document)
         moment: dict[str, dict[str, Any]] = {}
         for number, one in view.document.get("operators", {}).items():
@@ -91,7 +90,6 @@ class JobPage:
             return self._history.of(operator)
 
     def summary(self) -> dict[str, Any]:
-        """Return this job's entry in the list of jobs."""
         document = self.shown.document or {}
         job = {name: value for name, value in document.get("job", {}).items() if not isinstance(value, list | dict)}
         live = document.get("live", {})
@@ -99,7 +97,7 @@ class JobPage:
 
     @contextmanager
     def listening(self) -> Iterator[asyncio.Event]:
-        """Yield an event of the running loop that is set whenever the page changes."""
+        """Yield an event of the running loop that is set at each change."""
         listener = (asyncio.get_running_loop(), asyncio.Event())
         with self._lock:
             self._listeners.add(listener)
@@ -116,7 +114,6 @@ class JobPage:
 
     @property
     def listeners(self) -> int:
-        """The number of browsers waiting for changes."""
         return len(self._listeners)
 
     def _show(self, shown: Shown) -> None:

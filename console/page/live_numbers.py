@@ -11,7 +11,6 @@ from tidewheel.pubsub.subscribers.view import View
 
 
 def live_numbers(view: View, fronts: Fronts) -> dict[str, Any]:
-    """Return the numbers of the job and its operators, edges, probes, workers and topics, by key."""
     document = view.document
     view = View(document) if view.has_ended else view  # an ended job has no rates
     _advance(fronts.inputs, document)
@@ -48,7 +47,6 @@ def live_numbers(view: View, fronts: Fronts) -> dict[str, Any]:
 
 
 def with_live_numbers(view: View, fronts: Fronts) -> View:
-    """Return a view whose document has `live_numbers` as ``live``."""
     return View({**view.document, "live": live_numbers(view, fronts)}, view.before)
 
 

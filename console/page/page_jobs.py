@@ -1,7 +1,7 @@
 """The jobs of the page, each with a thread that receives its telemetry.
 
-The page finds jobs when a browser asks, and follows them while browsers look, and ten minutes more; so without browsers
-it costs jobs nothing. A limited number of ended jobs stays.
+The page finds jobs when a browser asks, and follows them while browsers look, and ten minutes more. A limited number of
+ended jobs stays.
 """
 
 import logging
@@ -36,7 +36,6 @@ class PageJobs:
 
     Args:
         find: returns the names of the running jobs; it may wait for a cluster.
-        linger_s: how long to follow jobs without browsers, in seconds.
     """
 
     def __init__(
@@ -94,12 +93,11 @@ class PageJobs:
         return {name: document for name, document in documents.items() if document is not None}
 
     def knows(self, name: str) -> bool:
-        """Tell whether a job is on the page."""
         with self._lock:
             return name in self._pages
 
     def page(self, name: str) -> JobPage:
-        """Return the page of a job; raise UnknownJob if there is none."""
+        """Return the page of a job; raise UnknownJob for none."""
         with self._lock:
             found = self._pages.get(name)
             known = ", ".join(map(repr, self._pages)) or "none"
@@ -108,7 +106,7 @@ class PageJobs:
         return found
 
     def check_room(self) -> None:
-        """Raise TooManyClients if no more browsers may look, or the gateway stops."""
+        """Raise TooManyClients if the page is full, or the gateway stops."""
         with self._lock:
             if self._is_closed:
                 raise TooManyClients(STOPPED)
@@ -116,7 +114,6 @@ class PageJobs:
                 raise TooManyClients(f"{self._most} browsers look at jobs of this gateway already: try again later")
 
     def close(self) -> None:
-        """End all streams, and stop following jobs; do not wait."""
         with self._lock:
             self._is_closed = True
             pages = list(self._pages.values())

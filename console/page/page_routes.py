@@ -1,8 +1,8 @@
 """The routes of the live page: its files, the list of jobs, and each job as a stream and as a history.
 
-The files say nothing about jobs, so a browser loads them without a token. For everything else, the page reads the token
-from the fragment of its address, which a browser never sends, and sends it in a header; a cookie would go to every port
-of this machine.
+The files say nothing about jobs, so a browser loads them without a token. For everything else, the page sends the token
+in a header. It reads the token from the fragment of its address, which a browser never sends; a cookie would go to
+every port of this machine.
 """
 
 import asyncio
@@ -42,7 +42,6 @@ _KEEP_ALIVE = b": the job lives\n\n"
 
 
 def is_file(request: HTTPConnection) -> bool:
-    """Tell whether a request is for the page or one of its files."""
     path: str = request.scope["path"]
     return path == "/" or path.startswith(_PREFIX)
 
@@ -71,11 +70,7 @@ async def job_events(page: JobPage, keep_alive_s: float) -> AsyncGenerator[bytes
     """Yield the events of a job's page for one browser, until the job ends.
 
     The first event is the whole document, the others are changes; a browser that has missed one receives the whole
-    document again.
-
-    Args:
-        page: the job.
-        keep_alive_s: the seconds without an event after which it yields a comment.
+    document again. After ``keep_alive_s`` seconds without an event it yields a comment.
     """
     number = 0
     with page.listening() as changed:
@@ -97,7 +92,7 @@ async def job_events(page: JobPage, keep_alive_s: float) -> AsyncGenerator[bytes
 
 
 def page_routes(jobs: PageJobs, keep_alive_s: float) -> list[Route]:
-    """Return the routes; a stream sends a sign of life after ``keep_alive_s`` seconds without an event."""
+    """Return the routes; an idle stream sends a sign of life every ``keep_alive_s`` seconds."""
 
     async def summaries(_: Request) -> Response:
         return answer(await asyncio.wrap_future(asked(jobs.look)))

@@ -16,7 +16,6 @@ class Choices:
 
     Attributes:
         order: the order of operators, one of `ORDERS`.
-        wants_next: whether the last key asks for the next job.
     """
 
     order: str = "graph"

@@ -40,11 +40,10 @@ class Reader(Protocol):
 
     def __iter__(self) -> Iterator[View]: ...
 
-    def close(self) -> None: ...  # noqa: D102 - as of TelemetryReader
+    def close(self) -> None: ...
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the command to its parser."""
     parser.add_argument(
         "job", metavar="JOB", nargs="?", help="as 'tidewheel jobs' lists it, or its name without the last part"
     )
@@ -81,7 +80,6 @@ def top(jobs: Callable[[], Sequence[ListedJob]], show: Callable[[str], None], *,
 
 
 def job_lines(reader: Reader) -> Iterator[str]:
-    """Yield the tables of a job as text, with the rates between its first two views."""
     view: View | None = None
     fronts = Fronts()
     try:
@@ -102,7 +100,6 @@ def job_lines(reader: Reader) -> Iterator[str]:
 
 
 def lines_of(table: Table) -> Iterator[str]:
-    """Yield the lines of a table, with numbers right-aligned."""
     rows = [[head.strip() for head in table.heads], *(row.cells for row in table.rows)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     numbers = [head.startswith(" ") for head in table.heads]
@@ -148,8 +145,6 @@ class _Followed:
 
 
 class _Listed:
-    """The jobs found by a thread."""
-
     def __init__(self, look: Callable[[], Sequence[ListedJob]]) -> None:
         self.jobs: Sequence[ListedJob] | None = None
         self.trouble = ""
@@ -170,7 +165,6 @@ class _Listed:
 
 
 def watch(jobs: Callable[[], Sequence[ListedJob]], read: Callable[[str], Reader]) -> None:
-    """Fill the terminal with the telemetry of one job at a time, until a key ends that."""
     from rich.console import Console
     from rich.live import Live
 

@@ -31,7 +31,6 @@ _ALARM = "bold red"
 def picture(
     jobs: Sequence[ListedJob], view: View | None, message: str, choices: Choices, height: int
 ) -> RenderableType:
-    """Return the content of the terminal."""
     above, below = _Lines(), _Lines()
     below.text("")
     if view is not None:
@@ -79,7 +78,7 @@ class _Lines:
             self.text("")
 
     def table(self, table: Table) -> None:
-        """Add a table with rows below an empty line, without empty columns."""
+        """Add a table below an empty line, without empty columns."""
         if not table.rows:
             return
         self.gap()

@@ -11,23 +11,17 @@ _ENDED = "ended"
 
 
 class ListedJob(Protocol):
-    """A job in the list of running jobs."""
+    @property
+    def name(self) -> str: ...
 
     @property
-    def name(self) -> str:
-        """Its name."""
+    def workers(self) -> int: ...
 
     @property
-    def workers(self) -> int:
-        """The number of its workers."""
+    def state(self) -> str: ...
 
     @property
-    def state(self) -> str:
-        """Its state, in one word."""
-
-    @property
-    def probes(self) -> str:
-        """The progress of its probes, in words."""
+    def probes(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +67,6 @@ class OperatorFigures:
 
     @property
     def row(self) -> Row:
-        """The line of this operator."""
         cells = (
             self.name,
             count_text(self.received),
@@ -104,7 +97,6 @@ ORDERS: Mapping[str, Callable[[OperatorFigures], Any]] = {
 
 
 def jobs_table(jobs: Sequence[ListedJob]) -> Table:
-    """Return a row for each job of the cluster."""
     rows = [
         Row((plain(job.name), job.state, str(job.workers), plain(job.probes)), job.state not in {"running", "complete"})
         for job in jobs
@@ -113,7 +105,6 @@ def jobs_table(jobs: Sequence[ListedJob]) -> Table:
 
 
 def title_of(document: Mapping[str, Any]) -> list[str]:
-    """Return the lines on the job and its state, at the document's moment."""
     job = document.get("job", {})
     workers = job.get("workers", 1)
     lasted = age_text(max(0.0, document.get("at", 0.0) - job.get("since", document.get("at", 0.0))))
@@ -125,7 +116,6 @@ def title_of(document: Mapping[str, Any]) -> list[str]:
 
 
 def stuck_lines(document: Mapping[str, Any]) -> list[str]:
-    """Return what holds back stuck probes, topics and captures, in the words of `Job.explain`."""
     explained = [probe.get("explanation") for probe in document.get("probes", {}).values()]
     return [plain(line) for text in explained if text for line in text.splitlines()]
 
@@ -137,7 +127,6 @@ def operators_table(view: View, order: str = "graph", *, is_reversed: bool = Fal
 
 
 def operators_of(view: View) -> Iterator[OperatorFigures]:
-    """Yield the figures of each operator."""
     document = view.document
     workers = max(1, document.get("job", {}).get("workers", 1))
     newest = _newest_epoch(document)
@@ -211,7 +200,6 @@ def workers_table(view: View) -> Table:
 
 
 def topics_table(view: View) -> Table:
-    """Return a row for each topic, with its subscribers and the lag of the slowest."""
     rows = []
     for name, topic in view.document.get("topics", {}).items():
         counts = topic.get("partitions", {})

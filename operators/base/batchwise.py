@@ -1,8 +1,7 @@
 """Operators that treat each batch by itself and send the result at once, at its time or a later one.
 
-They hold no records and never ask for a frontier, so progress tracking keeps none for them. A delayed record is sent at
-once with a token for its later time. An operator downstream that waits for a time therefore waits for the records
-delayed to it.
+They hold no records and never ask for a frontier. A delayed record is sent at once with a token for its later time, so
+an operator downstream that waits for that time waits for the record.
 
 Source: timely dataflow's ``delay``, which instead holds records until their new time has come.
 """
@@ -26,8 +25,6 @@ Delayed: TypeAlias = Callable[[Batch, Time], Iterable[tuple[Time, Batch]]]
 
 
 def build_batchwise(parts: Parts) -> Build:
-    """Return the build function of an operator of one input that sends ``parts(batch, time, worker)``."""
-
     def build(context: OperatorContext) -> Schedule:
         def schedule(input: InputPort, *outputs: OutputPort) -> None:
             for lent, batch in input:
@@ -60,8 +57,6 @@ def build_pass(context: OperatorContext) -> Schedule:
 
 
 def build_unlabelled(context: OperatorContext) -> Schedule:
-    """Build an operator that sends what it receives without its substream."""
-
     def schedule(input: InputPort, output: OutputPort) -> None:
         for token, batch in running_input(input).whole():
             running_output(output).send_labelled(token, batch, None)
@@ -70,7 +65,7 @@ def build_unlabelled(context: OperatorContext) -> Schedule:
 
 
 def build_delay(name: str, delayed: Delayed) -> Build:
-    """Return the build function of an operator that sends parts of each batch at the times that ``delayed`` returns."""
+    """Build an operator that sends parts of each batch at the times that ``delayed`` returns."""
 
     def schedule(input: InputPort, output: OutputPort) -> None:
         running = running_output(output)

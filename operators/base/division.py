@@ -23,7 +23,6 @@ class Division(NamedTuple):
     merge: Merge
 
     def state(self, context: OperatorContext, name: str, make: Callable[[], State]) -> State:
-        """Return a state of an operator that is divided this way; see `OperatorContext.state`."""
         return context.state(name, make, split=self.split, merge=self.merge)
 
     def of_each(self) -> "Division":
@@ -46,7 +45,6 @@ class Division(NamedTuple):
 
 
 def split_by_key(states: dict[Any, Any], workers: int) -> list[dict[Any, Any] | None]:
-    """Return the states by key of each worker."""
     shares: list[dict[Any, Any]] = [type(states)() for _ in range(workers)]
     for (key, state), owner in zip(states.items(), owners_of(list(states), workers), strict=True):
         shares[owner][key] = state

@@ -1,6 +1,6 @@
 """Several streams that an operator returns together, such as results and late records.
 
-The object that holds them is no stream; used as one, it raises an error that names its streams.
+Used as a stream, the object that holds them raises an error that names its streams.
 """
 
 from typing import NoReturn, TypeVar
@@ -9,7 +9,7 @@ Kind = TypeVar("Kind")
 
 
 def no_stream_itself(kind: type[Kind]) -> type[Kind]:
-    """Make a class with a stream in each attribute name these when it is used as a stream."""
+    """Let a class that holds streams raise an error that names them when it is used as a stream."""
     kind.__getattr__ = _name_the_streams  # type: ignore[attr-defined]
     return kind
 

@@ -1,7 +1,4 @@
-"""The base of all classes of stream methods: the origin of a stream, and how operators are put behind it.
-
-`Stream` inherits from one class for each kind of operator, each in its own file.
-"""
+"""The base of all classes of stream methods: the origin of a stream, and how operators are put behind it."""
 
 import builtins
 from collections.abc import Callable, Mapping, Sequence
@@ -136,10 +133,7 @@ class StreamBase(Generic[Record]):
         return self._made(self._description.add_output(self._outlet))
 
     def _note_side_by_side(self, streams: "Mapping[str, StreamBase[Any]]") -> None:
-        """Note streams that the user gets together, by suffix of the operator's name, such as ".late".
-
-        A job warns if nothing reads one of them.
-        """
+        """Note streams by suffix, such as ".late", that the user gets together; a job warns of an unread one."""
         self._description.side_by_side.append({name: stream._outlet.source for name, stream in streams.items()})
 
     def _for_effect(self, *, is_asked_for: bool = True) -> Self:
@@ -172,7 +166,6 @@ def make_pact(name: str, key: Key | Pact | None) -> Pact | None:
 
 
 def make_paths(name: str, given: PathSummary | Sequence[PathSummary]) -> tuple[PathSummary, ...]:
-    """Return the summaries of a pair of ports as a tuple."""
     if isinstance(given, PathSummary):
         return (given,)
     if isinstance(given, list | tuple) and all(isinstance(path, PathSummary) for path in given):

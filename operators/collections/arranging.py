@@ -1,8 +1,6 @@
 """Operators that bring updates with equal keys together.
 
 All operators that need an arrangement of a collection share it.
-
-Loading this module loads NumPy.
 """
 
 from typing import Any
@@ -71,7 +69,6 @@ def known_keys(keys: UpdateStream, name: str) -> UpdateStream:
 
 
 def consolidated(updates: UpdateStream, name: str) -> UpdateStream:
-    """Return the updates, added up by record and time."""
     owned_by = updates.owned_by or "record"  # equal records have one owner in any case
     stream = updates.stream._unary(name, build_consolidate(), updates.pact(name, owned_by))
     return UpdateStream(stream, updates.columns, is_summed=True, owned_by=owned_by)

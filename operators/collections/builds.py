@@ -1,7 +1,4 @@
-"""The build functions of collections: they connect the machines of `tidewheel.differential` to tokens and frontiers.
-
-Loading this module loads NumPy.
-"""
+"""The build functions of collections: they connect the machines of `tidewheel.differential` to tokens and frontiers."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -54,7 +51,7 @@ Project: TypeAlias = Callable[[Joined], Sequence[Column]]
 
 
 def build_arrangement(depth: int, asked_by: str, *, by_record: bool) -> Build:
-    """Return the build function of an operator that arranges records, or pairs by key, and sends numbers of updates.
+    """Build an operator that arranges records, or pairs by key, and sends numbers of updates.
 
     Errors name ``asked_by``, the operator that first needs the arrangement.
     """
@@ -119,7 +116,7 @@ def _numbers(port: InputPort) -> Iterator[tuple[LentToken, Number]]:
 
 
 def build_join(depth: int, project: Project, sides: Sequence[str]) -> Build:
-    """Return the build function of a join, which sends the columns that ``project`` makes.
+    """Build a join, which sends the columns that ``project`` makes.
 
     The operators named in ``sides`` arrange its two inputs.
     """
@@ -161,7 +158,7 @@ def _send(output: OutputPort, lent: dict[FlatTime, LentToken], times: Sequence[C
 
 
 def build_reduce(depth: int, reduction: Reduction, side: str | None) -> Build:
-    """Return the build function of a reduction.
+    """Build a reduction.
 
     The operator ``side`` arranges its input; if that is None, this one does, and sends others the numbers.
     """
@@ -209,7 +206,7 @@ def _held(port: InputPort, held: Held, notify_at: Callable[[LentToken], None]) -
 
 
 def build_lookups(side: str) -> Build:
-    """Return the build function of an operator that answers look-ups of complete times.
+    """Build an operator that answers look-ups of complete times.
 
     The operator ``side`` arranges the collection.
     """
@@ -240,7 +237,7 @@ def build_lookups(side: str) -> Build:
 
 
 def build_consolidate() -> Build:
-    """Return the build function of an operator that sends the sum of the updates of each time, once it is complete."""
+    """Build an operator that sends the sum of the updates of each time, once it is complete."""
     return build_gathered(1, lambda kept, arrays, token: [consolidated(arrays[0])])
 
 
@@ -249,5 +246,5 @@ def _lower_bound(times: Antichain | Iterable[Time]) -> FlatTime | None:
 
 
 def build_rounds(most: int) -> Build:
-    """Return the build function of an operator before a feedback that limits a loop to ``most`` rounds."""
+    """Build an operator before a feedback that limits a loop to ``most`` rounds."""
     return build_batchwise(lambda batch, time, worker: [batch if time[1] + 1 < most else None])

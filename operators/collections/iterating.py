@@ -27,7 +27,6 @@ _BODY: ContextVar[tuple[UpdateStream | None, int | None]] = ContextVar("_BODY", 
 
 
 def iterated(name: str, initial: Sequence[C], body: Callable[..., Any], max_rounds: int | None) -> tuple[C, ...]:
-    """Return the final collections of the variables of a loop."""
     make = type(initial[0])
     begun = [one._updates for one in initial]
     flow = begun[0].stream.flow

@@ -24,7 +24,6 @@ class RecordPact(Pact):
     counts_apart: ClassVar[bool] = True
 
     def split(self, batch: Batch, workers: int) -> list[Batch | None]:
-        """Return one part for each worker, None where a worker gets nothing; the batch is not empty."""
         from tidewheel.differential.records import columns_of
 
         return _split(columns_of, batch, workers)
@@ -38,7 +37,6 @@ class KeyPact(Pact):
     operator: str
 
     def split(self, batch: Batch, workers: int) -> list[Batch | None]:
-        """Return one part for each worker, None for an empty one; the batch is not empty."""
         return _split(self._keys, batch, workers)
 
     def _keys(self, batch: Batch) -> "list[npt.NDArray[Any]]":
@@ -52,21 +50,17 @@ class SameWorkerPact(Pact):
     """Leaves updates, or the numbers of updates, on their worker.
 
     Args:
-        owners: the pact that has brought the updates to this worker; None for numbers. It divides waiting updates among
-            another number of workers.
+        owners: the pact that has brought the updates to this worker; None for numbers.
     """
 
     owners: Pact | None = None
 
     def split(self, batch: Batch, workers: int) -> list[Batch | None]:
-        """Return one part for each worker: by the pact of the owners, or the whole batch for each."""
         return [batch] * workers if self.owners is None else self.owners.split(batch, workers)
 
-    def beside(self, attachments: Mapping[str, Any], worker: int) -> Pact | None:
-        """Return None, as records stay on their worker."""
+    def beside(self, attachments: Mapping[str, Any], worker: int) -> Pact | None: ...
 
     def describe(self) -> str:
-        """Describe the pact in words."""
         return "same worker"
 
 

@@ -1,7 +1,6 @@
 """Records of named columns: the first column is the key, and several others make one value, a tuple.
 
 Arrangements and exchanges therefore know only pairs. Functions, expressions and tables have one column for each name.
-Loading this module loads NumPy.
 """
 
 from collections.abc import Sequence
@@ -83,19 +82,16 @@ def _is_no_row(names: Sequence[str], record: Any) -> TypeError:
 
 
 def joined_columns(left: Sequence[str], right: Sequence[str], joined: Joined) -> list[Column]:
-    """Return the key of a join and all columns of both sides; values without names are one column."""
     key, *sides = joined.columns
     parts = [_parts(side, names or ("key", "value")) for side, names in zip(sides, (left, right), strict=True)]
     return [key, *parts[0], *parts[1]]
 
 
 def project_rows(left: Sequence[str], right: Sequence[str], joined: Joined) -> Sequence[Column]:
-    """Return the rows of a join: the key and all other columns of both sides."""
     return folded(joined_columns(left, right, joined))
 
 
 def selected(projection: Projection, names: Sequence[str], array: Array) -> Array:
-    """Return updates of the columns that a projection makes of the records."""
     columns = dict(zip(names, unfolded(array, names), strict=True))
     made = {name: columns[name] for name in projection.names}
     if projection.expressions:

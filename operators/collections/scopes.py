@@ -28,12 +28,10 @@ def common_scope(name: str, together: Sequence[UpdateStream]) -> Scope:
 
 
 def check_input(name: str, first: UpdateStream, other: UpdateStream) -> None:
-    """Raise GraphError unless an operator can read both collections."""
     first.description.check_inputs(name, [other.stream._outlet])
 
 
 def in_one_scope(name: str, together: Sequence[UpdateStream]) -> list[UpdateStream]:
-    """Return collections in the innermost of their scopes."""
     scope = common_scope(name, together)
     return [one.entered(scope) for one in together]
 

@@ -30,7 +30,6 @@ from tidewheel.progress import Time
 
 
 def mapped(function: Callable[[Any], Any], array: Array) -> Array:
-    """Return updates with ``function(record)`` for each record."""
     return encode([function(record) for record in decode(array)], array["diff"])
 
 
@@ -44,13 +43,11 @@ def mapped_columns(function: Callable[..., Any], names: Sequence[str], made: Seq
 
 
 def kept(predicate: Callable[[Any], object], array: Array) -> Array:
-    """Return the updates of records for which a predicate is true."""
     mask = np.fromiter((bool(predicate(record)) for record in decode(array)), bool, len(array))
     return rows_of(array, mask)
 
 
 def kept_columns(predicate: Callable[..., Any], names: Sequence[str], array: Array) -> Array:
-    """Return the updates for which a predicate of the columns is true."""
     mask = np.asarray(predicate(*(unfolded(array, names) if names else columns_of(in_two_columns(array)))))
     if mask.dtype.kind not in "bO" or mask.shape != (len(array),):
         raise TypeError(
@@ -61,14 +58,12 @@ def kept_columns(predicate: Callable[..., Any], names: Sequence[str], array: Arr
 
 
 def flat_mapped(function: Callable[[Any], Iterable[Any]], array: Array) -> Array:
-    """Return updates of all records of ``function(record)``."""
     made = [list(function(record)) for record in decode(array)]
     diffs = np.repeat(array["diff"], np.fromiter(map(len, made), np.int64, len(made)))
     return encode([record for part in made for record in part], diffs)
 
 
 def negated(array: Array) -> Array:
-    """Return updates with negated counts."""
     diffs = diffs_of(array)
     try:
         return array_of(columns_of(array), products(diffs, np.array([-1])))
@@ -77,7 +72,6 @@ def negated(array: Array) -> Array:
 
 
 def nothing(array: Array) -> Array:
-    """Return no updates."""
     return array[:0]
 
 
@@ -102,13 +96,11 @@ def entering(
 
 
 def project_pairs(joined: Joined) -> Sequence[Column]:
-    """Return the records (key, (left value, right value)) of a join."""
     key, left, right = joined.columns
     return [key, column_of(list(zip(left.tolist(), right.tolist(), strict=True)))]
 
 
 def project_by(function: Callable[[Any, Any, Any], Any], joined: Joined) -> Sequence[Column]:
-    """Return the records that a function makes of each key and its two values."""
     parts = zip(*(column.tolist() for column in joined.columns), strict=True)
     return columns_of(encode([function(*record) for record in parts]))
 
@@ -121,12 +113,10 @@ def project_columns(
 
 
 def project_left(joined: Joined) -> Sequence[Column]:
-    """Return the records of the left side."""
     return joined.columns[:2]
 
 
 def with_diffs(array: Array) -> list[tuple[Any, int]]:
-    """Return the pairs (record, count)."""
     return list(zip(decode(array), array["diff"].tolist(), strict=True))
 
 
@@ -136,7 +126,7 @@ def updates_of(columns: Sequence[str], diff: str | bool | None, batch: Batch) ->
     Args:
         columns: the names of the columns that make a record; none if each record is one as it is.
         diff: the name of the column with the counts; True if the records are pairs (record, count); None for 1 each.
-        batch: a list, Arrow table or record batch, or NumPy array.
+        batch: a list, NumPy array, Arrow table or record batch.
 
     Raises:
         TypeError: the batch is of another kind than the arguments say.

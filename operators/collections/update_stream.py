@@ -24,7 +24,6 @@ class UpdateStream:
     """Updates of records, each batch at one time.
 
     Args:
-        columns: the names of the columns; empty if they have none.
         is_summed: whether each record has at most one update at each time.
         owned_by: what decides the worker of an update: record or key; None if nothing does.
     """
@@ -49,29 +48,24 @@ class UpdateStream:
 
     @property
     def description(self) -> DataflowDescription:
-        """The dataflow."""
         found: DataflowDescription = self.stream._description
         return found
 
     @property
     def scope(self) -> Scope:
-        """The scope of the stream."""
         scope: Scope = self.stream._outlet.scope
         return scope
 
     @property
     def operator(self) -> DescribedOperator:
-        """The operator that sends the updates."""
         found: DescribedOperator = self.description.operators[self.stream._outlet.source.operator]
         return found
 
     @property
     def depth(self) -> int:
-        """The number of coordinates of times."""
         return len(self.stream.nesting.coordinate_domains)
 
     def describe(self) -> str:
-        """Describe in words where the updates come from."""
         return self.description.describe(self.stream._outlet.source)
 
     def with_columns(self) -> str:
@@ -79,7 +73,6 @@ class UpdateStream:
         return f"the collection of {self.describe()} has {', '.join(self.columns) or 'columns without names'}"
 
     def stage(self, name: str, transform: Transform, columns: tuple[str, ...] = ()) -> "UpdateStream":
-        """Return the updates that a stateless transform of each batch makes."""
         return UpdateStream(self.stream._stage(name, transform), columns)
 
     def pact(self, name: str, by: By) -> Pact:
@@ -103,7 +96,6 @@ class UpdateStream:
     # ------------------------------------------------------------------ what several operators use
 
     def once(self, what: str, make: "Callable[[], UpdateStream]") -> "UpdateStream":
-        """Return the updates made earlier under the name ``what``; make them if there are none."""
         found = self.found(what)
         if found is None:
             found = make()
@@ -111,6 +103,5 @@ class UpdateStream:
         return found
 
     def found(self, what: str) -> "UpdateStream | None":
-        """Return the updates made earlier under the name ``what``; None if there are none."""
         made, last = self._made.get(what, (None, None))
         return made if any(one is last for one in self.description.operators) else None

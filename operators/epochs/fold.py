@@ -1,7 +1,6 @@
 """Folds: the state that operators build from the records of an epoch, and the result that they send.
 
-`build_per_epoch` sends the result when the epoch is complete. `build_partial` folds before an exchange, so that less
-travels.
+`build_partial` folds before an exchange, so that less travels.
 """
 
 from collections.abc import Callable, Sequence
@@ -52,7 +51,7 @@ class Fold:
 
 
 def build_per_epoch(fold: Fold) -> Build:
-    """Return the build function of an operator that folds the records of each epoch and sends the result at its end."""
+    """Build an operator that folds the records of each epoch and sends the result at its end."""
 
     def build(context: OperatorContext) -> Schedule:
         epochs: dict[Time, Any] = fold.division(context).state(context, "epochs", dict)
@@ -75,7 +74,7 @@ def build_per_epoch(fold: Fold) -> Build:
 
 
 def build_partial(fold: Fold) -> Build:
-    """Return the build function of an operator that folds records while they keep coming, and sends the result.
+    """Build an operator that folds records while they keep coming, and sends the result.
 
     It sends a time's result at a call without new records of the time, or when the result gets large. It looks at no
     frontier: describe it with ``notify=False``. The number of results depends on how busy the worker is; the final
@@ -115,18 +114,13 @@ def build_partial(fold: Fold) -> Build:
 
 @dataclass(slots=True)
 class Gathered:
-    """The batches of an epoch, without records that a pick has ruled out.
-
-    Attributes:
-        left: how many records the last pruning left.
-    """
+    """The batches of an epoch, without records that a pick has ruled out."""
 
     batches: list[Batch] = field(default_factory=list)
     records: int = 0
     left: int = 0
 
     def add(self, batch: Batch, prune: Callable[[list[Batch]], Batch], least: int) -> None:
-        """Add a batch; prune at twice the number of records that the last pruning left, and at least ``least``."""
         self.batches.append(batch)
         self.records += length(batch)
         if self.records > max(2 * self.left, least):
@@ -134,12 +128,10 @@ class Gathered:
             self.records = self.left = length(self.batches[0])
 
     def split(self, pact: Pact, workers: int) -> "list[Gathered | None]":
-        """Return the records of each worker."""
         shares = split_batches(self.batches, pact, workers)
         return [Gathered(share, sum(map(length, share))) if share else None for share in shares]
 
     def merge(self, other: "Gathered") -> "Gathered":
-        """Add the records of another worker."""
         return Gathered(self.batches + other.batches, self.records + other.records)
 
 

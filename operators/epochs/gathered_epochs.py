@@ -31,15 +31,11 @@ def build_gathered(
     sequential: bool = False,
     pacts: Sequence[Pact | None] | None = None,
 ) -> Build:
-    """Return the build function of an operator that processes whole epochs in an order that agrees with time.
+    """Build an operator that processes whole epochs in an order that agrees with time.
 
-    Args:
-        inputs: the number of inputs.
-        process: called once for each epoch with records on this worker.
-        keep: returns the state that lasts from epoch to epoch and is changed in place.
-        outputs: the number of outputs, at least one.
-        sequential: whether all rounds of an epoch precede the next epoch's, as for `Notificator.ready`.
-        pacts: how another number of workers divides the pending records of each input; by default as its edges do.
+    ``process`` is called once for each epoch with records on this worker, ``keep`` returns the state that lasts from
+    epoch to epoch. If ``sequential``, all rounds of an epoch precede the next epoch's, as for `Notificator.ready`.
+    Another number of workers divides pending records by ``pacts``, by default as the edges do.
     """
 
     def build(context: OperatorContext) -> Schedule:
@@ -99,7 +95,7 @@ def joined(batches: list[Batch]) -> Batch:
 def arrays_as_tables(batches: list[Batch], beside: list[Batch]) -> list[Batch]:
     """Return the batches, with structured arrays as tables if any batch ``beside`` them is Arrow.
 
-    Otherwise their records would be tuples, without the names that Arrow's dicts have.
+    Otherwise their records would be tuples without names.
     """
     if not any(map(is_arrow, beside)):
         return batches

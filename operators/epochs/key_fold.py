@@ -64,13 +64,11 @@ class KeyFold:
         return cls(Keys.checked(name, key, schema), start, add, finish)
 
     def fold(self, states: States, batch: Batch) -> States:
-        """Add the records of a batch to the states of their keys, in place."""
         for key, rows in self.keys.grouped(batch).items():
             states[key] = self.fold_rows(states[key], rows) if key in states else self.begin(rows)
         return states
 
     def begin(self, rows: list[Any]) -> Any:
-        """Return a new state of some records, at least one."""
         if self.start is None:
             return self.fold_rows(rows[0], rows[1:])
         return self.fold_rows(self.start(), rows)
@@ -80,7 +78,6 @@ class KeyFold:
         return added(self.add, state, rows) if rows else state
 
     def results(self, states: States) -> list[Any]:
-        """Return the results of some keys."""
         return _pairs(states) if self.result is None else [self.result(*item) for item in states.items()]
 
     def per_epoch(self) -> Fold:
@@ -93,7 +90,6 @@ class KeyFold:
         return Fold(dict, self.fold, _pairs, merge=lambda one, other: add(one, _pairs(other)))
 
     def combined(self, combine: Callable[[Any, Any], Any]) -> Fold:
-        """Return the second half of the fold."""
         return _combined(
             combine, self.results, self.results, _same if self.start is None and combine is self.add else _own
         )
@@ -115,7 +111,6 @@ def added(add: Callable[[Any, Any], Any], state: Any, rows: list[Any], name: str
 
 
 def combined_to_none(of: str) -> TypeError:
-    """Return the error of a function that has combined two states to None."""
     return TypeError(f"combine returned None for {of}: it must return the state of both")
 
 
@@ -175,10 +170,7 @@ def _combined(
     finish_odd: Callable[[States], Batch],
     own: Callable[[Any], Any],
 ) -> Fold:
-    """Return the fold that combines the states of each key, which come as pairs (key, state).
-
-    ``own`` returns a state that ``combine`` may change or keep a part of, of one that came in a batch.
-    """
+    """Return the fold that combines the states of each key, which come as pairs (key, state)."""
 
     def add(states: States, batch: list[tuple[Any, Any]]) -> States:
         if not states:
@@ -210,7 +202,7 @@ def _same(state: Any) -> Any:
 def _own(state: Any) -> Any:
     """Return a copy of a state unless nothing can change it.
 
-    A snapshot is written while the worker goes on. Until then the message that a state came in stays as it was.
+    A snapshot is written while the worker goes on, so the message that a state came in stays as it was.
     """
     return state if _is_unchanging(state) else deepcopy(state)
 

@@ -1,7 +1,7 @@
 """State by key that survives epochs.
 
-Epochs are processed in one sequence that agrees with time, so state does not depend on how fast they come. In a loop
-all rounds of an epoch precede the next epoch's; unordered times of a user's domain are processed as they complete.
+Epochs are processed in one sequence that agrees with time: in a loop, all rounds of an epoch before the next epoch's.
+Unordered times of a user's domain are processed as they complete.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,10 +31,7 @@ class EpochStep(Protocol):
 
 
 def build_keyed_state(step: EpochStep, owners: Owners = owners_of) -> Build:
-    """Return the build function of an operator that processes one whole epoch after the other, and keeps state.
-
-    ``owners`` is as for `OperatorContext.keyed_state`.
-    """
+    """Build an operator that processes one whole epoch after the other, and keeps state."""
 
     def process(kept: Kept, batches: list[list[Batch]], _: object) -> Sequence[list[Batch]]:
         return ([step.process(kept, batches[0])],)
@@ -59,7 +56,6 @@ class Accumulation:
     fold: KeyFold
 
     def process(self, kept: Kept, batches: list[Batch]) -> Batch:
-        """Return the result of each key that has records in the epoch."""
         changed: Kept = {}
         for key, rows in _rows_by_key(self.fold.keys, batches, None).items():
             changed[key] = self.fold.fold_rows(kept[key], rows) if key in kept else self.fold.begin(rows)
@@ -72,11 +68,7 @@ class Accumulation:
 
 @dataclass(frozen=True, slots=True)
 class StatefulMap:
-    """Gives the records of a key, one after the other, to ``step(state, record)``, which returns (state, result).
-
-    Attributes:
-        order: the order of a key's records within an epoch; None for any.
-    """
+    """Gives the records of a key, one after the other, to ``step(state, record)``, which returns (state, result)."""
 
     keys: Keys
     start: Callable[[], Any]

@@ -1,6 +1,6 @@
 """Picks from the records of a batch: each once, the greatest, the first of each key, a sample.
 
-A pick is a batch of the same kind, and does not depend on the order of the records.
+A pick is a batch of the same kind, whatever the order of the records.
 """
 
 from collections.abc import Iterable
@@ -142,14 +142,12 @@ class FirstOfEach:
     order: Order | None
 
     def process(self, kept: dict[Any, Any], batches: list[Batch]) -> Batch:
-        """Return the first record of each new key."""
         batch = self.pick(joined(batches))
         new = {key: place for place, key in enumerate(self.keys.hashable(batch)) if key not in kept}
         kept.update(dict.fromkeys(new))
         return take(batch, list(new.values()))
 
     def pick(self, batch: Batch) -> Batch:
-        """Return the first record of each key in the batch."""
         if self.keys.key is None:
             return distinct_records(batch)
         if self.order is not None or (is_arrow(batch) and not callable(self.keys.key)):
@@ -174,7 +172,6 @@ class Sampler:
     keys: Keys | None
 
     def pick(self, batch: Batch) -> Batch:
-        """Return the chosen records, in order."""
         import numpy as np
 
         mixed = self._hashes(batch) + np.uint64(stable_hash(self.seed))

@@ -16,7 +16,7 @@ from tidewheel.runtime.worker.ports import InputPort, OutputPort, running_input,
 
 
 def build_state_by_substream(step: EpochStep) -> Build:
-    """Return the build function of an operator that processes the complete epochs of each substream separately.
+    """Build an operator that processes the complete epochs of each substream separately.
 
     It drops the state of a substream when that has ended and its last epoch is processed.
     """
@@ -71,7 +71,7 @@ Collected: TypeAlias = dict[Any, tuple[Label, Time, list[Any]]]
 
 
 def build_collect(result: Callable[[Any, list[Any]], Any]) -> Build:
-    """Return the build function of an operator that sends ``result(key, records)`` when a substream has ended."""
+    """Build an operator that sends ``result(key, records)`` when a substream has ended."""
 
     def build(context: OperatorContext) -> Schedule:
         collected: Collected = Division(split_by_key, updated).state(context, "collected", dict)

@@ -1,6 +1,6 @@
 """Interval joins: pairs of records with equal keys whose event times lie near each other, over all epochs.
 
-A record is kept while a partner in time may still come: until the other side's watermark has passed all its partners.
+A record is kept until the other side's watermark has passed all its possible partners.
 
 Source: Flink's interval join.
 """
@@ -58,11 +58,7 @@ def make_interval(name: str, within: object, lateness: object) -> Interval:
 
 @dataclass(slots=True)
 class TimedRecords:
-    """The timed records of one side that may still have partners, by key, in order of event time.
-
-    Attributes:
-        needed: how many the last check still needed.
-    """
+    """The timed records of one side that may still have partners, by key, in order of event time."""
 
     by_key: Groups
     count: int = field(init=False)
@@ -72,7 +68,6 @@ class TimedRecords:
         self.count = sum(map(len, self.by_key.values()))
 
     def add(self, groups: Groups) -> None:
-        """Add timed records by key."""
         for key, added in groups.items():
             known = self.by_key.setdefault(key, [])
             known.extend(added)
@@ -82,7 +77,7 @@ class TimedRecords:
     def drop_before(self, bound: Any, position: Callable[[TimedRecord], Any]) -> None:
         """Drop the records whose ``position``, which grows with event time, lies before ``bound``.
 
-        It waits until the records may have doubled since the last check, so it costs O(log n) a record.
+        Amortised O(log n) a record.
         """
         if self.count < 2 * self.needed + _FEW_RECORDS:
             return
@@ -119,7 +114,6 @@ class IntervalJoin:
     lateness: Duration | None
 
     def keep(self, context: OperatorContext) -> Kept:
-        """Return the state that lasts from epoch to epoch."""
         lefts, rights = (TimedRecords(context.keyed_state(name)) for name in ("lefts", "rights"))
         made = everywhere(Watermark.merge)
         names = ("watermark", "other watermark")
@@ -127,7 +121,6 @@ class IntervalJoin:
         return Kept(lefts, rights, *watermarks)
 
     def process(self, kept: Kept, batches: list[list[Batch]], token: object) -> Sequence[list[Batch]]:
-        """Return the new pairs of an epoch, and the late records of both sides."""
         new_lefts, late = _in_time(batches[0], kept.watermark.value)
         new_rights, other_late = _in_time(batches[1], kept.other_watermark.value)
         found = self._with_lefts(kept.lefts.by_key, new_rights)
@@ -143,7 +136,6 @@ class IntervalJoin:
 
     @staticmethod
     def compare_keys(kept: Kept, unlike_keys: UnlikeKeys) -> None:
-        """Compare some keys of both sides' kept records."""
         unlike_keys.compare(kept.lefts.by_key, kept.rights.by_key)
 
     def _with_rights(self, new: Groups, kept: Groups) -> list[Pair]:

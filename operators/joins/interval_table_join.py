@@ -1,7 +1,7 @@
 """Interval joins of Arrow tables by names of columns.
 
-NumPy wraps integers that get too large, and nanosecond times reach only 292 years from 1970; arithmetic here never
-wraps. So single instants and distances are Python's: numbers, or whole nanoseconds for timestamps, dates and durations.
+NumPy wraps integers that get too large, so single instants and distances are Python's: numbers, or whole nanoseconds
+for timestamps, dates and durations.
 """
 
 import math
@@ -43,7 +43,6 @@ class TimedTable(NamedTuple):
     times: "npt.NDArray[Any]"
 
     def where(self, wanted: "npt.NDArray[Any]") -> "TimedTable":
-        """Return the rows for which ``wanted`` is true."""
         return self if wanted.all() else TimedTable(self.rows.filter(wanted), self.times[wanted])
 
 
@@ -122,16 +121,13 @@ class IntervalTableJoin:
     lateness: Duration | None
 
     def keep(self, context: OperatorContext) -> Kept:
-        """Return the state that lasts from epoch to epoch."""
         return Division(self.split, self.merge).state(context, "kept", self.start)
 
     def start(self) -> Kept:
-        """Return the initial state: no rows of either side."""
         lateness = None if self.lateness is None else distance(self.lateness)
         return Kept(None, None, Watermark(lateness), Watermark(lateness))
 
     def split(self, kept: Kept, workers: int) -> list[Kept]:
-        """Return the rows of each worker, with the watermarks."""
         lefts, rights = (self._split_side(side, n, workers) for n, side in enumerate((kept.lefts, kept.rights)))
         marks = kept.watermark, kept.other_watermark
         return [Kept(left, right, *marks) for left, right in zip(lefts, rights, strict=True)]
@@ -143,18 +139,15 @@ class IntervalTableJoin:
 
     @staticmethod
     def merge(one: Kept, other: Kept) -> Kept:
-        """Return the rows of two workers, with the lesser watermarks."""
         lefts, rights = _both(one.lefts, other.lefts), _both(one.rights, other.rights)
         watermark = one.watermark.merge(other.watermark)
         return Kept(lefts, rights, watermark, one.other_watermark.merge(other.other_watermark))
 
     @property
     def pacts(self) -> list[Pact]:
-        """The pacts of both sides by their keys."""
         return [Exchange(key) for key in self.columns.keys.exchanges if key is not None]
 
     def process(self, kept: Kept, batches: list[list[Batch]], token: object) -> Sequence[list[Batch]]:
-        """Return the joined rows of an epoch, and the late rows of both sides."""
         left, late = self._in_time(batches[0], self.at[0], kept.watermark.value)
         right, other_late = self._in_time(batches[1], self.at[1], kept.other_watermark.value)
         found = self._join(kept.lefts, right)
@@ -171,7 +164,6 @@ class IntervalTableJoin:
         return found, late, other_late
 
     def compare_keys(self, kept: Kept, unlike_keys: UnlikeKeys) -> None:
-        """Compare some keys of both sides' kept rows."""
         left, right = (None if side is None else side.rows for side in (kept.lefts, kept.rights))
         unlike_keys.compare_tables(self.columns.keys, left, right)
 
@@ -215,7 +207,7 @@ def _check_zones(left: "pa.ChunkedArray", right: "pa.ChunkedArray") -> None:
 class Bounds(NamedTuple):
     """For each row on the left the first and last event time of its partners, and the event times on the right.
 
-    All three have one type, so they sort together.
+    All three have one type.
     """
 
     lows: "Times"
@@ -233,14 +225,12 @@ def distance(duration: Duration) -> Number:
 
 
 def greatest(times: "Times") -> Number:
-    """Return the greatest of some times, at least one, as a number."""
     if times.dtype.kind == "f":
         return float(times.max())
     return int(_ticks(times).max()) * _tick(times)
 
 
 def are_before(times: "Times", instant: Number) -> "npt.NDArray[Any]":
-    """Tell which times are before ``instant``."""
     if times.dtype.kind == "f":
         return times < instant
     return _ticks(times) < -(-instant // _tick(times))

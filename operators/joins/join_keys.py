@@ -25,7 +25,6 @@ class JoinKeys(NamedTuple):
 
     @property
     def are_columns(self) -> bool:
-        """Tell whether keys stand in columns."""
         return not callable(self.left.key)
 
     @property

@@ -20,7 +20,7 @@ _Kept: TypeAlias = tuple[Groups, Groups, UnlikeKeys]
 
 
 def build_pair_join(keys: JoinKeys, how: How) -> Build:
-    """Return the build function of an operator that pairs each epoch's records with equal keys.
+    """Build an operator that pairs each epoch's records with equal keys.
 
     Linear in records and pairs.
     """
@@ -41,7 +41,7 @@ def build_pair_join(keys: JoinKeys, how: How) -> Build:
 
 
 def build_pair_join_across_epochs(keys: JoinKeys) -> Build:
-    """Return the build function of an operator that pairs new records with each other and with all earlier ones.
+    """Build an operator that pairs new records with each other and with all earlier ones.
 
     Linear in the new records and pairs.
     """
@@ -63,7 +63,7 @@ def build_pair_join_across_epochs(keys: JoinKeys) -> Build:
 
 
 def build_cogroup(keys: JoinKeys) -> Build:
-    """Return the build function of an operator that gathers each epoch's records of both sides by key.
+    """Build an operator that gathers each epoch's records of both sides by key.
 
     Linear in records.
     """

@@ -1,7 +1,7 @@
 """Tables of earlier epochs, sorted by the hashes of their keys, in which rows are found by key.
 
-Each epoch adds a sorted table, and two of similar size are merged: tables stay few, and each row is sorted O(log n)
-times. A look-up is a binary search in each table.
+Each epoch adds a sorted table, and two of similar size are merged, so each row is sorted O(log n) times. A look-up is a
+binary search in each table.
 
 Source: the log-structured merge tree (O'Neil et al., 1996), and the arrangements of McSherry et al., "Shared
 Arrangements" (VLDB 2020).
@@ -58,7 +58,6 @@ class TableIndex:
 
     @property
     def some_rows(self) -> "pa.Table | None":
-        """A table of the index; None if it is empty."""
         return self.tables[0].rows if self.tables else None
 
     def add(self, new: SortedTable) -> None:
@@ -69,7 +68,6 @@ class TableIndex:
             self.tables.append(_merged(self.tables.pop(), self.tables.pop()))
 
     def split(self, workers: int) -> "list[TableIndex]":
-        """Return the rows of each worker."""
         assert self.keys.key is not None, "keys stand in columns"
         shares = [TableIndex(self.keys) for _ in range(workers)]
         for worker, tables in enumerate(split_batches([t.rows for t in self.tables], Exchange(self.keys.key), workers)):
@@ -78,7 +76,6 @@ class TableIndex:
         return shares
 
     def merge(self, other: "TableIndex") -> "TableIndex":
-        """Take over the rows of another worker."""
         for table in other.tables:
             self.add(table)
         return self
@@ -112,7 +109,7 @@ def _merged(one: SortedTable, other: SortedTable) -> SortedTable:
 
 
 def build_table_join_across_epochs(columns: JoinedColumns) -> Build:
-    """Return the build function of an operator that joins new tables with each other and with all earlier ones."""
+    """Build an operator that joins new tables with each other and with all earlier ones."""
     keys, other_keys = columns.keys
 
     def process(

@@ -1,7 +1,7 @@
 """Joins of the tables of an epoch by names of columns.
 
-In an outer join a worker fills the other side's columns with nulls, even if none of its rows came to this worker. So
-the schema of a stream goes to all workers at the first times with rows; at any time, all workers or none know it.
+In an outer join a worker fills the other side's columns with nulls, even without any of its rows. So the schema of a
+stream goes to all workers at the first times with rows; all workers or none know it.
 """
 
 from collections.abc import Sequence
@@ -108,7 +108,7 @@ def _either(name: str, left: "pa.ChunkedArray", other_name: str, right: "pa.Chun
 
 
 def build_table_join(columns: JoinedColumns, how: How, promised: "Sequence[pa.Schema | None]", inputs: int) -> Build:
-    """Return the build function of an operator that joins the tables of each epoch; O(n log n) in its rows.
+    """Build an operator that joins the tables of each epoch; O(n log n) in its rows.
 
     ``promised`` are the known schemas of both sides. An inner join has two inputs; the others have two more, with
     schemas from other workers.
@@ -171,11 +171,7 @@ def _missing(rows: Any, count: int) -> Any:
 
 @dataclass(slots=True)
 class KnownSchemas:
-    """The schemas of a stream, by the least times from which they are known.
-
-    Attributes:
-        promised: the schema known from the start, if any.
-    """
+    """The schemas of a stream, by the least times from which they are known."""
 
     promised: "pa.Schema | None" = None
     schemas: "dict[Time, pa.Schema]" = field(default_factory=dict)
@@ -190,7 +186,6 @@ class KnownSchemas:
         return True
 
     def merge(self, other: "KnownSchemas") -> "KnownSchemas":
-        """Add the schemas that another worker knows."""
         self.schemas.update(other.schemas)
         return self
 
@@ -206,7 +201,7 @@ class KnownSchemas:
 
 
 def build_announce(domain: TimeDomain) -> Build:
-    """Return the build function of an operator that sends a stream's schema to workers that do not know it."""
+    """Build an operator that sends a stream's schema to workers that do not know it."""
 
     def build(context: OperatorContext) -> Schedule:
         known = everywhere(KnownSchemas.merge).state(context, "known", KnownSchemas)

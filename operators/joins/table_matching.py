@@ -34,7 +34,7 @@ class KeyNumbers(NamedTuple):
 def number_keys(keys: JoinKeys, left: "pa.Table", right: "pa.Table") -> KeyNumbers:
     """Return numbers from 0 for the keys of the rows of two tables, the same for equal keys.
 
-    Columns of types with the same values are vectorised; others cost a dict look-up for each distinct value.
+    Columns of unlike types cost a dict look-up for each distinct value.
     """
     import numpy as np
     import pyarrow.compute as pc
@@ -118,7 +118,6 @@ def have_same_keys(lefts: "Sequence[pa.ChunkedArray]", rights: "Sequence[pa.Chun
 
 
 def match_equal(keys: KeyNumbers) -> Matches:
-    """Return the pairs of rows whose keys have the same number."""
     import numpy as np
 
     order = np.argsort(keys.right)

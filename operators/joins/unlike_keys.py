@@ -1,7 +1,4 @@
-"""A warning if the keys of a join can never be equal, such as 1 and "1".
-
-Such a join has no results, as if its streams had no common keys.
-"""
+"""A warning if the keys of a join can never be equal, such as 1 and "1"."""
 
 import logging
 from collections.abc import Iterable, Sequence

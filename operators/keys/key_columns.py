@@ -59,7 +59,6 @@ def number_rows(columns: "Sequence[pa.ChunkedArray]") -> "npt.NDArray[np.int64]"
 
 
 def hash_rows(batch: Batch, keys: Keys) -> "npt.NDArray[np.uint64]":
-    """Return the `stable_hash` of the key columns of each row of an Arrow batch."""
     columns = [hash_column(batch.column(name)) for name in keys.names]
     return columns[0] if isinstance(keys.key, str) else hash_tuples(columns)
 

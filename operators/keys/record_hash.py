@@ -1,7 +1,6 @@
 """A hash of whole records that is the same in every process, and the pact that brings equal records together.
 
-It orders records that nothing else tells apart, so results depend neither on the order of arrival, the number of
-workers nor the split of the input.
+It also orders records that nothing else tells apart.
 """
 
 from collections.abc import Iterable, Iterator
@@ -30,7 +29,7 @@ def record_hash(record: Any) -> int:
     Within a `HASH_VERSION` the hash of keys, rows, lists, sets, arrays and objects of plain classes never changes.
     Other objects are hashed by their ``__reduce_ex__``, class name and attributes, caches included, so a new version of
     Python or of a library may change the hash: `pathlib.Path` has other parts from Python 3.13 on. State by record must
-    then be hashed again when it is restored.
+    then be hashed again.
 
     Raises:
         TypeError: the record has a part of another type.
@@ -114,7 +113,6 @@ class RecordPact(Pact):
         return scatter(batch, owners_in_array(hashes, workers), workers)
 
     def describe(self) -> str:
-        """Describe the pact in words."""
         return "by the whole record"
 
 
@@ -136,19 +134,15 @@ class GatherPact(Pact):
     keeps_substreams: ClassVar[bool] = True
 
     def keeper(self, key: Any, workers: int) -> int:
-        """Return the worker that receives everything."""
         return self.to
 
     def split(self, batch: Batch, workers: int) -> list[Batch | None]:
-        """Return the batch for that worker, and None for the others."""
         return [batch if worker == self.to else None for worker in range(workers)]
 
     def labelled_parts(
         self, batch: Batch, workers: int, label: Labels | None
     ) -> Iterable[tuple[int, Batch, Labels | None]]:
-        """Return everything for that worker."""
         return [(self.to, batch, label)]
 
     def describe(self) -> str:
-        """Describe the pact in words."""
         return f"to worker {self.to}"

@@ -185,7 +185,6 @@ class Keys:
 
     @property
     def names(self) -> list[str]:
-        """The names of the key columns."""
         assert isinstance(self.key, str | tuple), "keys stand in columns"
         return [self.key] if isinstance(self.key, str) else list(self.key)
 

@@ -2,8 +2,6 @@
 
 The operator's token holds a time, and a substream at that time, open until its last call is done. While as many records
 wait as may be in progress, the operator reads no more; the rest waits at its input, in flight.
-
-Calls run on an event loop in a thread of its own, from the first call to `AsyncCalls.close`, which cancels the rest.
 """
 
 import asyncio
@@ -41,12 +39,11 @@ _Place: TypeAlias = tuple[Time, Label | None]
 
 @dataclass(frozen=True, slots=True)
 class CallPolicy:
-    """How calls are made: how many at a time, how long each attempt with its entry may take, and how often it is tried.
+    """How calls are made.
 
     Attributes:
-        concurrency: how many are under way at a time, at most.
+        concurrency: how many are under way at a time.
         timeout_s: how long each attempt, and what is entered before, may take, in seconds; None for any time.
-        retry: how often a call is tried.
     """
 
     concurrency: int
@@ -65,13 +62,11 @@ class Outcome:
 
 @dataclass(slots=True, eq=False)
 class AsyncCalls:
-    """The calls of one operator on one worker.
+    """The calls of one operator on one worker, on an event loop in a thread from the first call to `close`.
 
     Attributes:
-        name: what the thread is called.
         function: called with each record; its result is awaited. An asynchronous context manager is entered before the
             first call, and its result is called instead.
-        policy: how calls are made.
         activate: called on the thread when there are outcomes.
     """
 
@@ -102,7 +97,6 @@ class AsyncCalls:
             self._loop.call_soon_threadsafe(self._fill)
 
     def take(self) -> list[Outcome]:
-        """Return the outcomes since the last call, in order."""
         self._is_told = False  # before the check, so that later outcomes wake it again
         return [self._outcomes.popleft() for _ in range(len(self._outcomes))]
 
@@ -235,7 +229,7 @@ def _short(record: Any) -> str:
 
 
 def build_map_async(function: Callable[[Any], Awaitable[Any]], policy: CallPolicy, *, ordered: bool) -> Build:
-    """Return the build function of an operator that calls ``function`` for each record."""
+    """Build an operator that calls ``function`` for each record."""
     return lambda context: _MapAsync(context, function, policy, ordered=ordered).schedule
 
 

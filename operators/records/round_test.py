@@ -26,8 +26,7 @@ class RoundTest:
 
     Attributes:
         until: tells by the combined measure of a round whether the loop ends.
-        measure: returns the measure of a record; None for no measure.
-        rounds: how often records pass the body at most; None for no limit.
+        rounds: how often records pass the body at most.
     """
 
     until: Callable[[Any], object] = lambda _: False
@@ -36,7 +35,6 @@ class RoundTest:
     rounds: int | None = None
 
     def measured(self, batch: Batch) -> list[Any]:
-        """Return the combined measure of a batch, in a list."""
         if self.measure is None:
             return [0]
         key = self.measure.key

@@ -40,8 +40,7 @@ class NamedBranches(Generic[Record]):
 
     if TYPE_CHECKING:
 
-        def __getattr__(self, name: str) -> "Stream[Record]":
-            """Return the stream of that name."""
+        def __getattr__(self, name: str) -> "Stream[Record]": ...
 
     def __iter__(self) -> "Iterator[Stream[Record]]":
         return iter(vars(self).values())

@@ -27,12 +27,11 @@ Token: TypeAlias = TimestampToken | LentToken
 
 
 def has_marks(batch: Batch) -> bool:
-    """Tell whether a batch has marks."""
     return isinstance(batch, list) and any(map(is_mark, batch))
 
 
 def mark_runs(batch: Batch) -> Iterator[tuple[bool, Batch]]:
-    """Yield a batch in parts, in their order, each of marks only or of records only, and which it is."""
+    """Yield a batch in ordered parts, each of marks alone (True) or of records alone."""
     if not has_marks(batch):
         yield False, batch
         return
@@ -58,7 +57,6 @@ class MarkedPact(Pact):
     records: Pact
 
     def split(self, batch: Batch, workers: int) -> list[Batch | None]:
-        """Return one part for each worker."""
         if not has_marks(batch):
             return self.records.split(batch, workers)
         parts: list[list[Any]] = [[] for _ in range(workers)]
@@ -79,7 +77,6 @@ class MarkedPact(Pact):
         return [one for are_marks, run in runs for one in (run if are_marks else [OneCopy(run, worker, workers)])]
 
     def describe(self) -> str:
-        """Describe the pact in words."""
         return self.records.describe()
 
 
@@ -89,7 +86,7 @@ class SubstreamKeys:
 
     Attributes:
         last: tells whether a record is the last of its substream; None if no record is.
-        predicates: instead of keys, which records belong to each name; empty by default.
+        predicates: instead of keys, which records belong to each name.
     """
 
     keys: Keys
@@ -307,7 +304,7 @@ def portable_keys(keys: list[Any]) -> list[Any]:
 
 
 def build_declare(how: SubstreamKeys) -> Build:
-    """Return the build function of an operator that divides records by key and declares the end of each substream."""
+    """Build an operator that divides records by key and declares the end of each substream."""
 
     def build(context: OperatorContext) -> Schedule:
         labeller = Labeller(context, how)

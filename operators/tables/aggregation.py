@@ -83,7 +83,6 @@ class Aggregation:
 
     @property
     def columns(self) -> list[str]:
-        """The columns in use, each once."""
         return list(dict.fromkeys([*self.keys, *(made.column for made in self.aggregates if made.column is not None)]))
 
     def of_rows(self, rows: "pa.Table") -> "pa.Table":

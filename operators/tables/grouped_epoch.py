@@ -1,7 +1,6 @@
 """The epochs of a grouping: rows are aggregated where they come, and partial results where their groups belong.
 
-A worker holds the partial results of an epoch, and up to about as many rows that wait to be aggregated together.
-Merging needs at most twice that.
+A worker holds the partial results of an epoch, and up to about as many waiting rows.
 """
 
 from dataclasses import dataclass, field
@@ -22,11 +21,7 @@ ENOUGH_ROWS = 1 << 17
 
 @dataclass(slots=True)
 class Rows:
-    """The state of an epoch where its rows come.
-
-    Attributes:
-        schema: the columns of the rows; None before the first.
-    """
+    """The state of an epoch where its rows come."""
 
     waiting: "list[pa.Table]" = field(default_factory=list)
     count: int = 0
@@ -37,7 +32,7 @@ class Rows:
 def rows_fold(aggregation: Aggregation) -> Fold:
     """Return the fold of an epoch's rows, where they come, to partial results.
 
-    It raises TypeError if the columns of batches differ.
+    Raises TypeError if columns of batches differ.
     """
 
     def add(state: Rows, batch: Batch) -> Rows:

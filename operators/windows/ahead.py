@@ -3,7 +3,7 @@
 Such a record would advance the watermark, close all windows and make every later record late. So operators that read
 event times compare them with a clock, and divert such records.
 
-A restored job reads the clock again: a record in time stays in time, and one too far ahead may be in time then.
+A restored job reads the clock again, so a record that was too far ahead may be in time then.
 """
 
 from collections.abc import Callable

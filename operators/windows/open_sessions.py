@@ -23,7 +23,6 @@ class OpenSession:
     """An open session.
 
     Attributes:
-        start: the time of its first record.
         end: the gap after its last record.
         is_open: whether it is neither closed nor merged into another.
     """
@@ -39,9 +38,8 @@ class SessionBook:
     """All sessions of a worker, by key and by end.
 
     Attributes:
-        by_key: the open sessions of each key, in order of start; no two overlap.
-        ends: a heap of (end, number, session), one entry for each session; the end may be an earlier one of the
-            session.
+        by_key: in order of start; no two overlap.
+        ends: a heap of (end, number, session); the end may be an earlier one of the session.
     """
 
     __slots__ = ("by_key", "ends", "opened")
@@ -66,7 +64,6 @@ class OpenSessions:
     book: SessionBook
 
     def __bool__(self) -> bool:
-        """Tell whether any session is open."""
         return bool(self.book.by_key)
 
     def take(self, timed: list[TimedRecord], watermark: EventTime | None) -> list[LateRecord[Any]]:

@@ -67,12 +67,10 @@ class NumberedWindow:
     states: dict[Any, Any] = field(default_factory=dict)
 
     def split(self, workers: int) -> "list[NumberedWindow | None]":
-        """Return the share of each worker."""
         shares = split_by_key(self.states, workers)
         return [None if share is None else NumberedWindow(self.start, self.end, share) for share in shares]
 
     def merge(self, other: "NumberedWindow") -> "NumberedWindow":
-        """Add the keys of another worker."""
         self.states.update(other.states)
         return self
 
@@ -86,7 +84,6 @@ class NumberedWindows:
     opened: dict[int, NumberedWindow]
 
     def __bool__(self) -> bool:
-        """Tell whether any window is open."""
         return bool(self.opened)
 
     def take(self, timed: list[TimedRecord], watermark: EventTime | None) -> list[LateRecord[Any]]:
@@ -197,6 +194,5 @@ def too_far_ahead(windows: Windows, entry: TimedRecord, latest: EventTime) -> li
 def missed(
     entries: list[TimedRecord], start: EventTime, end: EventTime, watermark: EventTime
 ) -> Iterator[LateRecord[Any]]:
-    """Yield the late records of a closed window."""
     for key, at, record in entries:
         yield LateRecord(key, start, end, at, record, watermark)

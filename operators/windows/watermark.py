@@ -65,7 +65,6 @@ class LatestTimes:
         self.found.setdefault(lent.time, (lent, []))[1].append(max(times))
 
     def send(self, output: OutputPort) -> None:
-        """Send them, each at its epoch, to an output that all workers read."""
         for lent, found in self.found.values():
             output.send(lent, [latest_of(found)])
 
@@ -79,7 +78,7 @@ class ReadTimes(NamedTuple):
 
 
 def build_reading(read: Callable[[Batch], ReadTimes]) -> Build:
-    """Return the build function of an operator that reads event times where records are.
+    """Build an operator that reads event times where records are.
 
     Its outputs are the read batches, the greatest event times, for all workers, and the records too far ahead.
     """
@@ -98,7 +97,7 @@ def build_reading(read: Callable[[Batch], ReadTimes]) -> Build:
 
 
 def latest_of(times: Sequence[Any]) -> Any:
-    """Return the greatest of some event times, None if there are none.
+    """Return the greatest event time, None for none.
 
     Raises:
         TypeError: some have a zone and others have none.

@@ -2,11 +2,10 @@
 
 Event time needs two operators. The first reads event times after the exchange by key, passes the records to the second
 on its worker, and tells the second on all workers the greatest time of each epoch. So when an epoch is complete all
-workers have the same watermark, and the order of its records does not matter.
+workers have the same watermark.
 
-The epoch that closes a window is not known before, so a token is held at the last epoch with records while a window is
-open: open windows come out there if the input ends. Windows of epochs have their token at the last epoch of the window
-from the start.
+While a window is open, a token is held at the last epoch with records: open windows come out there if the input ends.
+Windows of epochs have their token at the last epoch of the window from the start.
 """
 
 from collections.abc import Sequence
@@ -35,7 +34,7 @@ OpenWindows: TypeAlias = NumberedWindows | OpenSessions
 
 
 def build_event_windows(windows: Windows, fold: WindowFold, lateness: Duration | None, flush_at: Time | None) -> Build:
-    """Return the build function of an operator that makes windows of timed records, closed by watermarks."""
+    """Build an operator that makes windows of timed records, closed by watermarks."""
 
     def build(context: OperatorContext) -> Schedule:
         watermark = everywhere(Watermark.merge).state(context, "watermark", lambda: Watermark(lateness))
@@ -67,7 +66,7 @@ def build_event_windows(windows: Windows, fold: WindowFold, lateness: Duration |
 
 
 def build_epoch_windows(windows: Windows, fold: WindowFold, keys: Keys, domain: TimeDomain) -> Build:
-    """Return the build function of an operator that makes windows of whole epochs, which are integers."""
+    """Build an operator that makes windows of whole epochs, which are integers."""
     assert isinstance(domain, IntegerDomain)
     maximum = domain.maximum
 

@@ -1,7 +1,7 @@
 """Kinds of windows: the stretches of time in which the records of a key are gathered.
 
-A window includes its start and not its end. Tumbling and sliding windows are numbered; number and bounds follow from
-the time, so all workers agree on them. Sessions follow from the records.
+A window includes its start and not its end. Number and bounds of tumbling and sliding windows follow from the time, so
+all workers agree on them. Sessions follow from the records.
 """
 
 import math
@@ -26,11 +26,8 @@ Pane: TypeAlias = Any
 def check_duration(where: str, name: str, given: object, *, least: str = "positive") -> None:
     """Raise GraphError unless ``given`` is a finite number or a timedelta.
 
-    Args:
-        where: the purpose of the duration, for the error.
-        name: its name there.
-        given: the value to check.
-        least: "positive" for values above zero, "zero" for zero or more, "any" for all.
+    ``least`` is "positive" for values above zero, "zero" for zero or more, "any" for all; ``where`` and ``name`` are
+    for the error.
     """
     if not is_distance(given):
         raise GraphError(f"{where}: {name} is a finite number, or a timedelta where times are datetimes, not {given!r}")

@@ -1,7 +1,6 @@
 """The catalog: the topics of one cluster or process, each with its publishing job; no I/O.
 
-A topic's name belongs to the job that registered it until that retracts it or is found dead; the caller's answer on a
-death names the registration that it asked about.
+A topic's name belongs to the job that registered it until that job retracts it or is found dead.
 
 Every change is an event with the next number, published on the topic ``tidewheel/catalog`` as an epoch.
 """
@@ -70,9 +69,8 @@ class TopicInfo:
     """One topic.
 
     Args:
-        registration: the unique id of this life of the topic.
+        registration: the id of this life of the topic.
         goes_back: whether its job may return to a snapshot, so that batches of open epochs become void.
-        has_history: whether subscribers receive the state first.
     """
 
     name: str
@@ -87,7 +85,6 @@ class TopicInfo:
 
     @property
     def schema_text(self) -> str:
-        """The schema as text, ``any`` for none."""
         return "any" if self.schema is None else self.schema.text
 
 
@@ -153,12 +150,10 @@ class Catalog:
         )
 
     def has(self, topic: str, registration: str) -> bool:
-        """Tell whether a topic belongs to a registration."""
         holder = self.lookup(topic)
         return holder is not None and holder.registration == registration
 
     def lookup(self, topic: str) -> TopicInfo | None:
-        """Return a topic, None if no job publishes it."""
         return self._topics[topic][0] if topic in self._topics else None
 
     def topics(self) -> list[TopicInfo]:
@@ -166,7 +161,6 @@ class Catalog:
         return [self._topics[name][0] for name in sorted(self._topics)]
 
     def listing(self, incarnation: str) -> Listing:
-        """Return the present topics, and the id of this catalog."""
         return Listing(incarnation, self.version, tuple(self._topics[name][1] for name in sorted(self._topics)))
 
 
@@ -185,6 +179,5 @@ def start_at(version: int) -> list[FeedEvent]:
 
 
 def own_topic(publisher: Any, incarnation: str) -> TopicInfo:
-    """Return the entry of the catalog's own topic, with its id as the registration."""
     declared = topic_schema(TopicEvent).declared
     return TopicInfo(CATALOG_TOPIC, "tidewheel", IntegerDomain(), (publisher,), incarnation, declared)

@@ -1,7 +1,7 @@
 """The catalog of one Ray namespace: a named, detached actor around a `Catalog`, and the calls to it.
 
-It watches all publishers, retracts the topics of dead ones, and checks again before it returns a topic. It keeps topics
-in memory only: the next caller replaces a dead catalog, and jobs and relays register again.
+It watches all publishers, retracts the topics of dead ones, and checks again before it returns a topic. Topics are in
+memory only: the next caller replaces a dead catalog, and jobs and relays register again.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ class RelayInfo:
     """One relay.
 
     Args:
-        max_children: its limit, above which subscribers come only if all others are full; None for none.
+        max_children: above it subscribers come only if all others are full; None for none.
     """
 
     name: str
@@ -61,14 +61,13 @@ class RelayInfo:
 
     @property
     def is_full(self) -> bool:
-        """Whether it has so many children."""
         return self.max_children is not None and self.children >= self.max_children
 
 
 class CatalogRelays:
     """The recently announced relays, and the choice for a new subscriber; no I/O, no clock.
 
-    Relays repeat their announcements, and silent ones are forgotten, so none has to be stored.
+    Relays repeat their announcements, and silent ones are forgotten.
 
     >>> relays = CatalogRelays()
     >>> relays.announce(RelayInfo("one", "ranks", "first", "here", "actor 1", 0), now_s=0.0)
@@ -83,21 +82,13 @@ class CatalogRelays:
         self._known: dict[str, tuple[RelayInfo, float]] = {}
 
     def announce(self, relay: RelayInfo, now_s: float) -> None:
-        """Record the announcement of a relay."""
         self._known[relay.name] = (relay, now_s)
 
     def parent(self, topic: str, registration: str, node: str, now_s: float, avoid: Any = None) -> Any:
         """Return the address of the relay for a new subscriber; None for none.
 
         Of the relays on its node, or else of all, it is one that is not full, furthest from the publishers, then with
-        the fewest children.
-
-        Args:
-            topic: the topic.
-            registration: the life of the topic.
-            node: the subscriber's node.
-            now_s: the time, in seconds.
-            avoid: the address of a dead relay, forgotten until its next announcement.
+        the fewest children. The relay at ``avoid`` is dead, and forgotten until its next announcement.
         """
         self._known = {
             name: (relay, heard_s)
@@ -116,20 +107,16 @@ class CatalogRelays:
         return chosen.actor
 
     def forget(self, name: str) -> None:
-        """Forget a relay, if it is known."""
         self._known.pop(name, None)
 
     def forget_topic(self, registration: str) -> None:
-        """Forget the relays of one life of a topic, which has ended."""
         self._known = {name: known for name, known in self._known.items() if known[0].registration != registration}
 
 
 class CatalogActor:
     """The catalog of one namespace.
 
-    Args:
-        death: waits until one of them is dead, and returns the reason.
-        topic: makes the catalog's own topic.
+    ``death`` waits until a publisher is dead, and returns the reason.
     """
 
     def __init__(
@@ -151,7 +138,7 @@ class CatalogActor:
         self._watches: dict[str, asyncio.Task[None]] = {}
 
     async def register(self, info: TopicInfo) -> None:
-        """Add a topic; repeating it does nothing.
+        """Add a topic. Idempotent.
 
         Raises:
             DeliveryError: a living job publishes a topic of that name.
@@ -164,14 +151,10 @@ class CatalogActor:
             self._watches[info.registration] = watch
 
     async def retract(self, topic: str, registration: str, reason: str = ENDED) -> bool:
-        """Remove a topic if it still belongs to the registration; return whether it did."""
         return self._take(self._catalog.retract(topic, registration, reason))
 
     async def hold(self, topic: str, registration: str, timeout_s: float) -> bool:
-        """Wait up to ``timeout_s`` while a topic belongs to a registration; return whether it still does.
-
-        So the caller learns at once when the catalog dies.
-        """
+        """Wait up to ``timeout_s`` while a topic belongs to a registration; return whether it still does."""
         return not await self._changed.wait_until(lambda: not self._catalog.has(topic, registration), timeout_s)
 
     async def lookup(self, topic: str, timeout_s: float) -> TopicInfo | None:
@@ -195,7 +178,6 @@ class CatalogActor:
         return [info for info in found if info is not None]
 
     async def listing(self) -> Listing:
-        """Return the present topics."""
         return self._catalog.listing(self._incarnation)
 
     async def announce(self, relay: RelayInfo) -> bool:
@@ -207,11 +189,9 @@ class CatalogActor:
         return True
 
     async def parent(self, topic: str, registration: str, node: str, avoid: Any = None) -> Any:
-        """Return the relay for a new subscriber on a node; None for none."""
         return self._relays.parent(topic, registration, node, time.monotonic(), avoid)
 
     async def forget_relay(self, name: str) -> None:
-        """Return a relay to no more subscribers."""
         self._relays.forget(name)
 
     async def _own_topic(self) -> TopicInfo:
@@ -258,7 +238,6 @@ def catalog_actor() -> Any:
 
 
 def find_catalog() -> Any | None:
-    """Return the handle of this namespace's catalog, None if there is none."""
     import ray
 
     try:
@@ -273,8 +252,7 @@ def ask_catalog(method: str, *arguments: Any, within_s: float = CATALOG_TIMEOUT_
     If the catalog dies meanwhile, a new one is called, so the method may run twice.
 
     Raises:
-        NoCluster: there is no cluster.
-        CatalogSilent: there is no answer in time.
+        NoCluster, CatalogSilent: there is no cluster, or no answer in time.
         DeliveryError: the catalog has died each time, or the method has failed.
         TidewheelError: the error of the method.
     """

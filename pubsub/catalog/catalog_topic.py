@@ -45,11 +45,11 @@ def start_publisher() -> Any:
 class CatalogTopic:
     """Starts a publisher at the first lookup of the topic, and sends it the changes.
 
-    It is an actor of its own, since it evaluates subscribers' conditions. All calls are made on one loop, without
-    waiting; asyncio actors do not keep their order, so changes gather until the last call is answered.
+    The publisher is an actor of its own, since it evaluates subscribers' conditions. Asyncio actors do not keep the
+    order of calls, so changes gather until the last call is answered.
 
     Attributes:
-        info: the entry of the topic; None without a publisher.
+        info: None without a publisher.
     """
 
     def __init__(
@@ -73,7 +73,6 @@ class CatalogTopic:
         return self.info
 
     def tell(self, events: Sequence[TopicEvent]) -> None:
-        """Publish changes, if there is a publisher."""
         if self.info is not None and events:
             self._tell(messages(events))
 

@@ -3,8 +3,7 @@
 Invariant: each topic's reported events alternate between ``published`` and ``retracted``, from ``published`` to the
 state of the catalog.
 
-A new catalog learns the topics within seconds; until then unknown ones count as published, so that a watch does not
-report them as retracted and published again.
+A new catalog learns the topics within seconds; until then, topics that it lacks count as published.
 """
 
 from dataclasses import replace
@@ -38,7 +37,6 @@ class KnownTopics:
         self._version = 0
 
     def listed(self, listing: Listing, now_s: float) -> list[TopicEvent]:
-        """Receive the catalog's listing and return the events to report."""
         is_new = self._incarnation is not None and listing.incarnation != self._incarnation
         self._incarnation, self._version = listing.incarnation, listing.version
         told = [one for event in listing.published for one in self._published(event)]
@@ -51,7 +49,6 @@ class KnownTopics:
         return [*told, *(self._gone(event) for event in gone)]
 
     def changed(self, event: TopicEvent) -> list[TopicEvent]:
-        """Receive the catalog's next event and return the events to report."""
         if event.version <= self._version:
             return []
         self._version = event.version

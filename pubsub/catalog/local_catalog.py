@@ -39,17 +39,14 @@ class LocalCatalog:
             self._lock.notify_all()
 
     def hide(self, info: TopicInfo) -> None:
-        """Add a topic that can be found by name but is in no list."""
         with self._lock:
             self._hidden[info.name] = info
             self._lock.notify_all()
 
     def hidden(self) -> list[str]:
-        """Return the names of unlisted topics, in order."""
         return sorted(self._hidden)
 
     def retract(self, topic: str, registration: str, reason: str = ENDED) -> bool:
-        """Remove a topic if it still belongs to the registration; return whether it did."""
         with self._lock:
             hidden = self._hidden.get(topic)
             if hidden is not None and hidden.registration == registration:
@@ -62,21 +59,17 @@ class LocalCatalog:
         return bool(events)
 
     def lookup(self, topic: str, timeout_s: float = 0.0) -> TopicInfo | None:
-        """Return a topic of this process as soon as there is one; None after the timeout."""
         with self._lock:
             return self._lock.wait_for(lambda: self._hidden.get(topic) or self._catalog.lookup(topic), timeout_s)
 
     def topics(self) -> list[TopicInfo]:
-        """Return all topics, by name."""
         with self._lock:
             return self._catalog.topics()
 
     def names(self) -> list[str]:
-        """Return the names of all topics, in order."""
         return [info.name for info in self.topics()]
 
     def listing(self) -> Listing:
-        """Return the present topics."""
         with self._lock:
             return self._catalog.listing(self.own_topic.registration)
 

@@ -1,4 +1,4 @@
-"""The lives of publishers, for the catalog: whether they live, and news of a death."""
+"""The lives of publishers, for the catalog."""
 
 import asyncio
 import logging

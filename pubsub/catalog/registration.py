@@ -69,13 +69,7 @@ class Registration:
         return "hold" if self.is_registered else "register"
 
     def take(self, is_registered: bool, now_s: float, refusal: str = "") -> None:
-        """Receive the outcome of the pending call.
-
-        Args:
-            is_registered: False also for a lost catalog.
-            now_s: the time, in seconds.
-            refusal: why another job keeps the name, or empty.
-        """
+        """Receive the outcome of the pending call, False also for a lost catalog, and the reason of a refusal."""
         assert self._is_out, "a call is pending"
         self._is_out = False
         self.refusal = "" if is_registered else refusal or self.refusal
@@ -126,7 +120,6 @@ class CatalogEntry:
                 self._make(call)
 
     def retract(self, reason: str | None) -> None:
-        """Remove the entry for a reason, and wait for the catalog's answer, if there is one."""
         import ray
 
         with self._lock:

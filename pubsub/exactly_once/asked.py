@@ -33,7 +33,6 @@ class Asked:
         self._trips = RoundTrips()
 
     def ask(self, ticks: TickSet, now_s: float) -> TickSet:
-        """Return the ticks to ask for now, and record the question."""
         rest, in_vain = TickSet(ticks), 0
         self.questions = [question for question in self.questions if now_s < question.late_s + _REMEMBERED_S]
         for question in list(self.questions):

@@ -4,8 +4,8 @@ The relay names a reader to its parent only when the reader comes or goes. Such 
 acknowledgement has a digest of the set of readers; a parent with another digest learns nothing from it, and asks for
 all names. Invariants:
 
-- "All readers of this set have acknowledged all ticks before this one" stays true for ever, so a lost, doubled, late or
-  reordered message does no harm.
+- "All readers of this set have acknowledged all ticks before this one" stays true for ever, whatever happens to
+  messages.
 - A reader is in the set from its first acknowledgement to the relay on; before and afterwards the pubend keeps messages
   for it.
 
@@ -33,9 +33,7 @@ class Readers:
     """The readers behind one relay, as its parent knows them.
 
     Attributes:
-        digest: the digest of their set, whatever the order.
         end: all of them have acknowledged all ticks before this one.
-        progress: changes when any of them acknowledges more.
 
     >>> readers = Readers()
     >>> readers.learn(of_one(0, "a", 7)), readers.end
@@ -125,7 +123,6 @@ class Consolidation:
 
 
 def of_one(pubend: int, reader: str, end: int) -> ConsolidatedAck:
-    """Return the acknowledgement of one reader."""
     return ConsolidatedAck(pubend, end, digest_of(reader), 0, {reader: True}, is_all=True)
 
 

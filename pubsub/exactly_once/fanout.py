@@ -2,7 +2,7 @@
 
 A message that a child's filter rejects is silence for that child. Silence alone is not sent at once: it goes with the
 next message, or when the owner flushes it. Only every `PATIENT`th flush reaches children that await no silence, so an
-idle topic costs next to nothing, however many subscribers it has.
+idle topic costs next to nothing.
 
 Source: seed "Gryphon exactly-once", section 2.4.
 """
@@ -43,7 +43,6 @@ class Fanout:
 
     Attributes:
         lost_end: needed messages before this tick are forgotten; every child is told.
-        children: the group of each child, by name.
         behind: the children that are told only answers, as they ask for all later ticks in any case.
     """
 
@@ -71,7 +70,6 @@ class Fanout:
         self.lost_end = lost_end
 
     def leave(self, child: str) -> None:
-        """Remove a child; do nothing if it is unknown."""
         self.behind.discard(child)
         if child not in self.children:
             return
@@ -132,7 +130,6 @@ class Fanout:
         return [Outgoing(child, Rejected(self._pubend, str(error)))]
 
     def answer(self, child: str, final: Ranges, data: Iterable[tuple[int, Any]], *, more: bool) -> list[Outgoing]:
-        """Return the answer to one curious child, if it is a child and there is knowledge."""
         if child not in self.children:
             return []
         where = self.children[child].where

@@ -7,7 +7,7 @@ worker has caught up with the log.
 A job that begins again, or goes back to a snapshot, starts a new generation, which may send its records in other
 batches, another order and at other partitions. Epochs that were complete at all partitions are left out; their content
 is compared elsewhere. Batches of later epochs are void for good behind the snapshot and come anew: `WentBack` is logged
-to say so. A snapshot that takes void batches for standing is refused, as readers would miss them without an error.
+to say so. A snapshot that takes void batches for standing is refused.
 
 A partition ends only once all have everything, as a partition that has ended cannot go back. Until then a worker's last
 move, to nothing, is logged as a move of nothing.
@@ -20,8 +20,6 @@ latent or active     below what is logged        left out, if it is the same; ot
 latent or active     the next                    logged
 latent or active     later                       an error: something before it is missing
 ===================  ==========================  =====================================================
-
-Within a generation a worker must send the same batches each time.
 
 Source: seed "Gryphon exactly-once", section 2.2 (what is logged is published, and nothing else); seed "Strymon
 publish-subscribe", section "Design Goals" (epoch states).
@@ -80,8 +78,7 @@ def next_generation(domain: TimeDomain, places: Sequence[LogPlace]) -> Generatio
     """Return the generation of a job that begins again, or goes back.
 
     Returns:
-        A new one, unless nothing is logged, or a partition has ended. Without a new one, the same batches have to come
-        again.
+        A new one, unless nothing is logged, or a partition has ended: then the same batches have to come again.
     """
     newest = max(places, key=attrgetter("generation"))
     number = newest.generation
@@ -117,7 +114,6 @@ class _Return(NamedTuple):
     standing: Mapping[Time, int]
 
     def has(self, tick: int) -> bool:
-        """Tell whether this return may make the message at a tick void."""
         return self.number < tick and (self.tick is None or tick < self.tick)
 
 
@@ -162,7 +158,7 @@ class Journal:
 
         Args:
             position: None for the start.
-            last_tick: the last tick of the log; None to skip that check.
+            last_tick: the log's; None to skip that check.
 
         Raises:
             ProtocolError: the log lacks batches that the worker will not send again, or its job has gone back since.
@@ -210,8 +206,7 @@ class Journal:
     def _check_stands(self, position: WorkerPosition) -> None:
         """Refuse a position if earlier returns have made void what it takes for standing, and does not send again.
 
-        That concerns epochs that are not complete at all partitions. A partition may have anything of an epoch that its
-        worker had passed.
+        That concerns epochs that are not complete at all partitions.
         """
         complete = Antichain(self._domain, position.generation.complete)
         worker = Antichain(self._domain, position.lower)
@@ -304,7 +299,6 @@ class Journal:
     # Contents of the log
 
     def go_back(self, message: WentBack) -> None:
-        """Record a logged return."""
         self._is_abreast = False
         standing = message.standing or {}
         self._returns.append(_Return(None, message.number, tuple(message.lower), dict(standing)))
@@ -318,7 +312,6 @@ class Journal:
         self._unpassed = TimeChains(self._domain, standing)
 
     def record(self, time: Time, checksum: int) -> None:
-        """Record a logged batch."""
         self._epochs.observe(time)
         if time not in self._checksums:
             self._checksums[time] = []
@@ -339,11 +332,9 @@ class Journal:
 
     @property
     def is_completed(self) -> bool:
-        """Whether the worker has sent everything, and the log does not say so yet."""
         return not (len(self._worker.frontier) or self._epochs.has_all or self.has_ended)
 
     def complete(self) -> None:
-        """Record that the log says that the worker has sent everything."""
         self._epochs.has_all = True
 
     def conclude(self) -> list[tuple[Time, int]]:
@@ -353,7 +344,6 @@ class Journal:
         return changes
 
     def advance(self, changes: list[tuple[Time, int]]) -> None:
-        """Record a logged move of the frontier."""
         if changes:
             self._is_abreast = False
             self._epochs.advance(changes)
@@ -365,12 +355,10 @@ class Journal:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the partition has ended."""
         return self._epochs.has_ended
 
     @property
     def lower(self) -> list[Time]:
-        """The lower frontier; empty once the partition has ended."""
         return list(self._epochs.lower)
 
     def epochs(self) -> EpochStates:

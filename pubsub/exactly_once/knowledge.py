@@ -41,8 +41,7 @@ class ContradictionError(ProtocolError):
 class KnowledgeStream(Generic[M]):
     """The knowledge of every tick; Q to begin with.
 
-    A range of F costs only its bounds, and nothing if it touches another range or a message. Two messages of one tick
-    are compared with ``==``. Methods with a range raise `ProtocolError` for an invalid one.
+    Two messages of one tick are compared with ``==``. Methods with a range raise `ProtocolError` for an invalid one.
 
     Complexity: O(1) for ticks in order, otherwise O(log (ranges + messages)) with a move of memory; plus the size of
     the result and of the dropped messages.
@@ -73,11 +72,8 @@ class KnowledgeStream(Generic[M]):
     def accumulate_data(self, tick: int, message: M, size_bytes: int = 0) -> None:
         """Learn that ``message``, of ``size_bytes`` bytes, was published on ``tick``.
 
-        A tick that is F stays F.
-
         Raises:
             ContradictionError: the tick has another message.
-            ProtocolError: ``tick`` is no tick.
         """
         if tick not in self.known:
             self.known.add(tick, tick + 1)
@@ -91,7 +87,6 @@ class KnowledgeStream(Generic[M]):
         self.data.remove(first, end)
 
     def take(self, first: int, end: int) -> list[tuple[int, M]]:
-        """Make all ticks of a range final; return the messages that were D, in order."""
         data = self.data.between(first, end)
         self.accumulate_final(first, end)
         return data
@@ -110,15 +105,13 @@ class KnowledgeStream(Generic[M]):
     # Forgetting
 
     def forget(self, first: int, end: int = FOREVER) -> None:
-        """Make all ticks of a range Q."""
         self.known.remove(first, end)
         self.data.remove(first, end)
 
     def forget_oldest_data(self, max_bytes: int) -> None:
         """Forget the oldest messages until the others have at most ``max_bytes`` bytes.
 
-        All knowledge between them goes, too, except the final ticks from 0 on: otherwise each forgotten message would
-        leave a range behind.
+        All knowledge between them goes, too, except the final ticks from 0 on.
         """
         last = self.data.oldest_over(max_bytes)
         if last is not None:

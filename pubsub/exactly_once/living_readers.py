@@ -5,7 +5,7 @@ connected. A reader behind a relay lives for a lease after each of its messages,
 subscription that is not durable ends one lease after its reader. A durable one waits for the retention time of its
 messages; the pubend warns after half of it.
 
-No clock here: times are seconds of a clock that never goes back.
+No clock: times are monotonic seconds.
 """
 
 from collections.abc import Container, Mapping
@@ -34,9 +34,7 @@ class LivingReaders:
     """The readers of the subscriptions of one pubend.
 
     Args:
-        known: the subscriptions, by name; its owner removes those whose time is over.
-        lease_s: seconds that a reader lives after a message, and a subscription that is not durable waits.
-        retention_s: seconds that a durable subscription waits.
+        known: by name; its owner removes those whose time is over.
 
     >>> from tidewheel.pubsub.messages.tick_set import TickSet
     >>> known = {"live": Subscription(TickSet(), reader="reader 1")}
@@ -58,19 +56,16 @@ class LivingReaders:
         self._retention_s = retention_s
 
     def seat(self, name: str, now_s: float) -> None:
-        """Record that the reader of a subscription has come."""
         one = self._known[name]
         one.has_left, one.until_s, one.is_warned = False, now_s + self._lease_s, False
 
     def heard(self, name: str, now_s: float) -> None:
-        """Record a message of a subscription's reader; do nothing if it has left."""
         if self.has_reader(name):
             one = self._known[name]
             one.until_s, one.is_warned = max(one.until_s, now_s + self._lease_s), False
             one.heard_s = now_s
 
     def leave(self, name: str, now_s: float) -> None:
-        """Record that the reader of a subscription has left."""
         if name in self._known:
             one = self._known[name]
             one.has_left, one.until_s = True, min(one.until_s, now_s)
@@ -100,7 +95,6 @@ class LivingReaders:
         return name in self._known and not self._known[name].has_left
 
     def living(self, now_s: float) -> list[str]:
-        """Return the subscriptions with a living reader."""
         return [name for name, one in self._known.items() if one.until_s > now_s]
 
     def away_s(self, name: str, now_s: float) -> float:

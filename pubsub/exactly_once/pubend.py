@@ -6,7 +6,7 @@ Invariants:
   tick. So everything told is still true after a restart.
 - A message gets a tick after all told or logged ticks; pubend p of n uses only ticks with remainder p when divided by
   n.
-- The told ticks are a prefix: every tick before `told_end` is D or F, later ones are Q.
+- Every tick before `told_end` is D or F, later ones are Q.
 - A child may ask for later ticks, up to an end; the pubend then promises their silence, and puts later messages behind
   it. So the order of pubends does not depend on their clocks.
 - A tick that a subscription may need is final only if it was silent; ticks that all subscriptions have acknowledged are
@@ -39,7 +39,6 @@ class NotReady(Exception):  # noqa: N818  it names what is so
     """A part of the log that has to be fetched first.
 
     Attributes:
-        key: the name of the part.
         fetch: returns it after some time, on any thread.
     """
 
@@ -71,7 +70,6 @@ class Pubend:
         lost_end: all messages that the log has forgotten are before this tick.
 
     Attributes:
-        told_end: each tick before it is known, D or F.
         message_end: all told messages are before this tick.
         wanted_end: the end of the ticks that children have asked for; their silence is told soon.
     """
@@ -109,10 +107,7 @@ class Pubend:
     # What is published
 
     def assign(self, messages: Iterable[Any], now: int) -> list[tuple[int, Any]]:
-        """Assign ticks to messages; the caller logs them in this order, and then calls `logged`.
-
-        A clock ``now`` that goes back does no harm.
-        """
+        """Assign ticks to messages; the caller logs them in this order, and then calls `logged`."""
         tick = max(self._next_tick, self._clock.at(now))
         tick += (self._number - tick) % self._pubends
         assigned = []
@@ -127,7 +122,7 @@ class Pubend:
     def pass_over(self, now: int) -> int:
         """Return a tick for a log entry that is no message.
 
-        Later messages get later ticks, so a durable entry does not imply durable messages after it.
+        Later messages get later ticks.
         """
         tick = max(self._next_tick, self._clock.at(now))
         self._next_tick = tick + 1
@@ -153,7 +148,7 @@ class Pubend:
     def reserve(self, now: int, ahead: int) -> int | None:
         """Return a tick to reserve in the log before telling silence; None if none is needed.
 
-        Reserves ``ahead`` further ticks, so that not every silence needs a reservation.
+        Reserves ``ahead`` further ticks.
         """
         tick = self._clock.at(now)
         if tick + ahead // 2 <= self._to_reserve:
@@ -162,7 +157,6 @@ class Pubend:
         return self._to_reserve
 
     def reserved(self, tick: int) -> None:
-        """Record that the reservation up to ``tick`` is durable."""
         self._reserved = max(self._reserved, tick)
 
     def be_silent(self, now: int, ahead: int = 0) -> list[Outgoing]:
@@ -234,8 +228,7 @@ class Pubend:
     def forget(self, tick: int | None) -> int:
         """Forget the ticks before ``tick``, which become final; return the first kept tick.
 
-        With None the pubend forgets nothing. A reader that lacks forgotten messages learns that by the ``lost_end`` of
-        the next message.
+        A reader that lacks forgotten messages learns that by the ``lost_end`` of the next message.
         """
         end = self.first_tick if tick is None else min(tick, self.told_end)
         if end > self.first_tick:

@@ -8,8 +8,6 @@ Invariants:
   between cells are odd numbers, so no round result lies beside one.
 - A record that cannot be taken apart has the digest of its type.
 
-Digests are not stored: the same program computes both sides of a comparison.
-
 Source: Clarke and others 2003, "Incremental multiset hash functions" (sums of hashes compare multisets).
 """
 
@@ -76,7 +74,6 @@ def record_digest(record: object) -> int:
 
 
 def _form(value: Any) -> Any:
-    """Return plain values whose `repr` is the same for equal values."""
     kind = type(value)
     if kind in _PLAIN:
         return value
@@ -106,7 +103,7 @@ def _form_of_object(value: Any) -> Any:
 
 
 def rounded(number: float) -> float:
-    """Return the cell of a number: numbers that agree to about four digits share one, as a rule.
+    """Return the cell of a number; numbers that agree to about four digits mostly share one.
 
     >>> rounded(0.1 + 0.2) == rounded(0.3), rounded(0.3) == rounded(0.301), rounded(1.0) == rounded(1 - 1e-16)
     (True, False, True)

@@ -3,9 +3,8 @@
 No I/O; soft state only. Invariants:
 
 - A relay never says more than it was told; forgotten ticks are Q again, and it may ask for them upstream.
-- What it was told of forgotten messages is of one life of the pubend; the next life may have them again, and then final
-  ticks before their end are forgotten.
-- It makes no tick final by itself: a later child may need a tick that all present children have acknowledged.
+- What it was told of forgotten messages is of one life of the pubend; the next life may have them again.
+- It makes no tick final by itself: a later child may need it.
 - Knowledge later than the first that came unasked is new, and goes to all children; other knowledge is an answer, and
   goes to the curious ones.
 - It asks for what its children want together; its knowledge holds for that union only (`filters.py`).
@@ -60,7 +59,7 @@ class Relay:
     """One relay of a topic.
 
     Args:
-        cache_bytes: the most bytes of the latest messages that the relay keeps of each pubend.
+        cache_bytes: the most bytes to keep of each pubend.
 
     Attributes:
         wanted: the union of the children's filters, to be told to the parents while it is due.
@@ -78,13 +77,11 @@ class Relay:
             self._want_others()
 
     def leave(self, child: str) -> None:
-        """Remove a child; do nothing if it is unknown."""
         self.wanted.leave(child)
         for line in self._lines:
             line.leave(child)
 
     def receive(self, message: Downstream, now_s: float) -> list[Outgoing]:
-        """Receive a message from upstream; return the messages for children."""
         line = self._lines[message.pubend]
         if isinstance(message, KnowledgeMessage):
             return line.learn(message, now_s)
@@ -96,7 +93,6 @@ class Relay:
         return [Outgoing(child, message) for child in children]
 
     def nack(self, child: str, nack: Nack, now_s: float) -> tuple[list[Outgoing], list[Upstream]]:
-        """Receive a nack; return the answers to the child and the questions to upstream."""
         return self._lines[nack.pubend].nack(child, nack, now_s)
 
     def ack(self, child: str, ack: Ack | ConsolidatedAck) -> list[Outgoing]:
@@ -119,7 +115,6 @@ class Relay:
             line.asked.questions.clear()
 
     def flush(self) -> tuple[list[Outgoing], list[Upstream]]:
-        """Return the messages for the waiting silence and acknowledgements."""
         told = [outgoing for line in self._lines for outgoing in line.fanout.flush()]
         return told, [ack for line in self._lines for ack in line.take_acks()]
 
@@ -130,7 +125,6 @@ class Relay:
 
     @property
     def cached_bytes(self) -> int:
-        """The bytes of the kept messages."""
         return sum(line.stream.data.bytes for line in self._lines)
 
 
@@ -184,8 +178,7 @@ class _Line:
     def _know_loss(self, lost_end: int) -> None:
         """Learn before which tick messages are forgotten upstream.
 
-        A restarted pubend has all of its log, and may have forgotten less. Then final ticks before the present end need
-        not be silent: they are Q again.
+        A restarted pubend may have forgotten less. Then final ticks before the present end are Q again.
         """
         if lost_end < self.fanout.lost_end:
             self.stream.forget(0, self.fanout.lost_end)

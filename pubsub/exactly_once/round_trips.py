@@ -34,7 +34,7 @@ class RoundTrips:
         return float(min(MOST_S, self._base_s * 2 ** min(_MOST_DOUBLINGS, in_vain)))
 
     def learn(self, took_s: float) -> None:
-        """Learn from one answer, but not to a repeated question: which question it answers is unknown (Karn)."""
+        """Learn from one answer, whose question was asked once (Karn's rule)."""
         if self._smooth_s is None:
             self._smooth_s, self._deviation_s = took_s, took_s / 2
         else:

@@ -6,11 +6,9 @@ from tidewheel.pubsub.messages.delivery_messages import Ranges
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """The state of a durable subscription that a restart needs.
+    """The state of one durable subscription.
 
     Attributes:
-        ranges: the acknowledged ticks.
-        reader: the id of its reader, if there is one.
         first: both frontiers where it first began, pickled.
         lost_end: unacknowledged messages before this tick are gone, which its reader may not know; or 0.
         is_abandoned: whether it had no reader for so long that it holds no messages any more.
@@ -29,7 +27,7 @@ class Cursor(msgspec.Struct, frozen=True):
     """The log entry of a durable subscription.
 
     Attributes:
-        standing: its state; None once it has ended.
+        standing: None once it has ended.
     """
 
     name: str

@@ -51,15 +51,10 @@ class Subend:
     """One subscription.
 
     Args:
-        starts: its beginning at each pubend, by number.
         order: of messages of different pubends: any, or by their ticks.
         room_bytes: the most bytes of waiting messages of each pubend; a larger message may wait alone.
-        idle_s: after so many seconds without a message, messages may have been lost.
-        may_consolidate: whether relays may acknowledge for it together with other readers; a durable subscription needs
-            its own position.
-
-    Attributes:
-        is_total: whether messages come in the order of their ticks, which needs the silence of each pubend.
+        idle_s: seconds without a message after which to ask.
+        may_consolidate: whether relays may acknowledge for it together with other readers.
     """
 
     def __init__(
@@ -104,7 +99,6 @@ class Subend:
                 one.want(message.data[-1][0] + 1, now_s)
 
     def take(self) -> list[Delivered]:
-        """Return the messages to deliver now, each once."""
         if not self.is_total:
             return [message for incoming in self._incoming.values() for message in incoming.take(incoming.horizon)]
         horizon = min(incoming.horizon for incoming in self._incoming.values())
@@ -113,20 +107,16 @@ class Subend:
         return together
 
     def acknowledge(self, pubend: int, tick: int) -> None:
-        """Record that the reader has acknowledged a delivered message. Idempotent."""
         self._incoming[pubend].acknowledge(tick)
 
     def ask(self, now_s: float) -> list[Upstream]:
-        """Return the questions to upstream that are due."""
         return [nack for incoming in self._incoming.values() for nack in incoming.ask(now_s)]
 
     def ask_at_s(self) -> float:
-        """Return when to call `ask` again if no message comes before."""
         return min(incoming.ask_at_s for incoming in self._incoming.values())
 
     @property
     def has_acks(self) -> bool:
-        """Whether `acks` has something to return."""
         return any(incoming.has_new_acks for incoming in self._incoming.values())
 
     def acks(self) -> list[Upstream]:
@@ -255,10 +245,7 @@ class _Incoming:
             self._acknowledge_silence()
 
     def _acknowledge_silence(self) -> None:
-        """Acknowledge the silence behind the last message once the reader has acknowledged all messages.
-
-        Until then it waits, so that the acknowledged ticks stay one range.
-        """
+        """Acknowledge the silence behind the last message once the reader has acknowledged all messages."""
         if not self._delivered and self._silent_from < self._position:
             self.acknowledged.add(self._silent_from, self._position)
             self._silent_from = self._position

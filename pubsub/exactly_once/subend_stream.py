@@ -24,11 +24,7 @@ from tidewheel.pubsub.protocol.fetched import Fetched
 
 
 class SubendStream(Subend):
-    """The messages of one reader.
-
-    Args:
-        begun: where the subscription begins or continues, by partition.
-    """
+    """The messages of one reader."""
 
     def __init__(
         self,
@@ -77,7 +73,6 @@ class SubendStream(Subend):
         return [fetched for fetched in found if fetched.messages]
 
     def acknowledge(self, pubend: int, tick: int) -> None:
-        """Record that the consumer has acknowledged a batch or return of a partition. Idempotent."""
         batches = self._partitions[pubend].batches
         if tick in batches:
             if not isinstance(batches.pop(tick), WentBack):
@@ -96,7 +91,6 @@ class SubendStream(Subend):
             super().acknowledge(number, one.open.popleft())
 
     def is_done(self, partition: int) -> bool:
-        """Tell whether all delivered messages of a partition are acknowledged."""
         return not self._partitions[partition].open
 
 

@@ -14,11 +14,8 @@ class Subscription:
     """The state of one subscription, as `Standing` describes it, and the life of its reader.
 
     Attributes:
-        is_durable: whether it outlives restarts.
         has_left: whether its reader has left, whose late acknowledgements count until another takes over.
-        until_s: the end of its reader's life.
         heard_s: the time of the last message of its reader, or of the relay that it is.
-        is_warned: whether the pubend has warned of the missing reader.
         is_returning: whether a relay has lost its reader, which has a lease to connect to another parent.
         readers: the readers behind it if it is a relay.
         progress: changes when a reader behind it acknowledges more.
@@ -39,12 +36,10 @@ class Subscription:
     progress: int = 0
 
     def standing(self) -> Standing:
-        """Return its state for the log."""
         ranges = self.acknowledged.ranges()
         return Standing(ranges, self.reader, self.first, self.lost_end, everywhere=self.everywhere)
 
     def acknowledge(self, ranges: Ranges, everywhere: tuple[Ranges, ...]) -> None:
-        """Add acknowledged ticks of this pubend, and of each pubend."""
         self.acknowledged.update(ranges)
         self.everywhere = merged(self.everywhere, everywhere)
 

@@ -46,12 +46,9 @@ MOST_LEFT = 100_000
 class Subscriptions:
     """The subscriptions of one pubend.
 
-    Args:
-        where: the topic and partition, for messages.
-
     Attributes:
         known: the subscriptions and relays, without abandoned ones, by name.
-        noted: the latest entries of durable subscriptions, by name.
+        noted: the latest entries of durable ones.
     """
 
     def __init__(self, pubend: Pubend, standings: Mapping[str, Standing], where: str) -> None:
@@ -88,15 +85,10 @@ class Subscriptions:
     ) -> Begun:
         """Begin a subscription, or continue the one of that name, and assign it to a reader.
 
-        Args:
-            name: its name.
-            reader: the id of its reader.
-            start: the first wanted tick of a new subscription, by default the tick told next, 0 for all kept; with
-                ``again``, the first unacknowledged tick of this reader.
-            frontiers_at: returns both frontiers before a tick that is not forgotten.
-            durable: whether it outlives restarts; `due` returns the entries to log.
-            again: whether this reader had it already.
-            acknowledged: with ``again``, the acknowledged ticks that the reader knows.
+        ``start`` is the first wanted tick of a new subscription, by default the tick told next, 0 for all kept; with
+        ``again``, the first unacknowledged tick of this reader. ``frontiers_at`` returns both frontiers before a tick
+        that is not forgotten. If it is ``durable``, `due` returns the entries to log. With ``again`` this reader had it
+        already, and knows ``acknowledged``.
 
         Raises:
             DeliveryError: the reader cannot have its subscription back.
@@ -149,7 +141,6 @@ class Subscriptions:
         return Subscription(TickSet([(0, max(begin, pubend.first_tick))]), lost_end=lost_end if has_lost else 0)
 
     def _give(self, name: str, reader: str | None) -> None:
-        """Assign a subscription to a reader, instead of its earlier reader and the reader's earlier subscription."""
         self._release(name)
         self.known[name].reader = reader
         if reader is not None:
@@ -270,7 +261,6 @@ class Subscriptions:
         return Cursor(name, standing)
 
     def logged(self, cursors: Iterable[Cursor]) -> None:
-        """Record that an entry is durable."""
         for cursor in cursors:
             if cursor.standing is None:
                 self._on_disk.pop(cursor.name, None)
@@ -278,7 +268,6 @@ class Subscriptions:
                 self._on_disk[cursor.name] = cursor.standing
 
     def is_logged(self, name: str) -> bool:
-        """Tell whether all entries of a subscription are durable."""
         return name not in self._must_note and self.noted.get(name) == self._on_disk.get(name)
 
     # ------------------------------------------------------------------ questions
@@ -300,15 +289,12 @@ class Subscriptions:
         return min((end for end in ends if end < self._pubend.message_end), default=FOREVER)
 
     def needing(self, tick: int) -> list[str]:
-        """Return the subscriptions that have not acknowledged all ticks before ``tick``."""
         return [name for name, known in self.known.items() if known.acknowledged.prefix_end < tick]
 
     def reader_of(self, name: str) -> str | None:
-        """Return the id of a subscription's reader, if there is one."""
         return self.known[name].reader if name in self.known else None
 
     def name_of(self, reader: str) -> str | None:
-        """Return the subscription of a reader, if it has one."""
         return self._names.get(reader)
 
     def is_durable(self, name: str) -> bool:

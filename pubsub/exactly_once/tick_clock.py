@@ -1,6 +1,6 @@
 """The clock of a pubend: it follows the real clock and what other pubends have reached, and never goes back. No I/O.
 
-Only the pace of the real clock counts, so neither its steps nor a wrong clock delay anything.
+Only the pace of the real clock counts.
 
 Source: Leslie Lamport, "Time, Clocks, and the Ordering of Events in a Distributed System" (1978), rule IR2.
 """

@@ -14,9 +14,6 @@ class TickMessages(Generic[M]):
     Complexity: O(1) to add the latest message; O(log messages) and a move of memory for another. The rest is O(log
     messages + found or removed messages), amortised, if mostly the oldest or latest are removed.
 
-    Attributes:
-        bytes: the size of all messages together.
-
     >>> messages = TickMessages[str]()
     >>> messages.add(7, "b", size_bytes=10), messages.add(3, "a", size_bytes=20)
     (None, None)
@@ -36,7 +33,6 @@ class TickMessages(Generic[M]):
         self.bytes = 0
 
     def add(self, tick: int, message: M, size_bytes: int) -> None:
-        """Put a message on a tick that has none."""
         assert tick not in self._entries, f"tick {tick} has a message"
         ticks = self._ticks
         if not ticks or tick > ticks[-1]:
@@ -47,7 +43,6 @@ class TickMessages(Generic[M]):
         self.bytes += size_bytes
 
     def remove(self, first: int, end: int) -> None:
-        """Remove the messages from ``first`` up to ``end``."""
         ticks = self._ticks
         if not self._entries or first > ticks[-1]:
             return
@@ -65,12 +60,10 @@ class TickMessages(Generic[M]):
                 self._gone = 0
 
     def between(self, first: int, end: int) -> list[tuple[int, M]]:
-        """Return ticks and messages from ``first`` up to ``end``, in order."""
         entries = self._entries
         return [(tick, entries[tick][0]) for tick in self.ticks(first, end)]
 
     def ticks(self, first: int, end: int) -> list[int]:
-        """Return the ticks with a message from ``first`` up to ``end``, in order."""
         low = bisect_left(self._ticks, first, self._gone)
         return self._ticks[low : bisect_left(self._ticks, end, low)]
 
@@ -94,10 +87,7 @@ class TickMessages(Generic[M]):
         return found, end
 
     def oldest_over(self, max_bytes: int) -> int | None:
-        """Return the last tick to remove, oldest messages first, so that the rest fits; None if all fit.
-
-        Complexity: O(messages to remove).
-        """
+        """Return the last tick to remove, oldest messages first, so that the rest fits; None if all fit."""
         excess, position, tick = self.bytes - max_bytes, self._gone, None
         while excess > 0 and position < len(self._ticks):
             tick = self._ticks[position]
@@ -108,7 +98,7 @@ class TickMessages(Generic[M]):
     def latest_over(self, max_bytes: int, after: int = 0) -> int | None:
         """Return the first tick to remove, latest messages first, so that the rest fits; None if all fit.
 
-        Messages before ``after`` stay in any case. Complexity: O(messages to remove).
+        Messages before ``after`` stay in any case.
         """
         excess, position, tick = self.bytes - max_bytes, len(self._ticks), None
         while excess > 0 and position > self._gone and self._ticks[position - 1] >= after:
@@ -118,7 +108,6 @@ class TickMessages(Generic[M]):
         return tick
 
     def last_before(self, tick: int) -> int | None:
-        """Return the last tick before ``tick`` with a message; None without any."""
         position = bisect_left(self._ticks, tick, self._gone)
         return self._ticks[position - 1] if position > self._gone else None
 
@@ -133,10 +122,8 @@ class TickMessages(Generic[M]):
 
     @property
     def oldest(self) -> int | None:
-        """The first tick with a message; None without any."""
         return self._ticks[self._gone] if self._entries else None
 
     @property
     def latest(self) -> int | None:
-        """The last tick with a message; None without any."""
         return self._ticks[-1] if self._entries else None

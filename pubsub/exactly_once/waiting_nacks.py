@@ -1,7 +1,6 @@
 """The nacks that a parent has not answered yet. No I/O, no clock.
 
-A child that is far behind asks again after each answer, which takes a few milliseconds; so the parent answers nacks in
-turn, when it has time (`host.background_turns`).
+An answer takes some milliseconds, so the parent answers nacks in turn, when it has time (`host.background_turns`).
 
 Invariants:
 
@@ -31,7 +30,6 @@ class WaitingNacks:
         return bool(self._nacks)
 
     def add(self, child: str, nack: Nack) -> None:
-        """Add a nack of a child."""
         key = child, nack.pubend
         earlier = self._nacks.get(key)
         if earlier is not None and child.startswith(RELAY_PREFIX):
@@ -39,13 +37,11 @@ class WaitingNacks:
         self._nacks[key] = nack
 
     def take(self) -> tuple[str, Nack] | None:
-        """Return and remove the next nack, with the name of its child; None without any."""
         if not self._nacks:
             return None
         key = next(iter(self._nacks))
         return key[0], self._nacks.pop(key)
 
     def leave(self, child: str) -> None:
-        """Forget a child."""
         for key in [key for key in self._nacks if key[0] == child]:
             del self._nacks[key]

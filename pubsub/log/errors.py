@@ -9,7 +9,7 @@ class LogError(DeliveryError):
     """A call of a log failed.
 
     Args:
-        path: the directory, the file, or the URL in an object store.
+        path: a directory, a file or a URL.
     """
 
     def __init__(self, message: str, *, path: Path | str | None = None) -> None:
@@ -40,7 +40,7 @@ class LogFull(LogError):  # noqa: N818  it names what happened
 class LogFailed(LogError):  # noqa: N818  it names what happened
     """A write failed; until reopening, durable records can be read but none written.
 
-    After it, the records of the failed write may or may not be there.
+    The records of that write may or may not be there.
     """
 
 
@@ -53,11 +53,7 @@ class StoreFailed(LogError):  # noqa: N818  it names what happened
 
 
 class LogCorrupted(LogError):  # noqa: N818  it names what happened
-    """Durable bytes differ from the written ones; the log delivers none of them.
-
-    Args:
-        tick: the tick of the record, if known.
-    """
+    """Durable bytes differ from the written ones; the log delivers none of them."""
 
     def __init__(
         self, message: str, *, path: Path | str | None = None, offset: int | None = None, tick: int | None = None
@@ -68,7 +64,6 @@ class LogCorrupted(LogError):  # noqa: N818  it names what happened
 
 
 def corrupted(path: Path | str, offset: int, what: str, tick: int | None = None) -> LogCorrupted:
-    """Return the error for a damaged file; ``what`` describes the damage."""
     at_tick = "" if tick is None else f", tick {tick}"
     directory = str(path).rpartition("/")[0]
     return LogCorrupted(

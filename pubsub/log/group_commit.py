@@ -1,7 +1,7 @@
 """One thread that makes the entries of many callers durable, in groups; or none, for a log in memory.
 
-The next group collects during an fdatasync, so a disk with a hundred syncs a second stores any number of entries.
-Entries are logged in the order of submission, each group as a whole or not at all.
+The next group collects during an fdatasync. Entries are logged in the order of submission, each group as a whole or not
+at all.
 
 After an error no entries are accepted until `GroupCommit.resume`: they would leave a gap.
 """
@@ -45,7 +45,7 @@ class GroupCommit:
     """The only writer of a log until `close`, perhaps on a thread.
 
     Args:
-        has_thread: whether there is a thread; otherwise `submit` makes entries durable itself.
+        has_thread: if not, `submit` makes entries durable itself.
     """
 
     def __init__(self, log: AnyLog, capacity_bytes: int = CAPACITY_BYTES, *, has_thread: bool = True) -> None:

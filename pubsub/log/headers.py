@@ -41,12 +41,11 @@ class SegmentHeader(msgspec.Struct, frozen=True):
     """The header of a segment.
 
     Args:
-        identity: the owner of the log.
         tick_before: the tick of the last earlier record; -1 for none.
         bytes_before: the final size of the previous segment, or 0.
-        begun_s: its beginning, in seconds since 1970.
+        begun_s: in seconds since 1970.
         spare_bytes: the initial size of its file, which may have bytes of another segment.
-        area_bytes: the size of its payload area, between the header and the records.
+        area_bytes: of its payload area, between the header and the records.
     """
 
     identity: LogIdentity

@@ -23,12 +23,10 @@ class ObjectHeader(msgspec.Struct, frozen=True):
     """The header of an object.
 
     Args:
-        identity: the owner of the log.
         first: the number of the first needed object; earlier ones are removed.
         tick_before: the tick of the last earlier record; -1 for none.
-        first_tick: the tick of its first record, if any.
         last_tick: the tick of its last record, or ``tick_before``.
-        begun_s: when it was made, in seconds since 1970.
+        begun_s: in seconds since 1970.
         is_claim: whether it is the first object of its writer.
         snapshot: the state after all earlier records, if a segment begins here.
         claims: with a snapshot: the numbers of all claims so far.
@@ -52,7 +50,6 @@ class Piece(msgspec.Struct, frozen=True, array_like=True):
     """An object of a segment, merged or not.
 
     Args:
-        first_tick: the tick of its first record, if any.
         last_tick: the tick of its last record, or of the last one before it.
     """
 
@@ -67,7 +64,7 @@ class MergedHeader(msgspec.Struct, frozen=True):
 
     Args:
         tick_before: the tick of the last record before the segment.
-        begun_s: the beginning of the segment, in seconds since 1970.
+        begun_s: in seconds since 1970.
     """
 
     identity: LogIdentity
@@ -85,7 +82,6 @@ class StoredObject:
     end: int
 
     def piece(self, start: int) -> Piece:
-        """Return its description, given its beginning."""
         return Piece(self.header.number, self.end - start, self.header.first_tick, self.header.last_tick)
 
 
@@ -99,7 +95,6 @@ def object_name(number: int) -> str:
 
 
 def merged_name(pieces: Sequence[Piece]) -> str:
-    """Return the name of the merged object of a segment."""
     return f"{object_name(pieces[0].number)}-{object_name(pieces[-1].number)}"
 
 
@@ -127,13 +122,7 @@ def decode_object(data: bytes, start: int, place: str) -> StoredObject:
 
 
 def records_of(data: bytes, start: int, piece: Piece, place: str) -> Iterator[Record]:
-    """Yield the records of the object at ``start`` of ``data``.
-
-    Args:
-        data: the bytes.
-        start: the place of the object in them.
-        piece: the expected object.
-        place: for errors.
+    """Yield the records of the object at ``start`` of ``data``, which has to be ``piece``.
 
     Raises:
         LogCorrupted: it is another object, or damaged.

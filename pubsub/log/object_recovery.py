@@ -37,7 +37,6 @@ class FoundObjects:
     """The objects of a log at its opening.
 
     Args:
-        make: makes a segment of the tick before, its beginning, objects and base.
         claims: the numbers of all claims, which are never removed.
     """
 
@@ -48,13 +47,11 @@ class FoundObjects:
     left_over: list[str] = field(default_factory=list)
 
     def begin(self, header: ObjectHeader | MergedHeader, pieces: Sequence[Piece], base: int | None = None) -> None:
-        """Add a segment."""
         if self.segments:
             self.segments[-1].ended_s = header.begun_s
         self.segments.append(self.make(header.tick_before, header.begun_s, pieces, base))
 
     def add(self, header: ObjectHeader, piece: Piece) -> None:
-        """Add the next unmerged object."""
         if header.snapshot is not None:
             self.claims = list(header.claims)
             self.begin(header, [piece])

@@ -95,7 +95,6 @@ class ObjectSegment:
 
     @property
     def pieces(self) -> Sequence[Piece]:
-        """Its objects; those of a merged one come from its header."""
         pieces = tuple(self._pieces)
         if self.base is None or pieces:
             return pieces
@@ -107,17 +106,14 @@ class ObjectSegment:
 
     @property
     def count(self) -> int:
-        """The number of its unmerged objects."""
         return len(self._pieces)
 
     @property
     def path(self) -> str:
-        """The place of its first object, for errors."""
         return f"{self._url}/{object_name(self.number)}"
 
     @property
     def names(self) -> list[str]:
-        """The names of its objects."""
         return [self._merged_name] if self._merged_name else [object_name(piece.number) for piece in self._pieces]
 
     def snapshot(self) -> bytes:
@@ -189,7 +185,7 @@ class ObjectSegment:
         Raises:
             LogCorrupted: an object is damaged, and stays.
             FileNotFoundError: an object is missing.
-            StoreFailed: the store does not do it.
+            StoreFailed: the store failed.
         """
         pieces, names = self.pieces, self.names
         objects = self._load(pieces, 0, len(pieces))

@@ -32,16 +32,12 @@ def open_log(
 ) -> AnyLog:
     """Open the log of one partition; make it if there is none.
 
-    Args:
-        place: a directory, or a URL such as ``s3://bucket/prefix``, of this log only.
-        identity: the owner of the log.
-        snapshot: the initial state of a new log.
-        segment_bytes: a new segment is due after so many bytes of records.
-        wait_s: how long to wait for another holder of a directory, in seconds; in a store, it loses the log at once.
-        files: the calls that change the files of a directory.
+    ``place`` is a directory, or a URL such as ``s3://bucket/prefix``, of this log only. ``snapshot`` is the initial
+    state of a new log. A segment is due after ``segment_bytes`` of records. Waits ``wait_s`` for another holder of a
+    directory; in a store, that loses the log at once.
 
     Raises:
-        LogError: the log cannot be opened.
+        LogError: as `Log` and `StoreLog` raise.
     """
     if not is_url(str(place)):
         return Log(

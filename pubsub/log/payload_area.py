@@ -27,11 +27,7 @@ _MOUNTS = Path("/proc/self/mounts")
 
 
 class PayloadArea:
-    """A thread-safe mapping of the first bytes of a file.
-
-    Args:
-        size: the number of bytes to map, all present.
-    """
+    """A thread-safe mapping of the first bytes of a file."""
 
     def __init__(self, descriptor: int, size: int) -> None:
         import numpy as np
@@ -64,13 +60,11 @@ class PayloadArea:
             return memoryview(part)
 
     def close(self) -> None:
-        """Lend nothing more."""
         with self._lock:
             self._end = 0
 
     @property
     def used_bytes(self) -> int:
-        """The number of bytes lent since the area was opened."""
         return self._next - self._begin
 
     @property

@@ -56,8 +56,8 @@ class Mark:
 class MarkFile:
     """The file of the mark beside a log.
 
-    The log writes it after each sync, but does not sync it, at the cost of a microsecond; after a loss of power it may
-    be old, but it never counts bytes that are not durable. A killed process leaves the latest mark.
+    The log writes it after each sync, but does not sync it: after a loss of power it may be old, but it never counts
+    bytes that are not durable.
     """
 
     def __init__(self, path: Path, files: Files) -> None:
@@ -133,7 +133,7 @@ def find_segments(directory: Path, identity: LogIdentity, mark: Mark | None) -> 
 def recover(segment: Segment, mark: Mark | None, descriptor: int, files: Files) -> int:
     """Make the whole records of the last segment durable, cut off the rest, and return its size in bytes.
 
-    Old bytes of the file are cut off without being counted.
+    Old bytes are not counted.
 
     Raises:
         LogCorrupted: a durable record is damaged.
@@ -156,7 +156,6 @@ def _missing(directory: Path, number: int) -> LogCorrupted:
 
 
 def segment_path(directory: Path, number: int) -> Path:
-    """Return the name of a segment."""
     return directory / f"{number:020d}{SUFFIX}"
 
 

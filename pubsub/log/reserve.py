@@ -4,9 +4,7 @@ A disk that a log has filled gets room when subscriptions acknowledge, and segme
 must first be durable. So the log keeps a file of allocated blocks, and frees them when an entry that is
 `Entry.is_urgent` finds no room.
 
-Invariants:
-
-- Only urgent entries shorten the file, one step at a time, since others may take the room.
+Only urgent entries shorten the file, one step at a time.
 """
 
 import os
@@ -28,7 +26,6 @@ class Reserve:
 
     Args:
         path: its file, made if missing, or later on a full disk.
-        files: the calls that change files.
 
     Raises:
         OSError: the file cannot be opened.
@@ -43,7 +40,6 @@ class Reserve:
         self.fill()
 
     def fill(self) -> None:
-        """Reserve the missing room, if the disk has it."""
         with self._lock:
             if self._is_whole:
                 return
@@ -56,7 +52,6 @@ class Reserve:
                 self._size, self._is_whole = RESERVE_BYTES, True
 
     def free(self) -> bool:
-        """Free some room; return whether there was any."""
         with self._lock:
             if not self._size:
                 return False

@@ -46,11 +46,9 @@ class Segment:
     """The state of one file.
 
     Attributes:
-        area_bytes: the size of the payload area after the header.
         start: the offset of the first record.
         area: the mapping of its file, while this process may write there.
-        begun_s: its beginning, in seconds since 1970.
-        ended_s: the beginning of the next segment; None for the last.
+        begun_s: in seconds since 1970; ``ended_s`` is the beginning of the next segment, None for the last.
         readers: how many readers have the file open; none opens a removed file.
         last_tick: the tick of the last durable record, here or earlier; -1 for none.
     """
@@ -94,7 +92,6 @@ class Segment:
 
     @property
     def first_tick(self) -> int | None:
-        """The tick of its first record, if any."""
         first = self.index.first()
         return None if first is None or first[1] >= self.size else first[0]
 
@@ -158,11 +155,7 @@ def _read_header(path: Path, descriptor: int) -> tuple[SegmentHeader, bytes]:
 
 
 class SegmentReader:
-    """Reads a segment's records by offset; a segment may have several readers.
-
-    Attributes:
-        ahead: the size of one read, in bytes.
-    """
+    """Reads a segment's records by offset; a segment may have several readers."""
 
     def __init__(self, segment: Segment, descriptor: int, size: int) -> None:
         self._segment = segment
@@ -191,7 +184,6 @@ class SegmentReader:
             raise corrupted(self._segment.path, offset, f"it cannot be read ({error})") from error
 
     def peek(self, offset: int) -> RecordHead | None:
-        """Return the head at ``offset``; None if there is none."""
         if self.size - offset < HEAD_BYTES:
             return None
         data, start = self.bytes_at(offset, HEAD_BYTES)
@@ -253,7 +245,7 @@ class SegmentReader:
 class _SparseIndex:
     """The offsets of some records of one segment, in order, with the first; thread-safe.
 
-    It costs sixteen bytes for each interval, and remembers the ends of the latest reads.
+    It also remembers the ends of the latest reads.
 
     Invariant: two neighbouring entries are less than ``spacing`` bytes plus one record apart.
 

@@ -1,4 +1,4 @@
-"""The writer of the last file of a log; errors of the operating system go to `segmented_log.py`."""
+"""The writer of the last file of a log."""
 
 import errno
 import os
@@ -24,7 +24,6 @@ class SegmentWriter:
 
     Attributes:
         written: the written bytes, durable or not.
-        tick: the tick of the last written record.
         is_broken: whether the file has more bytes than ``written``.
         large_bytes: the bytes of payloads that may lie in a payload area.
     """

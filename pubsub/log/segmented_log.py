@@ -7,7 +7,6 @@ Invariants:
 - After a failed fdatasync the log writes nothing, since a second one could succeed although the kernel has dropped the
   pages; reopening finds out what it has (`recovery.py`).
 - A segment gets its name when its header is durable, and the segment before it durable and complete.
-- A full disk has room for urgent entries, which allow removals: `reserve.py`.
 - Segments have consecutive numbers, and are removed durably from the oldest on.
 
 Source: fsync(2); seed "Gryphon exactly-once", 2.2 "Pubends".
@@ -44,8 +43,8 @@ class Log(StoredSegments[Segment]):
 
     Args:
         segment_bytes: a new segment is due after so many bytes of records.
-        is_in_memory: whether the directory is in memory, so that segments have payload areas.
-        wait_s: how long to wait for another holder, in seconds.
+        is_in_memory: if so, segments have payload areas.
+        wait_s: for another holder, in seconds.
 
     Raises:
         LogError: other users may write there.

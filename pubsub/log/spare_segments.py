@@ -1,7 +1,6 @@
 """Spare files: unneeded segments, kept to be overwritten.
 
-Overwriting is cheaper than appending: blocks are allocated, an fdatasync stores no sizes and places, and pages are in
-memory.
+Overwriting is cheaper than appending: blocks are allocated, and an fdatasync stores no sizes and places.
 
 Invariants:
 
@@ -43,7 +42,7 @@ class SpareSegments:
     """The thread-safe spare files of one log.
 
     Args:
-        directory: the log's; spare files of a killed process are removed.
+        directory: the log's; spare files there are removed.
 
     Raises:
         OSError: a file cannot be removed.

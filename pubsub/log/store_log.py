@@ -8,8 +8,6 @@ Invariants:
 - An object is removed only when a later one says that the log begins after it, so a missing object is not taken for a
   removed one.
 
-- There is no other state: the log can be opened on any node.
-
 Source: seed "Gryphon exactly-once", 2.2 "Pubends".
 """
 
@@ -47,7 +45,7 @@ _MOST_CLAIMS = 100
 class StoreLog(StoredSegments[ObjectSegment]):
     """The log of one partition, opened or made; a former, living writer can write no more.
 
-    It is thread-safe; writers wait while an object is put.
+    Thread-safe; writers wait while an object is put.
 
     Args:
         segment_bytes: a new segment is due after so many bytes of records.
@@ -130,7 +128,6 @@ class StoreLog(StoredSegments[ObjectSegment]):
 
     @property
     def is_segment_due(self) -> bool:
-        """Whether a new segment is due: after many bytes, or many objects."""
         segment = self._segments[-1]
         size = segment.size - segment.first_bytes + self._bytes
         return size >= max(self._segment_bytes, segment.first_bytes) or segment.count >= MOST_OBJECTS

@@ -46,7 +46,7 @@ class StoredSegments(ABC, Generic[S]):
     """A log in a directory or an object store: its segments, at least one, in order.
 
     Attributes:
-        is_in_memory: whether it is in memory, where a sync waits for nothing.
+        is_in_memory: if so, a sync waits for nothing.
     """
 
     is_in_memory = False
@@ -74,7 +74,7 @@ class StoredSegments(ABC, Generic[S]):
         """Make the appended records durable, unless the log has failed, and accept no more.
 
         Args:
-            timeout_s: how long to wait for another writing thread, in seconds.
+            timeout_s: for another writing thread, in seconds.
 
         Raises:
             LogFailed: records since the last `sync` may or may not be durable; the log is closed.
@@ -120,11 +120,9 @@ class StoredSegments(ABC, Generic[S]):
 
     @property
     def total_bytes(self) -> int:
-        """The size of the durable parts of all segments."""
         return sum(segment.size for segment in self.segments())
 
     def segments(self) -> tuple[S, ...]:
-        """Return the present segments, oldest first."""
         return tuple(self._segments)
 
     def read(self, first_tick: int, max_bytes: int, most: int = sys.maxsize) -> list[Record]:
@@ -133,7 +131,7 @@ class StoredSegments(ABC, Generic[S]):
         It returns all records of a tick or none, so the caller continues after the last tick.
 
         Args:
-            first_tick: the tick to begin at; removed records are skipped.
+            first_tick: removed records are skipped.
             max_bytes: the approximate size; all records of the first tick are returned in any case.
             most: the approximate number of records; object stores ignore it.
 

@@ -1,7 +1,6 @@
 """The messages between pubends, relays and subends, any of which may be lost, doubled, late or out of order.
 
-Knowledge goes downstream, nacks and acks go upstream; all only add to the receiver's knowledge, so repetition does no
-harm.
+Knowledge goes downstream, nacks and acks go upstream; repetition does no harm.
 
 Source: seed "Gryphon exactly-once", sections 2.1 and 3.
 """
@@ -82,7 +81,7 @@ class Nack(msgspec.Struct, frozen=True, array_like=True, tag="N"):
     """The ticks that a child is curious about.
 
     Attributes:
-        ranges: the ticks; the last range may be open.
+        ranges: the last may be open.
         room_bytes: the child's approximate room; the answer has at least one message.
     """
 
@@ -96,8 +95,7 @@ class Ack(msgspec.Struct, frozen=True, array_like=True, tag="A"):
 
     Attributes:
         acks: the A ticks, by reader id; an entry without ticks says that its reader lives.
-        everywhere: the A ticks at each pubend of a topic with several, by reader id; together in one message, so that
-            its receiver knows what other pubends may have missed.
+        everywhere: the A ticks at each pubend of a topic with several, by reader id.
         may_consolidate: whether a relay may acknowledge for these readers together with its others.
     """
 
@@ -111,8 +109,8 @@ class ConsolidatedAck(msgspec.Struct, frozen=True, array_like=True, tag="C"):
     """The ticks that no reader behind a relay needs; `consolidation.py` says which readers.
 
     Attributes:
-        end: each of these readers has acknowledged all ticks before this one.
-        readers: readers that have come (True) or gone (False) since the last acknowledgement.
+        end: they have acknowledged all ticks before this one.
+        readers: those that have come (True) or gone (False) since the last acknowledgement.
     """
 
     pubend: Number
@@ -171,7 +169,7 @@ def repeated(child: str, ack: Ack) -> Ack:
 def joined(told: Iterable[Downstream]) -> Iterator[Downstream]:
     """Yield consecutive knowledge messages that are no answers as one message, and all others unchanged, in order.
 
-    Each message costs a relay and its children about as much. Complexity: O(messages).
+    Complexity: O(messages).
 
     >>> told = [KnowledgeMessage(0, ((0, 5),)), KnowledgeMessage(0, ((5, 7),)), KnowledgeMessage(1, ((0, 7),))]
     >>> [(message.pubend, message.final) for message in joined(told)]

@@ -171,7 +171,6 @@ class DeliveryOptions:
     """The options that a subscriber sends to the publishers.
 
     Attributes:
-        where: the condition on records; None for all records.
         block_limit_s: how long it may block a publisher without reading, in seconds.
 
     Raises:

@@ -1,8 +1,8 @@
 """The encoding of batches and messages as bytes, from a worker to its publisher, the log and subscribers.
 
-A message has a head, which describes it, and a payload, the encoded batch: an Arrow IPC stream, or a pickle. pyarrow is
-imported only for a batch of Arrow. The worker writes the head once; publishers, relays and the log pass head and
-payload on, publishers read heads, and only filters and subscribers read payloads.
+A message has a head, which describes it, and a payload, the encoded batch: an Arrow IPC stream, or a pickle. The worker
+writes the head once; publishers, relays and the log pass head and payload on, publishers read heads, and only filters
+and subscribers read payloads.
 
 ========  ==================================================================  =======
 the rest  as many as that says                                                4 bytes
@@ -13,8 +13,6 @@ payload   the head, as msgpack: of a batch an array of its time, encoding,    le
 
 A time is an integer, or an array of such times for a tuple. Other times, and notices, are pickled, each as an extension
 of type 1. An `InitialFrontierSnapshot` may have a long history, so it is pickled as the payload, and its head is nil.
-
-The payload comes first, so that its checksum is part of the message's.
 
 Source: seed "Gryphon exactly-once", section 2.2, whose pubends log messages and serve them from there.
 """
@@ -153,7 +151,6 @@ class EncodedMessage(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def size_bytes(self) -> int:
-        """The size of all parts together."""
         return _LENGTH.size + len(self.head) + len(self.payload)
 
     def __eq__(self, other: object) -> bool:
@@ -182,16 +179,13 @@ class EncodedMessage(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 def size_of(message: EncodedMessage) -> int:
-    """Return the size of a message in bytes."""
     return message.size_bytes
 
 
 def encode(message: Message, number: int | None = None) -> EncodedMessage:
     """Return a message as bytes; a decoded one keeps its head.
 
-    Args:
-        message: a worker's message, or a publisher's notice to a subscriber.
-        number: for a batch, the number of earlier batches of its time; this makes a new head.
+    With ``number``, that of the earlier batches of its time, a batch gets a new head.
 
     >>> message = encode(DataMessage((3, 1), b"batch", "pickle", 7), number=2)
     >>> place_of(message), decode(EncodedMessage.of(b"".join(message.parts))).records

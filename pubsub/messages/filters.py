@@ -37,20 +37,16 @@ class Filter(Hashable, Protocol):
     def of(self, message: Any) -> Any:
         """Return the message, a part of it, or None; an error ends the filter's children with a reason."""
 
-    def __or__(self, other: Any) -> "Filter":
-        """Return a filter that passes what either one does."""
+    def __or__(self, other: Any) -> "Filter": ...
 
 
 def part_of(where: Filter, number: int, message: Any) -> Any:
     """Return what a child's filter leaves of a message, None for nothing.
 
-    Args:
-        where: the filter.
-        number: of the message, or its tick; for the error.
-        message: the message.
+    ``number`` is that of the message, or its tick, for the error.
 
     Raises:
-        DeliveryError: the filter raises any exception. It is the child's, so the error is for that child alone.
+        DeliveryError: the filter raises; the error is for that child alone.
     """
     try:
         return where.of(message)
@@ -159,7 +155,6 @@ class Wanted:
 
     @property
     def digest(self) -> int:
-        """The digest of the present union."""
         return digest_of(self.union)
 
 

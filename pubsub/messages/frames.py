@@ -101,8 +101,7 @@ _UPSTREAM: msgspec.msgpack.Decoder[_UpstreamHead] = msgspec.msgpack.Decoder(_Ups
 def encode(message: Told | ChildMessage) -> list[Any]:
     """Return the parts of a message's frames, to send one after the other, without a copy of large payloads.
 
-    A large, complete `KnowledgeMessage` becomes several frames of about `FRAME_BYTES`, so that a reader that keeps one
-    message keeps few others alive.
+    A large, complete `KnowledgeMessage` becomes several frames of about `FRAME_BYTES`.
     """
     if isinstance(message, KnowledgeMessage):
         return [part for one in _split(message) for part in _knowledge(one)]
@@ -249,7 +248,6 @@ class Unsaid:
 
 
 def size_of(message: Told) -> int:
-    """Return the approximate size of a message in bytes."""
     if isinstance(message, KnowledgeMessage):
         sizes: list[int] = [one.size_bytes for _, one in message.data]
         return sum(sizes, _EACH_BYTES * (1 + len(sizes)))

@@ -28,7 +28,7 @@ class TickSet:
     """A mutable set of ticks, as ordered, separate ranges.
 
     Complexity: O(log ranges) for a look-up. A change is O(log ranges + touched ranges), plus a move of memory, and O(1)
-    at the end, where most ticks come. ``len`` is the number of ranges. Invalid ranges raise `ProtocolError`.
+    at the end, where most ticks come. Invalid ranges raise `ProtocolError`.
 
     >>> ticks = TickSet([(0, 10), (20, 30)])
     >>> ticks.add(10, 15)
@@ -48,7 +48,6 @@ class TickSet:
     # Changes
 
     def add(self, first: int, end: int) -> None:
-        """Add the ticks of a range."""
         bounds = self._bounds
         if not 0 <= first < end <= FOREVER:
             check_range(first, end)
@@ -60,18 +59,15 @@ class TickSet:
             self._replace(first, end, inside=0)
 
     def update(self, ranges: Iterable[TickRange]) -> None:
-        """Add the ticks of several ranges, in any order."""
         for first, end in ranges:
             self.add(first, end)
 
     def remove(self, first: int, end: int) -> None:
-        """Remove the ticks of a range."""
         check_range(first, end)
         if first < end and self._bounds and first < self._bounds[-1]:
             self._replace(first, end, inside=1)
 
     def difference_update(self, ranges: Iterable[TickRange]) -> None:
-        """Remove the ticks of several ranges, in any order."""
         for first, end in ranges:
             self.remove(first, end)
 
@@ -88,16 +84,13 @@ class TickSet:
         return bisect_right(self._bounds, tick) & 1 == 1
 
     def ranges(self, first: int = 0, end: int = FOREVER) -> tuple[TickRange, ...]:
-        """Return the ranges from ``first`` up to ``end``, in order."""
         return self._cut(first, end, inside=1)
 
     def first_ranges(self, count: int) -> tuple[TickRange, ...]:
-        """Return the first ``count`` ranges, in order; O(count)."""
         bounds = self._bounds[: 2 * count]
         return tuple(zip(bounds[::2], bounds[1::2], strict=True))
 
     def missing(self, first: int = 0, end: int = FOREVER) -> tuple[TickRange, ...]:
-        """Return the ranges of missing ticks from ``first`` up to ``end``, in order."""
         return self._cut(first, end, inside=0)
 
     def _cut(self, first: int, end: int, inside: int) -> tuple[TickRange, ...]:
@@ -130,7 +123,6 @@ class TickSet:
 
     @property
     def first(self) -> int:
-        """The first tick; `FOREVER` for an empty set."""
         return self._bounds[0] if self._bounds else FOREVER
 
     @property

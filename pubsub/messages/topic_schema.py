@@ -84,7 +84,7 @@ def topic_schema(said: Any) -> TopicSchema:
 class ArrowSchema(TopicSchema):
     """The schema of Arrow tables: the names, types and order of their columns.
 
-    Metadata, nullability and the width of dictionary indices are ignored.
+    Ignores metadata, nullability and the width of dictionary indices.
     """
 
     def __init__(self, schema: Any) -> None:
@@ -93,7 +93,6 @@ class ArrowSchema(TopicSchema):
         super().__init__(DeclaredSchema(shown(schema), arrow=self._schema.serialize().to_pybytes()))
 
     def mismatch(self, batch: Any) -> str | None:
-        """Return a description of a batch that is no table of these columns; O(columns)."""
         if not is_arrow(batch):
             return f"a {type(batch).__qualname__}"
         if self._schema.equals(batch.schema) or self._columns == _columns(batch.schema):
@@ -101,7 +100,6 @@ class ArrowSchema(TopicSchema):
         return f"a table of {shown(batch.schema)}"
 
     def takes(self, declared: DeclaredSchema) -> bool:
-        """Tell whether it is the same schema."""
         if declared.arrow is None:
             return False
         import pyarrow as pa
@@ -112,7 +110,7 @@ class ArrowSchema(TopicSchema):
 class RecordSchema(TopicSchema):
     """The schema of records that are instances of some classes; rows of Arrow are dicts.
 
-    Their contents are not checked, and classes are compared by name, as two scripts may define one class.
+    Contents are not checked. Classes are compared by name, as two scripts may define one class.
     """
 
     def __init__(self, text: str, classes: tuple[type, ...]) -> None:

@@ -39,7 +39,7 @@ FIRST: Final = Generation()
 
 @dataclass(frozen=True, slots=True)
 class WorkerPosition:
-    """Where a worker begins to send: its first message to its publisher, which has everything before.
+    """Where a worker begins to send: its first message to its publisher.
 
     Attributes:
         sent: the number of sent batches of each time that the frontier has not passed.
@@ -74,7 +74,7 @@ class InitialFrontierSnapshot(msgspec.Struct, frozen=True):
 class LowerFrontierUpdate(msgspec.Struct, frozen=True, eq=False):
     """An indivisible change of the lower frontier: +1 for a time that entered it, -1 for a time that left it.
 
-    A decoded one keeps its ``head`` for passing on, which is not part of its meaning.
+    A decoded one keeps its ``head`` for passing on.
     """
 
     updates: list[tuple[Time, int]]
@@ -96,7 +96,7 @@ class LowerFrontierUpdate(msgspec.Struct, frozen=True, eq=False):
 class DataMessage(msgspec.Struct, frozen=True, eq=False):
     """One encoded batch of ``records`` records at ``time``, or keys of ended substreams.
 
-    A decoded one keeps its ``head`` for passing on, which is not part of its meaning.
+    A decoded one keeps its ``head`` for passing on.
     """
 
     time: Time
@@ -170,11 +170,7 @@ class Failed(msgspec.Struct, frozen=True):
 class Rejected(msgspec.Struct, frozen=True, array_like=True, tag="R"):
     """The rejection of a child, which fell too far behind or was away too long, or whose condition failed.
 
-    It is the child's last message. It has no number, since no other child receives it.
-
-    Attributes:
-        pubend: the number of the rejecting pubend.
-        reason: the reason.
+    It is the child's last message, and has no number.
     """
 
     pubend: Annotated[int, msgspec.Meta(ge=0)]
@@ -206,9 +202,9 @@ FeedEvent: TypeAlias = DataMessage | LowerFrontierUpdate
 class Numbered(msgspec.Struct, frozen=True):
     """A message with its number at its publisher, as a subscriber receives it.
 
-    A publisher numbers its broadcasts from 1; a snapshot for one subscriber has the number of its last included
-    broadcast, or 0. So numbers rise by one, wherever a subscriber joined. ``skipped`` is how many broadcasts the
-    subscriber's condition or policy left out right before; `Failed` and `Rejected` may follow any gap.
+    A publisher numbers its broadcasts from 1; a snapshot has the number of its last included broadcast, or 0. So
+    numbers rise by one, wherever a subscriber joined. ``skipped`` is how many broadcasts the subscriber's condition or
+    policy left out right before; `Failed` and `Rejected` may follow any gap.
     """
 
     sequence: int

@@ -12,7 +12,6 @@ class BlockingQueue(OutgoingQueue):
 
     Attributes:
         block_limit_s: how many seconds the queue may be full while nothing is taken.
-        overdue_at_s: the end of that time, as of the last `is_overdue`.
     """
 
     def __init__(self, capacity_bytes: int, options: DeliveryOptions, partition: int = 0) -> None:
@@ -35,7 +34,6 @@ class BlockingQueue(OutgoingQueue):
             self.is_full = False
 
     def close(self, number: int, reason: str) -> None:
-        """Free everything, and hold back nothing."""
         super().close(number, reason)
         self.is_full = False
 

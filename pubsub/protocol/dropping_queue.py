@@ -1,8 +1,7 @@
 """The queue of a subscriber that drops whole epochs: the policy ``"drop_epochs"``.
 
-Data is dropped for other data, but notes are always accepted: moves of the frontier, and dropped epochs. Notes that
-follow each other are joined, so only the list of dropped epochs can grow: it has a bound of its own, or it would leave
-no room for new data.
+Notes, which are moves of the frontier and dropped epochs, are always accepted. Notes that follow each other are joined,
+so only the list of dropped epochs can grow; it has a bound of its own.
 """
 
 from collections import deque
@@ -40,7 +39,7 @@ class DroppingQueue(OutgoingQueue):
 
         A part of a dropped epoch counts as accepted.
 
-        Complexity: O(1); to drop an epoch O(messages), but spread over an eighth of the capacity.
+        Complexity: O(1), amortised.
         """
         message = posted.message
         return (isinstance(message, DataMessage) and message.time in self._dropped) or super().offer(posted)
@@ -151,7 +150,6 @@ class DroppingQueue(OutgoingQueue):
         self._dropped = {time for time in self._dropped if is_live(time)}
 
     def close(self, number: int, reason: str) -> None:
-        """Free everything, and forget all epochs."""
         self._begun, self._dropped, self._waiting = set(), set(), {}
         self._dropped_bytes = self._data_bytes = self._waiting_bytes = 0
         super().close(number, reason)
@@ -170,7 +168,6 @@ def _without(entries: Iterable[Posted], times: set[Time]) -> Iterator[Posted]:
 
 
 def _merged(entries: Iterable[Posted]) -> Iterator[Posted]:
-    """Yield messages with consecutive notes joined."""
     for are_notes, group in groupby(entries, _is_note):
         alike = list(group)
         yield from _made_one(alike) if are_notes else alike

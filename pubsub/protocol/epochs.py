@@ -34,12 +34,12 @@ class EpochStates:
     """The states of all epochs at one publisher, as the lower frontier and the set of active epochs.
 
     Attributes:
-        active: the active epochs, in the order in which they began.
+        active: in the order in which they began.
         completed: those that the last move of the lower frontier completed.
         generation: how often the job has gone back.
         complete: the frontier of the logs of the whole topic when the job last went back; nothing without a log.
         passed: the frontier of the worker then, if not before that of the log; otherwise nothing.
-        has_all: whether the log says that the worker has sent everything, though the partition may not have ended.
+        has_all: whether the log says that the worker has sent everything.
 
     >>> from tidewheel.progress import IntegerDomain
     >>> epochs = EpochStates(IntegerDomain())
@@ -64,13 +64,11 @@ class EpochStates:
 
     @classmethod
     def at(cls, domain: TimeDomain, lower: Iterable[Time], active: Iterable[Time]) -> "EpochStates":
-        """Return the states at a lower frontier with some later epochs active."""
         epochs = cls(domain)
         epochs._set(lower, active)
         return epochs
 
     def go_back(self, message: WentBack) -> None:
-        """Go back to the position of a message."""
         self._set(message.lower, message.standing or ())
         self.generation, self.complete, self.passed = message.generation, message.complete, message.passed
         self.has_all = False
@@ -93,16 +91,13 @@ class EpochStates:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the lower frontier is empty."""
         return not self._lower.elements()
 
     @property
     def has_begun(self) -> bool:
-        """Whether there was a batch, or a move of the lower frontier."""
         return bool(self.active) or not self._lower.less_equal(self._domain.minimum())
 
     def is_completed(self, time: Time) -> bool:
-        """Tell whether the lower frontier has passed the epoch ``time``."""
         return not self._lower.less_equal(time)
 
     def upper(self) -> list[Time]:
@@ -116,9 +111,7 @@ class EpochStates:
         return maximal
 
     def observe(self, time: Time) -> None:
-        """Record a batch at ``time``.
-
-        Complexity: O(1) if it is active, otherwise as `TimeChains.add`, plus O(elements of the lower frontier).
+        """Record a batch at ``time``; O(1) if it is active.
 
         Raises:
             ProtocolError: the epoch is completed.
@@ -132,8 +125,6 @@ class EpochStates:
 
     def advance(self, updates: Iterable[tuple[Time, int]]) -> list[tuple[Time, int]]:
         """Apply one move of the lower frontier, and return how it changed.
-
-        Complexity: as `TimeChains.take_passed`.
 
         Raises:
             ProtocolError: the frontier moved back.
@@ -163,8 +154,7 @@ def has_moved_back(domain: TimeDomain, changes: Sequence[tuple[Time, int]]) -> b
 class TimeChains:
     """Distinct times, in chains of comparable times, from which a frontier takes those that it has passed.
 
-    A frontier passes the beginning of each chain, so it is not compared with all times. Integers form one chain; a
-    partial order has about as many chains as it has unordered times at once.
+    A frontier passes the beginning of each chain, so it is not compared with all times. Integers form one chain.
 
     >>> from tidewheel.progress import IntegerDomain
     >>> chains = TimeChains(IntegerDomain(), [3, 1, 7])
@@ -229,7 +219,7 @@ class WaitingEpochs(Generic[T]):
     def at(self, time: Time) -> list[T]:
         """Return the items at ``time``, which waits from now on; the caller may change the list.
 
-        Complexity: O(1) for a known time, otherwise as `TimeChains.add`.
+        Complexity: as `TimeChains.add` for a new time.
         """
         if time not in self._items:
             self._items[time] = (next(self._arrivals), [])
@@ -288,7 +278,7 @@ class EpochAssembler:
     def receive(self, event: Event) -> list[Epoch]:
         """Receive one event of a subscriber and return the epochs that it completes.
 
-        Complexity: as `WaitingEpochs`; in a total order O(log n) for each frontier and O(1) for each batch.
+        Complexity: in a total order O(log n) for each frontier and O(1) for each batch.
         """
         if isinstance(event, Frontier):
             return [_epoch(time, events) for time, events in self._waiting.take_passed(event.frontier) if events]
@@ -304,7 +294,6 @@ class EpochAssembler:
         return sum(len(event.encoded.payload) for event in self._waiting)
 
     def __len__(self) -> int:
-        """The number of waiting epochs."""
         return len(self._waiting)
 
 
@@ -319,10 +308,6 @@ class EpochFilter:
 
     A time passes if, in every snapshot, no element of the upper frontier is at or after it, and some element of the
     lower frontier is at or before it. Then every partition sends all of it after its snapshot.
-
-    The second half matters with several partitions: one may have completed an epoch that another has not begun.
-
-    With a time, all later ones pass, so the filter is done once every element of the merged lower frontier passes.
 
     >>> from tidewheel.progress import IntegerDomain
     >>> one, other = InitialFrontierSnapshot([3], []), InitialFrontierSnapshot([0], [1])

@@ -7,7 +7,7 @@ Invariants:
 - A partition may go back again while messages since its last return still wait. If that return stands, some of what
   waits is void, and the frontier behind the rest is that of the new return, not of the waiting moves: a full queue
   joins several moves, of which a part may be void. If it does not stand, the new return replaces it. With a log, what
-  the last return has made void stays so: epochs may have become complete since, which the new return does not mention.
+  the last return has made void stays so.
 """
 
 from typing import TypeAlias
@@ -79,7 +79,6 @@ class Generations:
         return [(one, *each) for one in here for each in self._returns.pop(one, ())]
 
     def is_ahead(self, partition: int) -> bool:
-        """Tell whether messages of a partition wait for others."""
         return self._of[partition] > self._present
 
     def take(self) -> list[Return] | None:

@@ -6,7 +6,7 @@ Invariants:
 - A batch of an incomplete epoch stays as it is, under its number, so subscribers know which are void when the job goes
   back.
 - The changes of complete epochs are one sum, at the last complete time, and messages that wait until they are as large
-  as the sum. So adding them up takes time in proportion to the changes, on average.
+  as the sum. So adding them up is linear in the changes, amortised.
 """
 
 from collections.abc import Callable
@@ -27,8 +27,7 @@ class PartitionHistory:
 
     Args:
         domain: the times of the topic, which are totally ordered.
-        history: where it begins; None for nothing.
-        number: the number of the last message in it.
+        number: of the last message in ``history``.
 
     >>> from tidewheel.progress import IntegerDomain
     >>> from tidewheel.pubsub.messages.encoded_message import decode_batch, encode_batch
@@ -53,7 +52,6 @@ class PartitionHistory:
         self._sum_bytes = self._waiting_bytes = 0
 
     def receive(self, number: int, message: DataMessage) -> None:
-        """Receive a batch of an incomplete epoch."""
         self._open.setdefault(message.time, []).append((number, message))
 
     def advance(self, is_completed: Callable[[Time], bool]) -> None:

@@ -15,15 +15,12 @@ class OutgoingQueue:
     """Keeps messages until they are acknowledged, so that a lost reply loses nothing.
 
     Policy ``"disconnect"``: a message that does not fit is refused, and the publisher cuts the subscriber off.
-    `slow_policies` has the queues of the other policies. An empty queue accepts a message of any size, or a batch
-    larger than the capacity could never be delivered.
+    `slow_policies` has the queues of the other policies. An empty queue accepts a message of any size.
 
     Attributes:
-        advice: what else a subscriber that is cut off may do.
-        where: the condition of the subscriber; None for all records.
+        advice: for a subscriber that is cut off.
         is_full: whether to offer no more now.
-        is_closed: whether the subscriber was cut off, so that nothing more is accepted.
-        epochs_dropped: how many epochs were dropped.
+        is_closed: whether the subscriber was cut off.
         last_sent: the number of the last message that `head` has returned; -1 before the first.
         taken: how many messages have been acknowledged.
     """
@@ -65,8 +62,7 @@ class OutgoingQueue:
     def _forget(self, entry: Posted) -> None:
         self.bytes -= entry.size
 
-    def prune(self, is_live: Callable[[Time], bool]) -> None:
-        """Forget what is kept of epochs that can receive nothing more."""
+    def prune(self, is_live: Callable[[Time], bool]) -> None: ...
 
     def close(self, number: int, reason: str) -> None:
         """Free everything; the subscriber receives only ``reason``, as message ``number``."""
@@ -92,7 +88,6 @@ class OutgoingQueue:
         return [entry.told(self._partition) for entry in self.oldest(max_bytes)]
 
     def oldest(self, max_bytes: int) -> list[Posted]:
-        """Return the messages of `head`, as they were posted."""
         found: list[Posted] = []
         taken = 0
         for entry in self._sent:
@@ -117,5 +112,4 @@ class OutgoingQueue:
         return entry
 
     def __len__(self) -> int:
-        """The number of waiting messages."""
         return len(self._sent) + len(self._pending)

@@ -21,7 +21,6 @@ class Posted:
     """A message with its number. A queue may change one that has not left, if no other queue has it.
 
     Args:
-        number: in the order of its publisher.
         skipped: the number of messages directly before it that the subscriber is not sent.
         size: its bytes in memory, by default as `size_of`; also an attribute.
 

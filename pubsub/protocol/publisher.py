@@ -13,12 +13,11 @@ Invariants:
 - While the publisher awaits its first subscribers it is held, so they miss nothing.
 - A worker that continues from a snapshot says where it begins; only then subscribers receive snapshots, and partly sent
   epochs are active. If it goes back later, all subscribers are told to go back.
-- With history, the snapshot has all changes so far (`PartitionHistory`). A worker's position at a snapshot of its job
-  has these changes, too.
+- With history, the snapshot has all changes so far (`PartitionHistory`), and so has a worker's position.
 - A publisher in place of a dead one keeps for a while, within its capacity, all that it sends, for subscribers of the
   dead one. A subscriber that would miss something is refused.
 
-Source: seed "Strymon publish-subscribe", section "Publisher Logic". The bound, the numbers and the ends are added.
+Source: seed "Strymon publish-subscribe", section "Publisher Logic".
 """
 
 import sys
@@ -63,7 +62,6 @@ class Publisher(SubscriberQueues):
             partition has failed.
         has_begun: whether the worker begins at the least time; if not, `begin` is called first; also an attribute.
         ends_alone: whether the partition ends when it has everything, without a call of `end`.
-        has_history: whether new subscribers receive all changes so far.
 
     Attributes:
         kept: all that was sent, for subscribers of a dead publisher; None if nothing is kept.
@@ -106,10 +104,7 @@ class Publisher(SubscriberQueues):
     # Events from upstream
 
     def begin(self, position: WorkerPosition) -> None:
-        """Record where the worker begins to send: for the first time, or again after its job has gone back.
-
-        After the end, what the worker sends again is dropped.
-        """
+        """Record where the worker begins to send: for the first time, or again after its job has gone back."""
         if self._final is not None:
             self._is_repeated = True
             return
@@ -156,7 +151,6 @@ class Publisher(SubscriberQueues):
 
     @property
     def known_end(self) -> PartitionEnd:
-        """The end of the partition, once this has everything."""
         readers = tuple(name for name, queue in self.queues.items() if not queue.is_closed)
         return PartitionEnd(self._sequence, self._generation, readers)
 
@@ -259,7 +253,6 @@ class Publisher(SubscriberQueues):
             queue.offer(self._final)
 
     def forget(self) -> None:
-        """Keep nothing more for subscribers of a dead publisher."""
         self.kept = None
         self.missing.clear()
 
@@ -277,12 +270,10 @@ class Publisher(SubscriberQueues):
 
     @property
     def is_finished(self) -> bool:
-        """Whether the partition has ended or failed."""
         return self._final is not None
 
     @property
     def has_failed(self) -> bool:
-        """Whether the partition has failed."""
         return self._final is not None and isinstance(self._final.message, Failed)
 
     def is_drained_but_for(self, process: str | None) -> bool:
@@ -291,7 +282,6 @@ class Publisher(SubscriberQueues):
         return self.has_everything and all(process is not None and name.startswith(f"{process}/") for name in waiting)
 
     def statistics(self) -> PublisherStatistics:
-        """Return counts of what happened so far."""
         return PublisherStatistics(
             sequence=self._sequence - self._first,
             records=self._records,

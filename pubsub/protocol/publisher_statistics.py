@@ -9,10 +9,9 @@ class PublisherStatistics:
 
     Args:
         sequence: broadcast messages.
-        records: the records in them.
-        subscribers: connected subscribers.
+        records: in these.
         overflows: subscribers that were cut off because they fell behind.
-        epochs_dropped: epochs that were dropped, added up over subscribers.
+        epochs_dropped: added up over subscribers.
         queued_bytes: the bytes in all queues; a message in several queues counts in each.
         lag_bytes, lag_messages: the waiting bytes and messages of the subscriber furthest behind.
         holders: subscribers that hold back the dataflow that publishes.

@@ -16,5 +16,4 @@ QUEUES: Final[dict[Slow, type[OutgoingQueue]]] = {
 
 
 def queue_for(capacity_bytes: int, options: DeliveryOptions = EVERYTHING, partition: int = 0) -> OutgoingQueue:
-    """Return an empty queue for a subscriber with these options."""
     return QUEUES[options.slow](capacity_bytes, options, partition)

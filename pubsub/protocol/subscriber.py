@@ -15,8 +15,7 @@ Invariants:
 - The topic ends when all partitions have ended; a failure of one raises at once. Where partitions were stopped on
   purpose, all others are received to their last message first, so that no whole epoch is missing.
 
-Source: seed "Strymon publish-subscribe", sections "Protocol Messages", "Design Goals" and "Subscriber Logic". The ends
-of partitions are added.
+Source: seed "Strymon publish-subscribe", sections "Protocol Messages", "Design Goals" and "Subscriber Logic".
 """
 
 from collections.abc import Iterable, Sequence
@@ -56,7 +55,6 @@ class Subscriber:
     """Merges the partitions of one topic.
 
     Args:
-        partitions: how many there are; messages come with their number, from 0.
         atomic: whether to hold back epochs that may have been missed in part.
         may_drop: whether publishers may leave out epochs.
         expected: the schema of batches, where the publishers do not check it; None for any.
@@ -158,12 +156,10 @@ class Subscriber:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the snapshots of all partitions have come."""
         return len(self._snapshots) == len(self._streams)
 
     @property
     def is_ended(self) -> bool:
-        """Whether all partitions have ended."""
         return all(stream.state is PartitionState.ENDED for stream in self._streams)
 
     @property
@@ -185,7 +181,6 @@ class Subscriber:
         return self._lower.frontier if self.has_begun else Antichain(self._domain, [self._domain.minimum()])
 
     def statistics(self) -> SubscriberStatistics:
-        """Return counts of what happened so far."""
         return replace(self._counts)
 
     def _start(self) -> list[Event]:

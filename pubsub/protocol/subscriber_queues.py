@@ -14,9 +14,6 @@ _UNKNOWN = "it is not subscribed, or was given up because it did not ask for mes
 class SubscriberQueues:
     """The subscribers of one partition, as its publisher has them.
 
-    Args:
-        capacity_bytes: how much may wait for one subscriber; also an attribute.
-
     Attributes:
         queues: the queue of each subscriber, by name, also of those that were cut off.
     """
@@ -31,14 +28,12 @@ class SubscriberQueues:
         self._epochs_dropped = 0
 
     def unsubscribe(self, subscriber: str) -> None:
-        """Forget a subscriber and free its queue; do nothing if it is unknown."""
         queue = self.queues.pop(subscriber, None)
         if queue is not None:
             self._epochs_dropped += queue.epochs_dropped
         self._blocking.pop(subscriber, None)
 
     def holders(self) -> list[str]:
-        """Return the subscribers that hold this publisher back now."""
         if not self._blocking:
             return []
         return [name for name, queue in self._blocking.items() if queue.is_full]
@@ -46,9 +41,7 @@ class SubscriberQueues:
     def cut_off_late(self, now_s: float, taken: Callable[[str], int]) -> bool:
         """Cut off subscribers that have held this publisher, and taken nothing, for too long; tell whether any has.
 
-        Args:
-            now_s: seconds that never go back.
-            taken: returns a number that grows as a subscriber takes messages.
+        ``taken`` returns a number that grows as a subscriber takes messages.
         """
         late = [name for name in self.holders() if self._blocking[name].is_overdue(now_s, taken(name))]
         for name in late:
@@ -70,17 +63,10 @@ class SubscriberQueues:
             queue.close(self._sequence + 1, reason)
 
     def has_news(self, subscriber: str) -> bool:
-        """Tell whether `fetch` would return anything."""
         return subscriber not in self.queues or bool(self.queues[subscriber])
 
     def fetch(self, subscriber: str, acknowledged: int, max_bytes: int = sys.maxsize) -> list[Downstream]:
-        """Return the oldest messages that wait for a subscriber, without removing them.
-
-        Args:
-            subscriber: its name.
-            acknowledged: the number of the last message that it has received, -1 before any; removes those up to it.
-            max_bytes: where to stop, after at least one message.
-        """
+        """Remove the messages up to ``acknowledged``; return the oldest others: at least one, about ``max_bytes``."""
         queue = self.queues.get(subscriber)
         if queue is None:
             return [Rejected(self._partition, _UNKNOWN)]
@@ -96,10 +82,8 @@ class SubscriberQueues:
         return messages
 
     def unread(self) -> list[str]:
-        """Return the subscribers with waiting messages, except those that were cut off."""
         return [name for name, queue in self.queues.items() if queue and not queue.is_closed]
 
     @property
     def subscribers(self) -> int:
-        """The number of connected subscribers."""
         return sum(not queue.is_closed for queue in self.queues.values())

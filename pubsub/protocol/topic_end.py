@@ -10,14 +10,14 @@ Invariants:
 - A report belongs to a generation; after a return of the job only reports of the new one count.
 - A final end stays, and each publisher is told it until it has answered, also one in place of a dead one. A subscriber
   learns it after all messages; one that lacks some is told so.
-- A worker may repeat a topic whose end is final, as its job goes back for another reason; this is dropped.
 - A worker waits until its publisher has confirmed everything, which it does before it tells the driver; so no worker
   waits for a publisher that dies after the end is final.
+- What a worker repeats of a topic whose end is final is dropped.
 - An input that is closed in the snapshot stays closed when the job goes back; the program closes the others again.
 - A publisher in place of a dead one learns the names of its subscribers from the others, and ends after they have come.
 - A log notes that it has everything, and a job that begins again asks for that, so a topic with logs ends when all have
   everything, though the driver has died. A worker that repeats the end is answered as the first time.
-- Every message may be repeated without effect.
+- Every message may be repeated.
 """
 
 from dataclasses import dataclass
@@ -32,9 +32,8 @@ class PartitionEnd:
     """The end of one partition, as its publisher knows it before it is final.
 
     Attributes:
-        number: the number of its last message.
-        generation: how often the job had gone back when that message was sent.
-        readers: the names of its subscribers.
+        number: of its last message.
+        generation: how often the job had gone back then.
     """
 
     number: int
@@ -67,7 +66,6 @@ class TopicEnd:
         self.is_final = False
 
     def receive(self, partition: int, end: PartitionEnd) -> bool:
-        """Record the end of a partition; return whether this makes the end of the topic final."""
         if self.is_final or end.generation != self._generation:
             return False
         self.ends[partition] = end

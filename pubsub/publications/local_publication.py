@@ -44,18 +44,15 @@ class LocalPublication(RunningPublication):
         )
 
     def wait_for_subscribers(self, count: int, timeout_s: float) -> None:
-        """Wait until ``count`` subscribers are connected to every partition, at most ``timeout_s`` seconds."""
         with self._changed:
             if not self._changed.wait_for(lambda: min(self._connected(), default=count) >= count, timeout_s):
                 raise self._too_few(count, self._connected(), timeout_s)
 
     def statistics(self) -> list[dict[str, int]]:
-        """Return the counts of each partition."""
         with self._changed:
             return [asdict(publisher.publisher.statistics()) for publisher in self._publishers]
 
     def finish(self, error: str | None, timeout_s: float, *, on_purpose: bool = False) -> None:
-        """End the topic and retract it, without waiting: subscribers keep unread messages."""
         for publisher in self._publishers:
             publisher.fail(error or STOPPED_EARLY, on_purpose=on_purpose)
         LOCAL_CATALOG.retract(self._info.name, self._info.registration, error or ENDED)

@@ -1,7 +1,4 @@
-"""A topic as an attachment of a dataflow: its description, and its publishers in a local job.
-
-A job starts the publishers of its topics, and ends them.
-"""
+"""A topic as an attachment of a dataflow: its description, and its publishers in a local job."""
 
 import uuid
 from collections.abc import Sequence
@@ -36,15 +33,12 @@ class Publication:
     Args:
         capacity_bytes: how many bytes each partition keeps for one subscriber before it is disconnected.
         partition: whether each worker has a partition, or only worker 0.
-        schema: the schema of its records, if declared.
         log: where messages are kept until all subscriptions have them, for exactly-once delivery; None for best effort.
         ends: whether subscribers receive the ends of substreams.
         awaited: how many subscribers each partition awaits before it publishes.
-        has_history: whether subscribers receive the state first.
 
     Raises:
-        DeliveryError: the name is no string, empty or reserved, the partition or the capacity is wrong, or there can be
-            no history.
+        DeliveryError: an argument is wrong, or there can be no history.
     """
 
     topic: str
@@ -77,7 +71,6 @@ class Publication:
             raise DeliveryError(f"topic {name!r}: partition is {ways}, not {self.partition!r}")
 
     def entry(self, host: AttachmentHost, partitions: Sequence[object]) -> TopicInfo:
-        """Return a catalog entry for a new life of this topic, with the addresses of its publishers."""
         declared = None if self.schema is None else self.schema.declared
         delivery: Delivery = "best_effort" if self.log is None else "exactly_once"
         goes_back = host.engine == "ray" and (host.keeps_snapshots or self.log is not None)

@@ -40,7 +40,7 @@ class RayPublication(RunningPublication):
     """One publisher actor for each partition, on the node of its worker.
 
     They end with the process that started them; until then, Ray restarts those with a log, or whose job keeps
-    snapshots. Without a log the job then returns to a snapshot, before the end is final.
+    snapshots.
     """
 
     def __init__(self, publication: Publication, host: AttachmentHost) -> None:
@@ -154,7 +154,6 @@ class RayPublication(RunningPublication):
 
     @property
     def pending(self) -> list[Any]:
-        """The calls that watch publishers, for `check`."""
         # Others may fail while their publisher is started again.
         away = range(len(self._publishers)) if self._ends_alone else self._away
         return self._recognition.pending + [call for call, at in self._watching().items() if at not in away]
@@ -164,14 +163,10 @@ class RayPublication(RunningPublication):
 
     @property
     def has_ended(self) -> bool:
-        """Whether the end of the topic is final, with all repeated messages compared.
-
-        If each partition ends by itself, the job does not wait for the topic.
-        """
+        """Whether the end of the topic is final, with all repeated messages compared."""
         return (self._ends_alone or self._end_of_topic.is_final) and not self._recognition.is_due
 
     def check(self) -> None:
-        """Check that all publishers live and the catalog knows them, without waiting."""
         import ray
 
         if self._waiting:
@@ -186,7 +181,6 @@ class RayPublication(RunningPublication):
 
     @property
     def problem(self) -> str | None:
-        """Why the topic cannot be found now, or publishes nothing; None for no problem."""
         found = (f"partition {partition}: {text}" for partition, text in sorted(self._problems.items()) if text)
         return self._entry.problem or next(found, None)
 
@@ -292,19 +286,12 @@ class RayPublication(RunningPublication):
             connection.generation = self._generation
 
     def wait_for_subscribers(self, count: int, timeout_s: float) -> None:
-        """Wait until ``count`` subscribers are connected to every partition, at most ``timeout_s`` seconds."""
         # One that has not answered in time may only be starting: it is asked again the next time.
         answers = self._calls.ask("wait_for_subscribers", count, timeout_s, within_s=timeout_s, give_up=False)
         if any(answer is None or answer < count for answer in answers):
             raise self._too_few(count, [answer or 0 for answer in answers], timeout_s)
 
     def wait_until(self, time: Time, timeout_s: float) -> None:
-        """Wait until every time before ``time`` is durable at every partition.
-
-        Raises:
-            TimeoutError: it was not within ``timeout_s`` seconds.
-            DeliveryError: the topic has no log, or its job has failed or was stopped.
-        """
         if not self._log:
             super().wait_until(time, timeout_s)
         deadline_s = monotonic() + timeout_s
@@ -325,11 +312,9 @@ class RayPublication(RunningPublication):
         until(is_durable, within_s=timeout_s, error=late)
 
     def statistics(self) -> list[dict[str, int]]:
-        """Return the counts of each partition, without silent ones."""
         return [answer or {} for answer in self._calls.ask("statistics", within_s=0.0, give_up=False)]
 
     def finish(self, error: str | None, timeout_s: float, *, on_purpose: bool = False) -> None:
-        """End the topic, let its subscribers fetch the last messages, and stop the publishers."""
         with self._lock:
             if self._is_finished:
                 return

@@ -33,11 +33,7 @@ _END_S: Final = 1.0
 
 
 class RunningTelemetryTopic:
-    """The topic of a running job; one thread publishes, any may call `open` and `finish`.
-
-    Args:
-        came: called for a new subscriber, which needs a whole document.
-    """
+    """The topic of a running job; one thread publishes, any may call `open` and `finish`."""
 
     def __init__(self, host: AttachmentHost, came: Callable[[], None]) -> None:
         self._name = f"{TELEMETRY}{host.job}"
@@ -107,7 +103,6 @@ class RunningTelemetryTopic:
             elsewhere.finish(reason, self._next)
 
     def finish(self) -> None:
-        """End the topic after the last record; idempotent."""
         with self._lock:
             if self._is_finished:
                 return

@@ -1,6 +1,6 @@
 """The readers of one pubend: it accepts them, waits for them, and gives up those that are gone. On an asyncio loop.
 
-Time counts while the pubend runs, so no reader is given up because the process was stopped.
+Time counts while the pubend runs.
 """
 
 import asyncio
@@ -37,8 +37,6 @@ class Audience:
     """The readers of one pubend.
 
     Args:
-        where: the topic and partition, for messages.
-        living: the living readers; at first none of the subscriptions that the log knows.
         grace_s: so many seconds after the start nothing is forgotten, as earlier readers may return; a new log on a
             disk short of room does not wait.
     """
@@ -145,7 +143,6 @@ class Audience:
         raise LogError(f"{self.where}: where subscription {name!r} is could not be noted: {why}")
 
     def heard(self, child: str, ack: Ack | ConsolidatedAck) -> None:
-        """Record a sign of life of a relay, or of the readers in an acknowledgement."""
         if isinstance(ack, ConsolidatedAck):
             self.living.heard(child, self._now_s)
             return
@@ -157,9 +154,7 @@ class Audience:
     def look(self, connected: Container[str], now_s: float) -> None:
         """Give up the readers that are gone for too long; to be called again and again.
 
-        Args:
-            connected: the ids of the connected readers, among others.
-            now_s: seconds that never go back.
+        ``connected`` has the ids of the connected readers, among others.
         """
         if self._looked_s is not None:
             self._now_s += min(now_s - self._looked_s, _MOST_STEP_S)
@@ -195,17 +190,13 @@ class Audience:
 
     @property
     def may_forget(self) -> bool:
-        """Whether earlier readers have had the time to come back after a restart.
-
-        A new log whose disk is short of room does not wait: it had no readers.
-        """
+        """Whether earlier readers have had the time to come back after a restart."""
         return self._now_s >= self.grace_s or (self._is_log_new and self.is_disk_short)
 
     # ------------------------------------------------------------------ waiting for them
 
     @property
     def count(self) -> int:
-        """The number of subscriptions with a living reader."""
         return self.pubend.subscriptions.count(self.living.living(self._now_s))
 
     def unread(self) -> dict[str, int]:
@@ -238,7 +229,6 @@ class Audience:
         return all(self.is_of(name, but_for) for name in self.unread())
 
     def is_of(self, name: str, process: str | None) -> bool:
-        """Tell whether the reader of a subscription is of a process."""
         reader = self.pubend.subscriptions.reader_of(name)
         return process is not None and reader is not None and reader.startswith(f"{process}/")
 
@@ -255,16 +245,12 @@ class Audience:
             _LOG.warning("%s: the last messages are not kept for subscription %r any longer", self.where, name)
 
     def fail(self) -> None:
-        """Wait no longer for readers, except a moment for the last acknowledgements of durable subscriptions.
-
-        A reader that is told of the failure closes its subscription, and sends them then.
-        """
+        """Wait no longer for readers, except a moment for the last acknowledgements of durable subscriptions."""
         living = self.living.living(self._now_s)
         self._leaving = [name for name in living if self.pubend.subscriptions.is_durable(name)]
         self._leave_until_s = self._now_s + min(LEAVE_WITHIN_S, self.grace_s)
         self.changed.notify()
 
     def end(self) -> None:
-        """End all waits for readers."""
         self._is_over = True
         self.changed.notify()

@@ -22,7 +22,7 @@ class Unconfirmed:
     def add(self, tick: int, confirmed: Confirmed, *, is_sure: bool = True) -> None:
         """Add messages to confirm once the log is durable up to a tick.
 
-        A number that is not sure waits for the next sure one: the worker may forget nothing before.
+        A number that is not sure waits for the next sure one.
         """
         before = self._unsure
         size_bytes = before.size_bytes + confirmed.size_bytes
@@ -32,7 +32,6 @@ class Unconfirmed:
             self._waiting.append((tick, both))
 
     def take(self, durable_tick: int) -> Confirmed:
-        """Return and remove what is durable by now."""
         messages, size_bytes, number = 0, 0, -1
         while self._waiting and self._waiting[0][0] <= durable_tick:
             confirmed = self._waiting.popleft()[1]

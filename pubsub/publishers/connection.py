@@ -54,8 +54,6 @@ class PublisherConnection:
 
     This base class serves a worker whose records all go to another worker to be published.
 
-    It drops the moves of its frontier, which the other worker knows.
-
     Args:
         partition: where the records of this worker are published; also an attribute.
     """
@@ -111,11 +109,10 @@ class PublisherConnection:
         """Return what a snapshot keeps for `go_on`; None if the job takes none, or nothing is published here."""
         return None
 
-    def close(self) -> None:
-        """Release the publisher, whatever it has not confirmed. Idempotent."""
+    def close(self) -> None: ...
 
     def flush(self) -> None:
-        """Send everything since the last flush as one call; does nothing if there is nothing.
+        """Send everything since the last flush as one call.
 
         Raises:
             DeliveryError: the publisher refused this, or something earlier.
@@ -146,8 +143,7 @@ class PublisherConnection:
         """
         return 0.0
 
-    def _send(self, events: list[FeedEvent]) -> None:
-        """Hand events to the publisher."""
+    def _send(self, events: list[FeedEvent]) -> None: ...
 
     def _refusal(self, reason: object) -> DeliveryError:
         return DeliveryError.at(self._topic, self.partition, f"did not take what was published: {reason}")
@@ -164,8 +160,6 @@ class RayConnection(PublisherConnection):
             sends again what is not durable.
         is_remembered: whether the job keeps snapshots. If a publisher without a log has died, the connection waits for
             the job to go back, which ends it.
-        generation: the generation of the sent events; also an attribute, for the next connection.
-        has_history: whether subscribers receive the state first, so that snapshots of the job have it.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - pickled, it is these
@@ -197,7 +191,6 @@ class RayConnection(PublisherConnection):
         return type(self), (*described, self._is_remembered, self.generation, self._has_history)
 
     def go_on(self, saved: Saved | None) -> None:
-        """Begin to send where a snapshot is, or again; the publisher is told at once, as subscribers wait for it."""
         if not self._is_remembered and not self.generation.number:
             return
         assert not isinstance(saved, Mapping), "FedPartitions has that of several partitions"
@@ -211,16 +204,13 @@ class RayConnection(PublisherConnection):
         return [time for time, _ in self._frontier]
 
     def saved(self) -> SavedEvents | None:
-        """Return what the publisher has, and what it may lack."""
         return None if self._feed is None or not self._is_remembered else self._feed.saved
 
     def close(self) -> None:
-        """Release the publisher."""
         if self._feed is not None:
             self._feed.close()
 
     def frontier(self, updates: Iterable[tuple[Time, int]]) -> None:
-        """Do what `PublisherConnection.frontier` does."""
         changes = list(updates)
         self._frontier.extend(changes)
         super().frontier(changes)
@@ -235,11 +225,9 @@ class RayConnection(PublisherConnection):
 
     @property
     def is_awaiting(self) -> bool:
-        """Whether the publisher has not said yet that its first subscribers have come."""
         return self._feed is not None and self._feed.is_awaiting
 
     def wait_for_room(self, wake: Callable[[], None]) -> float | None:
-        """Do what `PublisherConnection.wait_for_room` does."""
         return 0.0 if self._feed is None else self._feed.wait_for_room(wake)
 
     def _send(self, events: list[FeedEvent]) -> None:

@@ -22,29 +22,24 @@ class Listening(Protocol):
     def refuse(self, reason: str) -> None:
         """Receive nothing more from the worker: it sent nonsense, or the log cannot be written."""
 
-    def connect(self, child: str, connection: socket.socket) -> None:
-        """Receive the connection of a child."""
+    def connect(self, child: str, connection: socket.socket) -> None: ...
 
-    def hear(self, child: str, said: list[ChildMessage]) -> None:
-        """Receive what a child says."""
+    def hear(self, child: str, said: list[ChildMessage]) -> None: ...
 
-    def drained(self, child: str) -> None:
-        """Record that a child has taken everything that waited for it."""
+    def drained(self, child: str) -> None: ...
 
-    def gone(self, child: str, why: str) -> None:
-        """Record that a child is disconnected."""
+    def gone(self, child: str, why: str) -> None: ...
 
 
 class Connections:
     """The connections, made on a running loop and used there only.
 
     Args:
-        node: the node of this process; None for a partition without sockets.
+        node: None for a partition without sockets.
         listening: receives everything that is not for the sink.
 
     Attributes:
         changed: is notified of everything that others may wait for.
-        children: the connected subscribers and relays.
         is_closing: whether all waits end.
         refusal: why no worker is accepted any more; empty while one is.
     """
@@ -99,7 +94,6 @@ class Connections:
             link.refuse(self.refusal)
 
     def let_go(self, child: str) -> None:
-        """Close the connection of a child, which then needs a new offer."""
         self.children.let_go(child)
         if self._listener is not None:
             self._listener.withdraw(child)
@@ -110,24 +104,20 @@ class Connections:
             worker.settle()
 
     def tell_workers(self) -> None:
-        """Tell the worker at once what is confirmed."""
         for worker in self._workers:
             worker.settle()
             worker.tell()
 
     def refuse_workers(self, reason: str) -> None:
-        """Tell the worker why nothing more is received."""
         for worker in self._workers:
             worker.refuse(reason)
 
     def close_workers(self, but_for: WorkerLink | None = None) -> None:
-        """Close the connections of workers."""
         for worker in {*self._workers} - {but_for}:
             worker.close()
         self._workers = [] if but_for is None else [but_for]
 
     def close(self) -> None:
-        """Close all connections and stop listening."""
         self.close_workers()
         self.children.close()
         if self._listener is not None:

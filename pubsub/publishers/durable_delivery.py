@@ -44,13 +44,11 @@ class DurableDelivery:
     """A `Delivery` by a pubend with its log.
 
     Args:
-        directory: of its own log, on this node; or a URL.
         awaited: how many subscriptions to await before the first message; none if something is logged.
         retention_s: how many seconds an unread durable subscription, or a topic without subscriptions, keeps messages.
         lease_s: how many seconds a reader behind a relay lives after its last message, a subscription that is not
             durable waits for its reader, and nothing is forgotten after the start.
-        segment_bytes: the size of the log's files.
-        has_history: whether nothing is ever forgotten, as new subscribers need all of it.
+        has_history: if so, nothing is ever forgotten.
     """
 
     def __init__(  # noqa: PLR0913 - what a publication decides, one by one
@@ -163,33 +161,25 @@ class DurableDelivery:
 
     # ------------------------------------------------------------------ the worker and the children
 
-    def attach(self, child: str, options: DeliveryOptions, *, again: bool = False) -> None:
-        """Do nothing: a child says its name and options as it connects."""
+    def attach(self, child: str, options: DeliveryOptions, *, again: bool = False) -> None: ...
 
     def turned_away(self, child: str) -> list[Told]:
-        """Return nothing: every child may call."""
         return []
 
     def connect(self, child: str, connection: socket.socket) -> None:
-        """Receive the connection of a child."""
         self._children.connect(child, connection)
 
-    def drained(self, _: str) -> None:
-        """Do nothing: a child asks for what it lacks."""
+    def drained(self, _: str) -> None: ...
 
     def leave(self, child: str) -> None:
-        """Close the connection of a child."""
         self.connections.let_go(child)
 
-    def go_back(self) -> None:
-        """Do nothing: the next worker says where it begins."""
+    def go_back(self) -> None: ...
 
     def go_on(self) -> None:
-        """Read from the worker if there is room."""
         self.connections.settle()
 
     def hear(self, child: str, said: list[ChildMessage]) -> None:
-        """Receive what a child says."""
         for message in said:
             if self.connections.refusal and not isinstance(message, Ack | ConsolidatedAck):
                 self._reject(child, self.connections.refusal)
@@ -225,7 +215,6 @@ class DurableDelivery:
         self.core.leave(child)
 
     def gone(self, child: str, why: str) -> None:
-        """Forget a disconnected child."""
         _LOG.debug("%r: %s: %s", self, child, why)
         # It may have come since the last look, and would count as about to come for a minute.
         self.audience.look(frozenset((*self._children.names, child)), self._loop.time())
@@ -250,12 +239,10 @@ class DurableDelivery:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the last message is durable, or nothing more will be."""
         return self.core.told.has_ended or bool(self.problem)
 
     @property
     def readers(self) -> int:
-        """The number of subscriptions that are read."""
         return self.audience.count
 
     def is_drained(self, but_for: str | None) -> bool:
@@ -263,38 +250,30 @@ class DurableDelivery:
         return self.audience.is_drained(but_for)
 
     def has_been_read(self, but_for: str | None) -> bool:
-        """Return True: readers can read the log after the end."""
         return True
 
     @property
     def is_read_by_all(self) -> bool:
-        """Whether all readers have acknowledged everything, or were given up."""
         return self.audience.is_read_by_all
 
     def unread(self) -> dict[str, int]:
-        """Do what `Audience.unread` does."""
         return self.audience.unread()
 
     def is_of(self, name: str, process: str | None) -> bool:
-        """Do what `Audience.is_of` does."""
         return self.audience.is_of(name, process)
 
     def give_up(self, name: str) -> None:
-        """Do what `Audience.give_up` does."""
         self.audience.give_up(name)
 
     def known_end(self, generation: int) -> PartitionEnd | None:
-        """Return the end of the partition; None if its log does not have everything of a generation."""
         told = self.core.told
         is_known = told.generation >= generation and told.has_all
         return PartitionEnd(self.core.written_tick, told.generation) if is_known else None
 
     def end(self, known: PartitionEnd | None) -> None:
-        """End the partition, as all of the topic have everything. Idempotent; raises LogError."""
         self.core.conclude()
 
     def expect(self, readers: Sequence[str]) -> list[str]:
-        """Return nothing: readers of a log subscribe again by themselves."""
         return []
 
     # ------------------------------------------------------------------ what the log has

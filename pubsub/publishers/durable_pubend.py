@@ -2,7 +2,7 @@
 
 All calls are on one thread. The log has its own thread, and ``later`` brings back the outcomes; other threads read a
 log in an object store. The log has all that a restart needs: messages, reservations of silence, and the positions of
-durable subscriptions. One sync covers all that has come together.
+durable subscriptions.
 
 Source: seed "Gryphon exactly-once", section 2.2.
 """
@@ -59,23 +59,20 @@ class DurablePubend:
     """One partition of a topic.
 
     Args:
-        directory: of its own log, or its URL; created if missing.
         later: schedules a call on the thread of all calls; any thread may use it.
         clock: seconds since 1970; it may go back.
-        awaited: how many subscriptions to await before the first message; also an attribute, 0 once they have come.
+        awaited: how many subscriptions to await before the first message; an attribute, too, 0 once they have come.
         cache_bytes: how many bytes of the latest messages stay in memory.
-        segment_bytes: the size of the log's files.
         has_history: whether a new subscription learns the last complete epoch.
 
     Attributes:
         messages, message_bytes, nacks: the logged messages since the start, their bytes, and the questions of children.
-        log, reads: only to be read, as all that follow.
+        log, reads: only to be read.
         room_for: as `Log.room_for`, for payloads from the worker.
-        is_eager: whether the log is in memory, and so has no thread that needs the core.
+        is_eager: whether the log is in memory, and has no thread.
         written_tick: the tick of the last received message, durable once `writer.durable_tick` reaches it.
         told: the states of epochs by what is durable.
         again: complete epochs that come again, until they are compared.
-        subscriptions: what each subscription has acknowledged, its reader, and its logged state.
     """
 
     def __init__(  # noqa: PLR0913 - what a shell decides, one by one
@@ -230,7 +227,6 @@ class DurablePubend:
 
     @property
     def is_trim_due(self) -> bool:
-        """Whether there are files to remove."""
         return self.log.has_before(self._trim_to)
 
     def trim(self) -> int:
@@ -238,7 +234,6 @@ class DurablePubend:
         return self.log.trim(self._trim_to)
 
     def resume(self) -> None:
-        """Try again if the disk is `full`; to be called now and then."""
         if self.writer.is_stuck and not self.writer.has_notes:
             self._note()  # so that it can become known which files are not needed
         self.writer.resume()
@@ -265,11 +260,9 @@ class DurablePubend:
             raise self.writer.error
 
     def join(self, child: str, where: Filter | None = None, *, awaits_silence: bool = True) -> None:
-        """Add a subend or relay, as `Fanout.join`."""
         self._pubend.fanout.join(child, where, awaits_silence=awaits_silence)
 
     def leave(self, child: str) -> None:
-        """Forget a child; do nothing if it is unknown."""
         self._pubend.fanout.leave(child)
 
     def nack(self, child: str, nack: Nack) -> None:
@@ -296,12 +289,6 @@ class DurablePubend:
         again: bool = False,
         acknowledged: Ranges = (),
     ) -> Begun:
-        """Do what `Subscriptions.subscribe` does.
-
-        Raises:
-            DeliveryError: the reader cannot have it back.
-            LogError: the log is damaged.
-        """
         before = self.subscriptions.reader_of(name)
         begun = self.subscriptions.subscribe(
             name, reader, start, self._frontiers_at, durable=durable, again=again, acknowledged=acknowledged
@@ -332,7 +319,6 @@ class DurablePubend:
         return epochs.snapshot()
 
     def unsubscribe(self, reader: str, acknowledged: Ranges = (), everywhere: tuple[Ranges, ...] = ()) -> None:
-        """Receive the last message of a leaving reader, as `Subscriptions.leave`."""
         self.subscriptions.leave(reader, acknowledged, everywhere)
         self._note()
 
@@ -349,12 +335,10 @@ class DurablePubend:
         self._note()
 
     def ack(self, child: str, ack: Ack | ConsolidatedAck) -> None:
-        """Receive acknowledgements of a child's readers; tell it which of them are unknown."""
         strangers = self.subscriptions.ack(ack, child)
         self._tell([Outgoing(child, Stranger(ack.pubend, reader)) for reader in strangers])
 
     def unread(self) -> list[str]:
-        """Return the subscriptions with unacknowledged messages."""
         end = self._message_end if self.error is None else self._pubend.message_end
         return self.subscriptions.needing(end)
 

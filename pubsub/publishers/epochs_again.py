@@ -8,10 +8,10 @@ Invariants:
 
 - An epoch is compared only if all of it comes again, and all of it is in the logs: no partition had a part of it before
   the snapshot, or has removed one since.
-- An epoch of which nothing comes is not compared, as the inputs of some jobs go on where they were.
+- An epoch of which nothing comes is not compared.
 - Void batches do not count.
 - The log is read only once all of these epochs have come.
-- A thread computes digests, as readers leave a publisher that is silent for some seconds; its input is bounded.
+- A thread computes digests; its input is bounded.
 
 Source: seed "Gryphon exactly-once", section 2.2 (what is logged is published, and nothing else).
 """
@@ -65,10 +65,7 @@ def differing_epochs(domain: TimeDomain, came: Sequence[Sums], logged: Sequence[
 
 
 def first_difference(found: Sequence[Mapping[int, Difference]]) -> tuple[int, Difference] | None:
-    """Return a partition and a record that differs, if any, from the differences of all partitions.
-
-    A record that has not come precedes one that the log lacks.
-    """
+    """Return a partition and a record that differs, if any, from the differences of all partitions."""
     total: dict[int, int] = {}
     for differences in found:
         for digest, difference in differences.items():
@@ -106,15 +103,14 @@ class EpochsAgain:
 
     @property
     def have_come(self) -> bool:
-        """Whether nothing of them will come any more."""
+        """Whether the worker has passed all of these epochs."""
         return all(map(self._complete.less_equal, self._worker.frontier))
 
     def have_come_in(self, generation: int) -> bool:
-        """Tell whether the worker has begun a generation, and nothing of them will come any more."""
+        """Tell whether the worker has begun a generation, and `have_come`."""
         return self._generation >= generation and self.have_come
 
     def receive(self, message: EncodedMessage) -> None:
-        """Receive a message of the worker."""
         event = place_or_event(message)
         if isinstance(event, LowerFrontierUpdate):
             self._worker.update(event.updates)
@@ -133,7 +129,6 @@ class EpochsAgain:
 
     @property
     def has_room(self) -> bool:
-        """Whether there is room for more messages that wait for their digests."""
         return self._received_bytes - self._done_bytes < _ROOM_BYTES
 
     def came(self) -> Sums:

@@ -11,9 +11,7 @@ Invariants:
   frontier.
 - A snapshot's part for a partition, its position and what its log may lack, goes to its next feeder, whichever worker
   that is. So a job with another number of workers goes back in each log as any other does.
-- Partitions may be at different frontiers in a snapshot; each waits until the worker has reached its own.
-
-Subscribers and relays learn nothing of this, as neither partitions nor their ticks change.
+- Each partition waits until the worker has reached its own frontier of the snapshot.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,8 +28,7 @@ from tidewheel.pubsub.publishers.sent_events import SavedEvents
 class FedPartitions(PublisherConnection):
     """One worker's connection to the partitions that it feeds; a pickled copy is a new connection.
 
-    Args:
-        connections: one for each of these partitions; the first has the number of the worker.
+    The first of the ``connections`` has the number of the worker.
     """
 
     def __init__(self, topic: str, domain: TimeDomain, connections: Sequence[RayConnection]) -> None:
@@ -44,11 +41,9 @@ class FedPartitions(PublisherConnection):
         return type(self), (self._topic, self._domain, self._connections)
 
     def data(self, time: Time, batch: Any) -> None:
-        """Publish a batch in the first partition."""
         self._connections[0].data(time, batch)
 
     def ends(self, time: Time, keys: list[Any]) -> None:
-        """Publish ended keys in the first partition."""
         self._connections[0].ends(time, keys)
 
     def frontier(self, updates: Iterable[tuple[Time, int]]) -> None:
@@ -61,7 +56,6 @@ class FedPartitions(PublisherConnection):
                 connection.frontier(moves)
 
     def go_on(self, saved: Saved | None) -> None:
-        """Begin to send in each partition where a snapshot is, or again."""
         assert saved is None or isinstance(saved, Mapping), "a topic with logs has each partition for itself"
         for connection in self._connections:
             connection.go_on(None if saved is None else saved.get(connection.partition))
@@ -69,31 +63,25 @@ class FedPartitions(PublisherConnection):
         self._reached = Antichain(self._domain, chain.from_iterable(lowers))
 
     def saved(self) -> Mapping[int, SavedEvents] | None:
-        """Return the part of a snapshot for each partition."""
         found = {connection.partition: connection.saved() for connection in self._connections}
         return {partition: saved for partition, saved in found.items() if saved is not None} or None
 
     def close(self) -> None:
-        """Release all publishers."""
         for connection in self._connections:
             connection.close()
 
     def flush(self) -> None:
-        """Send everything since the last flush, to each publisher as one call."""
         for connection in self._connections:
             connection.flush()
 
     def has_room(self) -> bool:
-        """Tell whether all publishers have room for another batch and its frontier."""
         rooms = [connection.has_room() for connection in self._connections]  # as each may have to be connected
         return all(rooms)
 
     @property
     def is_awaiting(self) -> bool:
-        """Whether a publisher awaits its first subscribers."""
         return any(connection.is_awaiting for connection in self._connections)
 
     def wait_for_room(self, wake: Callable[[], None]) -> float | None:
-        """Call ``wake`` when a publisher without room has room again."""
         waits = [connection.wait_for_room(wake) for connection in self._connections]
         return None if None in waits else 0.0

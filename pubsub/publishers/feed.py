@@ -59,10 +59,9 @@ class Feed:
 
     Args:
         sent: numbers the events, and keeps them if the publisher has a log.
-        connect: returns a non-blocking connection to the publisher; raises FeedLost if there is none now.
+        connect: returns a non-blocking connection; raises FeedLost if there is none now.
         restarts_within_s: how many seconds a publisher may be away; 0 if it is not started again.
         room_bytes: how much may be kept.
-        name: the name of the partition, for log lines.
         afterwards: what follows its death, for log lines.
         is_awaiting: whether there is no room until the publisher answers; also an attribute.
     """
@@ -117,13 +116,11 @@ class Feed:
 
     @property
     def saved(self) -> SavedEvents:
-        """The part of a snapshot that belongs to this feed."""
         with self._changed:
             return self._sent.saved
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the publisher has not confirmed everything."""
         return bool(self._sent.waiting)
 
     def finish(self) -> None:
@@ -136,7 +133,6 @@ class Feed:
             self.close()
 
     def has_room(self) -> bool:
-        """Tell whether more can be sent now without piling up here."""
         with self._changed:
             self._raise()
             return not self.is_awaiting and self._waiting_bytes() < self._room_bytes

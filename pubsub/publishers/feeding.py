@@ -9,5 +9,4 @@ def moved(before: Antichain, now: Antichain) -> list[tuple[Time, int]]:
 
 
 def feeder_of(partition: int, workers: int) -> int:
-    """Return the worker that feeds a partition."""
     return partition % workers

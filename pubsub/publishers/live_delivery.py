@@ -51,12 +51,11 @@ class LiveDelivery:
     Args:
         is_remembered: whether its job keeps snapshots. If so, the worker keeps what is not confirmed, and says where it
             begins. Numbers are greater than those of a dead publisher, and the partition ends when `end` is called.
-        node: the node of this process; None for a partition without sockets.
+        node: None for a partition without sockets.
         lease_s: a subscriber without a connection that is silent for so many seconds is given up.
-        clock: seconds, which never go back.
 
     Attributes:
-        may_return: whether subscribers of a dead publisher may come: the job goes back, or has gone back.
+        may_return: whether subscribers of a dead publisher may come.
     """
 
     def __init__(  # noqa: PLR0913 - what a publication decides, one by one
@@ -107,7 +106,6 @@ class LiveDelivery:
         self._pass_on()
 
     def go_back(self) -> None:
-        """Drop what waits, and receive nothing before the job has gone back."""
         self._least_generation = self._generation + 1
         self._waiting.clear()
         self._unconfirmed = 0
@@ -115,7 +113,6 @@ class LiveDelivery:
         self.connections.changed.notify()
 
     def feed(self, sent: list[EncodedMessage]) -> None:
-        """Receive messages of the worker, in order; raises ProtocolError for impossible ones."""
         events: list[FeedEvent] = []
         try:
             for message in sent:
@@ -147,8 +144,7 @@ class LiveDelivery:
     def confirmed(self) -> Confirmed:
         """Return how many messages the worker may forget: all of them once this has everything.
 
-        Before that, a worker that keeps them may forget all passed-on messages but the newest. So no worker takes the
-        end for received before it is passed on.
+        Before that, a worker that keeps them may forget all passed-on messages but the newest.
         """
         left = 0 if self._publisher.has_everything else 1
         if self._unconfirmed <= left or (left and not self._is_remembered):
@@ -158,17 +154,14 @@ class LiveDelivery:
 
     @property
     def has_room(self) -> bool:
-        """Whether no subscriber holds the publisher back."""
         return not self._publisher.is_held
 
     @property
     def error(self) -> ProtocolError | None:
-        """The reason why the worker's messages are refused, if so."""
         reason = self.connections.refusal or (ENDED_ALREADY if self._publisher.has_failed else "")
         return ProtocolError(reason) if reason else None
 
     def refuse(self, reason: str) -> None:
-        """End the partition, as the worker sent nonsense."""
         self.connections.refusal = self.connections.refusal or reason
         self._waiting.clear()
         self.fail(reason)
@@ -240,7 +233,7 @@ class LiveDelivery:
     def attach(self, child: str, options: DeliveryOptions, *, again: bool = False) -> None:
         """Accept a subscriber; raises what `Publisher.subscribe` raises.
 
-        With ``again`` it may repeat this until it has connected: the answer may be lost.
+        With ``again`` it may repeat this until it has connected.
         """
         if again and not self.may_return:
             raise DeliveryError("it was started again, and its job has not gone back to a snapshot")
@@ -250,7 +243,6 @@ class LiveDelivery:
         self.go_on()
 
     def connect(self, child: str, connection: socket.socket) -> None:
-        """Receive the connection of a subscriber."""
         tickets.prepare(connection, steadily=isinstance(self._publisher.queues[child], BlockingQueue))
         self._children.connect(child, connection)
         self._awaited_until_s.pop(child, None)
@@ -270,7 +262,6 @@ class LiveDelivery:
         return list(self._publisher.fetch(child, -1))
 
     def hear(self, child: str, said: list[ChildMessage]) -> None:
-        """Receive what a subscriber says."""
         if all(isinstance(message, Join) for message in said):
             self._awaited_until_s.pop(child, None)
             self._fill(child)
@@ -279,17 +270,14 @@ class LiveDelivery:
             self.leave(child)
 
     def drained(self, _: str) -> None:
-        """Send a subscriber more, as it has taken everything."""
         self.go_on_soon()
 
     def gone(self, child: str, why: str) -> None:
-        """Forget a disconnected subscriber."""
         if why != HAS_GONE:
             _LOG.warning("%s gives up subscriber %s: %s", self._name, child, why)
         self.leave(child)
 
     def leave(self, child: str) -> None:
-        """Forget a subscriber that has gone, or has everything."""
         self._publisher.unsubscribe(child)
         self._awaited_until_s.pop(child, None)
         self.connections.let_go(child)
@@ -312,58 +300,46 @@ class LiveDelivery:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it has ended or failed."""
         return self._publisher.is_finished
 
     @property
     def readers(self) -> int:
-        """The number of connected subscribers."""
         return self._publisher.subscribers
 
     def is_drained(self, but_for: str | None) -> bool:
-        """Tell whether it is finished, and all subscribers but those of a process have everything."""
         return self.has_ended and self._publisher.is_drained_but_for(but_for)
 
     def has_been_read(self, but_for: str | None) -> bool:
-        """Tell whether all subscribers have everything, except those of a process."""
         return self._publisher.is_drained_but_for(but_for)
 
     @property
     def is_read_by_all(self) -> bool:
-        """Whether all subscribers have everything, or were cut off, and none of a dead publisher may come."""
         return not (self._publisher.missing or self._publisher.unread())
 
     def unread(self) -> dict[str, int]:
-        """Return the subscribers that lack something, each with a number that grows as it takes messages."""
         return {subscriber: self.taken_by(subscriber) for subscriber in self._publisher.unread()}
 
     def is_of(self, name: str, process: str | None) -> bool:
-        """Tell whether a process has a subscriber."""
         return process is not None and name.startswith(f"{process}/")
 
     def give_up(self, name: str) -> None:
-        """Forget a subscriber that takes nothing."""
         self.leave(name)
 
     def fail(self, reason: str, *, on_purpose: bool = False) -> None:
-        """End the partition early, with ``reason`` for the subscribers."""
         self.may_return = True
         self._publisher.fail(reason, on_purpose=on_purpose)
         self.go_on()
 
     def statistics(self) -> dict[str, int]:
-        """Return `PublisherStatistics` by name."""
         return asdict(self._publisher.statistics())
 
     def known_end(self, generation: int) -> PartitionEnd | None:
-        """Return the end of the partition; None if it does not have everything of a generation."""
         if not self._publisher.has_everything:
             return None
         known = self._publisher.known_end
         return known if known.generation >= generation else None
 
     def end(self, known: PartitionEnd | None) -> None:
-        """Tell the subscribers the end, also those of a dead publisher as they come. Idempotent."""
         assert known is not None, "without a log, the end is that which a publisher has known"
         self.expect(known.readers)
         self._publisher.end(known)
@@ -371,7 +347,6 @@ class LiveDelivery:
         self.go_on()
 
     def expect(self, readers: Iterable[str]) -> list[str]:
-        """Wait for subscribers of a dead publisher, if this is in its place; return the present ones."""
         publisher = self._publisher
         if not publisher.has_begun:
             publisher.missing = {*readers} - {*publisher.queues}
@@ -380,7 +355,6 @@ class LiveDelivery:
         return [name for name, queue in publisher.queues.items() if not queue.is_closed]
 
     async def close(self) -> None:
-        """Close the connections of the worker and of all subscribers."""
         self.connections.close()
         if self._alarm is not None:
             self._alarm.cancel()

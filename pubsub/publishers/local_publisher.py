@@ -21,11 +21,9 @@ class LocalPublisher:
     """One partition of a topic of a job in this process.
 
     Args:
-        publisher: the core, which only this object changes.
         changed: guards the cores of all partitions of the topic, and is notified of their changes.
         pump: runs one round of the job in the calling thread and returns False if there was nothing to do; None if the
             job runs by itself.
-        clock: seconds that never go back.
     """
 
     publisher: Publisher
@@ -35,19 +33,16 @@ class LocalPublisher:
     _waiting: list[Callable[[], None]] = field(default_factory=list)
 
     def begin(self, position: WorkerPosition) -> None:
-        """Record where the worker begins to send."""
         with self.changed:
             self.publisher.begin(position)
             self.changed.notify_all()
 
     def feed(self, events: list[FeedEvent]) -> None:
-        """Receive events of the worker, in order; raises ProtocolError for impossible ones."""
         with self.changed:
             self.publisher.feed(events)
             self.changed.notify_all()
 
     def attach(self, subscriber: str, options: DeliveryOptions = EVERYTHING) -> None:
-        """Connect a subscriber, as `Publisher.subscribe`."""
         with self.changed:
             self.publisher.subscribe(subscriber, options)
             self.changed.notify_all()
@@ -61,12 +56,10 @@ class LocalPublisher:
         return messages
 
     def has_news(self, subscriber: str) -> bool:
-        """Tell whether a subscriber has messages."""
         with self.changed:
             return self.publisher.has_news(subscriber)
 
     def detach(self, subscriber: str) -> None:
-        """Forget a subscriber."""
         with self.changed:
             self.publisher.unsubscribe(subscriber)
             self.changed.notify_all()
@@ -97,19 +90,13 @@ class LocalPublisher:
             wake()
 
     def fail(self, reason: str, *, on_purpose: bool = False) -> None:
-        """End the partition early, with ``reason`` for the subscribers."""
         with self.changed:
             self.publisher.fail(reason, on_purpose=on_purpose)
             self.changed.notify_all()
 
 
 class LocalConnection(PublisherConnection):
-    """A connection to a publisher in this process.
-
-    Args:
-        remembered: the times of the topic, if its job keeps snapshots.
-        has_history: whether subscribers receive the state first.
-    """
+    """A connection to a publisher in this process; ``remembered`` has the topic's times if its job keeps snapshots."""
 
     def __init__(
         self,
@@ -164,11 +151,9 @@ class LocalConnection(PublisherConnection):
 
     @property
     def is_awaiting(self) -> bool:
-        """Whether the publisher awaits its first subscribers."""
         return self._publisher.publisher.awaited > 0
 
     def wait_for_room(self, wake: Callable[[], None]) -> float | None:
-        """Call ``wake`` when no subscriber holds the publisher back, or is awaited."""
         again_s = self._publisher.when_free(wake)
         if not self.is_awaiting:
             return again_s

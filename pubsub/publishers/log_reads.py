@@ -28,11 +28,7 @@ R = TypeVar("R")
 
 
 class LogReads:
-    """Reads one log; all calls are on the thread of the loop.
-
-    Args:
-        later: schedules a call on the thread of the loop; any thread may use it.
-    """
+    """Reads one log; all calls are on the thread of the loop."""
 
     def __init__(self, log: AnyLog, later: Callable[[Callable[[], None]], None]) -> None:
         self._log = log
@@ -100,6 +96,5 @@ class LogReads:
                 calls.callback(then)
 
     def close(self) -> None:
-        """Stop fetching."""
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)

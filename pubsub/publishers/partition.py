@@ -25,7 +25,7 @@ class Delivery(Protocol):
     """Delivers a partition from its worker to its children, with a log or without one; it never waits.
 
     Attributes:
-        lease_s: a reader that receives nothing for so many seconds is not waited for.
+        lease_s: how long to wait for a reader that receives nothing.
         problem: why nothing is published any more; empty while something is.
     """
 
@@ -34,8 +34,7 @@ class Delivery(Protocol):
     lease_s: float
     problem: str
 
-    def attach(self, child: str, options: DeliveryOptions, *, again: bool) -> None:
-        """Accept a child, which will connect or call."""
+    def attach(self, child: str, options: DeliveryOptions, *, again: bool) -> None: ...
 
     def turned_away(self, child: str) -> list[Told]:
         """Return messages for an unknown child that calls; nothing if it may call.
@@ -44,22 +43,19 @@ class Delivery(Protocol):
             ProtocolError: it may attach again.
         """
 
-    def leave(self, child: str) -> None:
-        """Forget a child."""
+    def leave(self, child: str) -> None: ...
 
     def go_back(self) -> None:
         """Drop what has come from the worker and is not passed on: its job goes back to a snapshot."""
 
-    def go_on(self) -> None:
-        """Do everything that is due."""
+    def go_on(self) -> None: ...
 
     @property
     def has_ended(self) -> bool:
         """Whether the partition has ended or failed, durably with a log."""
 
     @property
-    def readers(self) -> int:
-        """The number of subscriptions with a reader."""
+    def readers(self) -> int: ...
 
     def is_drained(self, but_for: str | None) -> bool:
         """Tell whether all is published and received, except by readers of a process."""
@@ -74,8 +70,7 @@ class Delivery(Protocol):
     def unread(self) -> Mapping[str, int]:
         """Return the subscriptions that lack something, each with a number that grows with its progress."""
 
-    def is_of(self, name: str, process: str | None) -> bool:
-        """Tell whether a process reads a subscription."""
+    def is_of(self, name: str, process: str | None) -> bool: ...
 
     def give_up(self, name: str) -> None:
         """Stop waiting for a subscription that receives nothing."""
@@ -92,11 +87,9 @@ class Delivery(Protocol):
     def fail(self, reason: str, *, on_purpose: bool) -> None:
         """End the partition early, with ``reason`` for its readers."""
 
-    def statistics(self) -> dict[str, int]:
-        """Return counts by name."""
+    def statistics(self) -> dict[str, int]: ...
 
-    async def close(self) -> None:
-        """Release everything; raises LogError."""
+    async def close(self) -> None: ...
 
 
 class Partition:
@@ -117,7 +110,6 @@ class Partition:
         self.delivery.awaiting.awaited = 0
 
     async def awaited(self, timeout_s: float) -> bool:
-        """Wait for the first subscribers; tell whether they have come."""
         return await self.wait_until(lambda: not self.delivery.awaiting.awaited, timeout_s)
 
     def offer(self) -> SocketOffer | None:
@@ -142,7 +134,6 @@ class Partition:
         return turned_away or await self._connections.children.talk(child, said, wait_s, received, again=again)
 
     def leave(self, child: str) -> None:
-        """Forget a child."""
         self.delivery.leave(child)
 
     def go_back(self) -> None:
@@ -153,16 +144,13 @@ class Partition:
     # ------------------------------------------------------------------ the readers and the end
 
     async def read_by(self, count: int, timeout_s: float) -> int:
-        """Wait until ``count`` subscriptions have readers; return their number."""
         await self.wait_until(lambda: self.delivery.readers >= count, timeout_s)
         return self.delivery.readers
 
     async def ended(self, timeout_s: float) -> bool:
-        """Wait for `Delivery.has_ended`; tell whether it is so."""
         return await self.wait_until(lambda: self.delivery.has_ended, timeout_s)
 
     async def drained(self, timeout_s: float, but_for: str | None) -> bool:
-        """Wait for `Delivery.is_drained`; tell whether it is so."""
         self.delivery.go_on()
         return await self.wait_until(lambda: self.delivery.is_drained(but_for), timeout_s)
 
@@ -209,20 +197,16 @@ class Partition:
         return self.delivery.expect(readers)
 
     def fail(self, reason: str, *, on_purpose: bool = False) -> None:
-        """Do what `Delivery.fail` does."""
         self.delivery.fail(reason, on_purpose=on_purpose)
 
     @property
     def problem(self) -> str:
-        """The `Delivery.problem`."""
         return self.delivery.problem
 
     def statistics(self) -> dict[str, int]:
-        """Do what `Delivery.statistics` does."""
         return self.delivery.statistics()
 
     async def close(self) -> None:
-        """Release everything for good, and end all waits. Raises LogError."""
         self._connections.is_closing = True
         try:
             await self.delivery.close()

@@ -53,7 +53,6 @@ class Recovered(NamedTuple):
 
 
 def message_entry(tick: int, step: "Step") -> Entry:
-    """Return the log entry of a message."""
     return Entry(tick, _MESSAGE, step.message.parts, step.checksum)
 
 
@@ -63,7 +62,7 @@ def reservation_entry(tick: int, reserved: int) -> Entry:
 
 
 def cursor_entry(tick: int, cursor: Cursor) -> Entry:
-    """Return the log entry of a durable subscription; it is logged even on a full disk, which otherwise stays full."""
+    """Return the log entry of a durable subscription, logged even on a full disk, which otherwise stays full."""
     return Entry(tick, _CURSOR, (msgspec.msgpack.encode(cursor),), is_urgent=True)
 
 
@@ -112,7 +111,7 @@ def recover(log: AnyLog, domain: TimeDomain, tick: int | None = None) -> Recover
 
 
 def removed_messages_end(log: AnyLog) -> int:
-    """Return one after the tick of the last message that was removed from a log; 0 if none was."""
+    """Return one after the tick of the last removed message; 0 for none."""
     if not log.removed_end:
         return 0
     oldest = log.snapshot_at(log.removed_end - 1)
@@ -134,7 +133,7 @@ class Step(NamedTuple):
     checksum: int | None = None
 
     def take(self, epochs: EpochStates) -> None:
-        """Apply this."""
+        """Apply the step to the states of epochs."""
         if self.changes is None:
             epochs.observe(self.time)
         elif isinstance(self.changes, WentBack):
@@ -180,7 +179,7 @@ def new_messages(journal: Journal, message: EncodedMessage, *, is_in_memory: boo
 
 
 def last_messages(journal: Journal) -> list[Step]:
-    """Return what is to be logged when all partitions have everything; nothing if the partition has ended."""
+    """Return what to log when all partitions have everything; nothing if the partition has ended."""
     changes = journal.conclude()
     moved = Step(encode(LowerFrontierUpdate(changes)), None, changes)
     return [moved, END] if changes else []
@@ -190,7 +189,7 @@ class PartitionLog:
     """Reads messages from a log, for a `Pubend`.
 
     Args:
-        reads: reads a log that others write; or the log itself, on a thread that may wait.
+        reads: a log that others write; or the log itself, on a thread that may wait.
     """
 
     def __init__(self, reads: LogReads | AnyLog) -> None:

@@ -1,11 +1,11 @@
 """Writes the log of one partition, in order, also while there is no room in memory or on the disk.
 
-The log's thread writes entries and reports them as durable; a log in memory needs no thread: entries are durable when
-`PartitionWriter.write` returns. Entries without room on the disk come back and wait here, before later ones, until
-`PartitionWriter.resume` finds room: nothing is lost, and no message overtakes another.
+A log in memory needs no thread: entries are durable when `PartitionWriter.write` returns. Entries without room on the
+disk come back and wait here, before later ones, until `PartitionWriter.resume` finds room: nothing is lost, and no
+message overtakes another.
 
-Notes, which are entries without messages, may be durable before earlier messages. So a full disk can still record which
-files are not needed: a few bytes find room in the last block of a file.
+Notes, which are entries without messages, may be durable before earlier messages: a full disk can still record which
+files are not needed.
 """
 
 from collections import deque
@@ -36,15 +36,12 @@ class PartitionWriter:
     """The only writer of a log, on one thread.
 
     Args:
-        log: the log to write; closed with this.
         snapshot: returns the state after all written entries, for another segment.
         durable: called with the tick up to which everything is durable, after the callbacks of `write`.
-        later: schedules a call on the thread of all calls; any thread may use it.
 
     Attributes:
         durable_tick: everything up to this tick is durable.
-        full: the error of a full disk, if it is full; entries wait for room.
-        error: why nothing more will be durable, if so.
+        full: the error of a full disk; entries wait for room.
     """
 
     log: AnyLog
@@ -65,12 +62,10 @@ class PartitionWriter:
 
     @property
     def has_room(self) -> bool:
-        """Whether all written entries are on their way to the disk."""
         return not self._waiting and self.full is None
 
     @property
     def is_durable(self) -> bool:
-        """Whether all written entries are durable."""
         return not (self._waiting or self._handed or self._returned)
 
     @property
@@ -80,7 +75,6 @@ class PartitionWriter:
 
     @property
     def has_notes(self) -> bool:
-        """Whether notes wait."""
         return any(write.is_note for write in self._waiting)
 
     # ------------------------------------------------------------------ writing

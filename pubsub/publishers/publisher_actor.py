@@ -1,9 +1,9 @@
 """The actor that publishes one partition: over sockets to processes on its node, by calls to those on other nodes.
 
 All happens on the loop of an asyncio actor, except waiting for the disk. The methods delegate to `Partition` and its
-delivery. This module does not import Ray: `publisher_calls` makes the class an actor. Ray starts an actor with a log
-again on the same node; it goes on from the log, and its worker and children connect anew. An actor without a log is
-started again if its job keeps snapshots; then the job goes back, and subscribers connect anew.
+delivery; `publisher_calls` makes the class an actor. Ray starts an actor with a log again on the same node; it goes on
+from the log, and its worker and children connect anew. An actor without a log is started again if its job keeps
+snapshots; then the job goes back, and subscribers connect anew.
 """
 
 import asyncio
@@ -41,9 +41,7 @@ MakeDelivery: TypeAlias = Callable[[], Delivery]
 class PublisherActor:
     """Publishes one partition of a topic. Some calls are for topics with a log only.
 
-    Args:
-        make: makes the delivery of the partition, on the loop, at the first call.
-        logs: how its process logs; None changes nothing.
+    ``make`` makes its delivery, on the loop, at the first call.
     """
 
     def __init__(self, topic: str, partition: int, make: MakeDelivery, logs: LogSettings | None = None) -> None:
@@ -75,7 +73,6 @@ class PublisherActor:
 
     @property
     def live(self) -> LiveDelivery:
-        """The delivery without a log."""
         delivery = self.partition.delivery
         assert isinstance(delivery, LiveDelivery), "readers of a log subscribe again"
         return delivery
@@ -85,8 +82,7 @@ class PublisherActor:
     async def listen(self, awaits: bool = True) -> SocketOffer | None:
         """Return where the worker, on this node, can connect; None without sockets here.
 
-        Args:
-            awaits: whether the worker may wait for the first subscribers. If not, the partition does not wait either.
+        Unless the worker ``awaits`` the first subscribers, the partition does not wait either.
         """
         if not awaits:
             self.partition.await_nobody()
@@ -115,29 +111,23 @@ class PublisherActor:
         received: int | None = None,
         again: bool = False,
     ) -> list[Told]:
-        """Do what `Partition.talk` does."""
         return await self.partition.talk(child, said, wait_s, received, again=again)
 
     async def detach(self, child: str) -> None:
-        """Forget a child; its waiting call returns at once."""
         self.partition.leave(child)
 
     # ------------------------------------------------------------------ calls of the publication
 
     async def wait_for_subscribers(self, count: int, timeout_s: float) -> int:
-        """Do what `Partition.read_by` does."""
         return await self.partition.read_by(count, timeout_s)
 
     async def awaited(self, timeout_s: float) -> bool:
-        """Do what `Partition.awaited` does."""
         return await self.partition.awaited(timeout_s)
 
     async def ended(self, timeout_s: float) -> bool:
-        """Do what `Partition.ended` does."""
         return await self.partition.ended(timeout_s)
 
     async def known_end(self, generation: int, timeout_s: float, but_for: str | None) -> PartitionEnd | None:
-        """Do what `Partition.known_end` does."""
         return await self.partition.known_end(generation, timeout_s, but_for)
 
     async def end(self, ends: Mapping[int, PartitionEnd], timeout_s: float, but_for: str | None = None) -> bool:
@@ -150,7 +140,6 @@ class PublisherActor:
         return await self.partition.drained(timeout_s, but_for)
 
     async def read_by_all(self, owner: str) -> None:
-        """Do what `Partition.read_by_all` does."""
         await self.partition.read_by_all(owner)
 
     async def retire(self, owner: str, others: Sequence[Any] = ()) -> None:
@@ -167,30 +156,24 @@ class PublisherActor:
         ray.actor.exit_actor()
 
     async def fail(self, reason: str, on_purpose: bool = False) -> None:
-        """Do what `Partition.fail` does."""
         self.partition.fail(reason, on_purpose=on_purpose)
 
     async def close(self) -> None:
-        """Make durable everything sent and acknowledged, and release everything for good. Raises LogError."""
         self._is_closed = True
         partition, self._opened = self._opened, None
         if partition is not None:
             self._problem = partition.problem
             await partition.close()
 
-    async def ping(self) -> None:
-        """Answer, which shows that the actor lives."""
+    async def ping(self) -> None: ...
 
     async def statistics(self) -> dict[str, int]:
-        """Return counts by name."""
         return self.partition.statistics()
 
     async def go_back(self, awaits: bool, readers: Sequence[str] = ()) -> list[str]:
         """Do what `Partition.go_back` and `Partition.expect` do. Idempotent.
 
-        Args:
-            awaits: whether the first subscribers are still awaited.
-            readers: subscribers of a dead publisher without a log, in whose place this is.
+        ``readers`` are the subscribers of a dead publisher without a log, in whose place this is.
         """
         partition = self.partition
         if not awaits:
@@ -216,23 +199,18 @@ class PublisherActor:
         return await self.place(0.0)
 
     async def place(self, timeout_s: float) -> LogPlace:
-        """Do what `DurableDelivery.place` does."""
         return await self._durable.place(timeout_s)
 
     async def reached(self, time: Time, timeout_s: float) -> bool:
-        """Do what `DurableDelivery.reached` does."""
         return await self._durable.reached(time, timeout_s)
 
     async def came_again(self, generation: int, timeout_s: float) -> Sums | None:
-        """Do what `DurableDelivery.came_again` does."""
         return await self._durable.came_again(generation, timeout_s)
 
     async def logged(self, times: Collection[Time]) -> Sums:
-        """Do what `DurableDelivery.logged` does."""
         return await self._durable.logged(times)
 
     async def compared(self, differing: Sequence[Time]) -> dict[int, Difference]:
-        """Do what `DurableDelivery.compared` does."""
         return await self._durable.compared(differing)
 
     async def problem(self, known: str = "", timeout_s: float = 0.0) -> str:
@@ -255,7 +233,7 @@ class PublisherActor:
         again: bool = False,
         acknowledged: Ranges = (),
     ) -> Begun:
-        """Do what `Audience.subscribe` does, with the arguments of `Subscriptions.subscribe`.
+        """Do what `Audience.subscribe` does.
 
         Raises:
             DeliveryError: another reader has the subscription, or it or the topic has ended.
@@ -271,11 +249,9 @@ class PublisherActor:
         )
 
     async def unsubscribe(self, reader: str, acknowledged: Ranges = (), everywhere: tuple[Ranges, ...] = ()) -> None:
-        """Do what `Audience.unsubscribe` does; raises LogError."""
         await self._durable.audience.unsubscribe(reader, acknowledged, everywhere)
 
     async def end_subscription(self, name: str) -> list[str]:
-        """Do what `Audience.end_durable` does; raises LogError."""
         return await self._durable.audience.end_durable(name)
 
     def __repr__(self) -> str:

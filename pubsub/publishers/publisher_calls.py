@@ -33,12 +33,10 @@ class PublisherCalls:
         self._silent: set[int] = set()
 
     def call(self, partition: int, method: str, *arguments: Any, again: bool = False) -> Any:
-        """Call one publisher, and return the call. With ``again``, Ray repeats it if the publisher is started again."""
         bound = getattr(self._publishers[partition], method)
         return (bound.options(max_task_retries=-1) if again else bound).remote(*arguments)
 
     def of_all(self, method: str, *arguments: Any) -> list[Any]:
-        """Call every publisher, and return the calls."""
         return [self.call(partition, method, *arguments) for partition in range(len(self._publishers))]
 
     def answers(self, method: str, *arguments: Any) -> list[Any]:
@@ -100,7 +98,6 @@ class PublisherCalls:
         kill(self._publishers if of is None else [self._publishers[partition] for partition in of])
 
     def kill_silent(self) -> None:
-        """End the processes of publishers that do not answer."""
         answers = self.ask("statistics", within_s=0.0, give_up=False)
         self.kill([partition for partition, answer in enumerate(answers) if answer is None])
 
@@ -128,14 +125,8 @@ def start_publishers(
 ) -> list[Any]:
     """Start an actor for each partition, on the node of the worker that feeds it; return their handles.
 
-    Args:
-        topic: its name.
-        make: makes the deliveries.
-        nodes: the ids of the workers' nodes.
-        partitions: how many there are, without logs.
-        starts_again: whether Ray starts a dead actor again, on its node only.
-        logged: does what `logged_partitions` does, if the partitions of an earlier job stay.
-        logs: how their processes log.
+    ``nodes`` are the ids of the workers' nodes; ``logged`` is `logged_partitions` if the partitions of an earlier job
+    stay. With ``starts_again``, Ray restarts a dead actor, on its node only.
 
     Raises:
         DeliveryError: the log of a partition is not on its node.

@@ -34,7 +34,6 @@ class Recognition:
         self._due_since_s = 0.0
 
     def begin(self, generation: Generation) -> None:
-        """Compare what comes again in a generation."""
         with self._lock:
             self._has_lost, self._due_since_s = False, 0.0
             self._steps = self._compare(generation.number) if generation.number else None
@@ -44,7 +43,7 @@ class Recognition:
     def is_due(self) -> bool:
         """Whether the end of the job waits for the comparison, or its failure; not while a publisher is dead.
 
-        It waits at most ten minutes for a publisher that does not answer.
+        Waits at most ten minutes for an answer.
         """
         with self._lock:
             if self._error is not None or self._has_lost or not self._calls:

@@ -21,12 +21,8 @@ _RETIRED: dict[tuple[Membership, str], list[Any]] = {}
 def retire(log: str, publishers: Sequence[Any], kill_silent: Callable[[], None] | None = None) -> None:
     """Let publishers end once all their readers have everything, or another job wants their log.
 
-    Those with a log end together.
-
-    Args:
-        log: what they have open, for all partitions of the topic; empty for nothing.
-        publishers: the handles of their actors.
-        kill_silent: called after the time of a lease, which a restart may take; ends publishers that do not answer.
+    Those with a log end together: ``log`` is what they have open, empty for none. ``kill_silent`` ends publishers
+    that do not answer; it is called after a lease, which a restart may take.
     """
     process, joined = process_id(), membership()
     with _LOCK:
@@ -46,7 +42,7 @@ def retire(log: str, publishers: Sequence[Any], kill_silent: Callable[[], None] 
 
 
 def take_over(log: str) -> None:
-    """Have publishers that hold a log end, if there are any, without waiting."""
+    """End the retired publishers that hold a log, if any, without waiting."""
     with _LOCK:
         publishers = _RETIRED.pop((membership(), log), [])
     for publisher in publishers:

@@ -1,8 +1,7 @@
 """The events that a worker has sent and may send again, because its publisher died before they were durable.
 
 The worker keeps each event until the publisher reports it as durable. To a restarted publisher it sends its position at
-the first kept event, and then all kept events. The publisher recognises logged events by their places; a snapshot of
-the job has position and events, too.
+the first kept event, and then all kept events. A snapshot of the job has position and events, too.
 
 Source: seed "Gryphon exactly-once", section 2.2.
 """
@@ -32,8 +31,7 @@ class SavedEvents:
     """The part of a snapshot for the events of one worker.
 
     Attributes:
-        position: what its publisher has.
-        kept: the events after that.
+        kept: the events after ``position``.
     """
 
     position: WorkerPosition
@@ -50,15 +48,10 @@ class SentEvents:
     """The events of one worker.
 
     Args:
-        saved: where it continues; None for the least time.
         keeps_end: whether the last move of the frontier, to nothing, is never dropped, as a log may go back behind it.
-        has_history: whether the position has all changes before it.
 
     Raises:
         DeliveryError: it is to have them, but the snapshot was taken without history.
-
-    Attributes:
-        waiting_bytes: the bytes of the kept events.
 
     >>> from tidewheel.progress import IntegerDomain
     >>> from tidewheel.pubsub.messages.encoded_message import place_of
@@ -161,7 +154,6 @@ class SentEvents:
 
     @property
     def saved(self) -> SavedEvents:
-        """The part of a snapshot for these events."""
         return SavedEvents(self.position, [*self._end, *(event for event, _ in self._events)])
 
     def messages(self) -> list[EncodedMessage]:
@@ -173,10 +165,8 @@ class PassingEvents(SentEvents):
     """Counts the events of a worker whose publisher has no log, and keeps none."""
 
     def add(self, event: FeedEvent) -> EncodedMessage:
-        """Count an event; return it encoded."""
         self.waiting += 1
         return encode(event)
 
     def durable(self, count: int, number: int = -1) -> None:
-        """Record that the publisher has passed on so many more events."""
         self.waiting -= count

@@ -57,18 +57,13 @@ class TopicLog:
     retention_s: float = RETENTION_S
 
     def of_partition(self, topic: str, partition: int) -> str:
-        """Return the directory of one partition."""
         return f"{self.of_topic(topic)}/partition-{partition}"
 
     def of_topic(self, topic: str) -> str:
-        """Return the directory of all partitions of a topic, on their nodes."""
         return f"{self.directory.rstrip('/')}/{self._folder(topic)}"
 
     def _folder(self, topic: str) -> str:
-        """Return a topic's directory: its name or, if that is too long, the beginning, a ``=`` and a hash.
-
-        Other names have no ``=``.
-        """
+        """Return a topic's directory: its name or, if that is too long, the beginning, a ``=`` and a hash."""
         name = _quoted(topic)
         if len(name) <= (_MOST_IN_URL if is_url(self.directory) else _MOST_IN_PATH):
             return name
@@ -105,7 +100,7 @@ def _quoted(text: str) -> str:
 
 
 def identity_of(topic: str, partition: int, partitions: int, domain: TimeDomain) -> "LogIdentity":
-    """Return whose log it is, with a text of the domain that never changes, so logs keep their identity."""
+    """Return the owner of a log; the text of its domain must never change."""
     from tidewheel.pubsub.log.headers import LogIdentity
 
     named = repr(domain).replace(repr(IntegerDomain()), f"IntegerDomain(maximum={IntegerDomain().maximum})")

@@ -50,13 +50,7 @@ class WatchedPublisher:
         self._has_said = False
 
     def look(self, now_s: float, *, has_shown_life: bool, is_stopped: bool) -> News:
-        """Return what to say or do; to be called about every second.
-
-        Args:
-            now_s: seconds that never go back.
-            has_shown_life: whether something has come from it since the last look.
-            is_stopped: whether a signal has stopped its process.
-        """
+        """Return what to say or do; to be called about every second."""
         step_s = 0.0 if self._looked_s is None else min(now_s - self._looked_s, _MOST_STEP_S)
         self._looked_s = now_s
         if has_shown_life:

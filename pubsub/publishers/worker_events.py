@@ -25,7 +25,6 @@ class WorkerEvents:
         self.received = 0
 
     def extend(self, events: Iterable[FeedEvent]) -> None:
-        """Add events of the worker."""
         before = len(self._waiting)
         self._waiting.extend(events)
         added = len(self._waiting) - before
@@ -42,11 +41,9 @@ class WorkerEvents:
         self._counted = position.events
 
     def take(self) -> FeedEvent | WorkerPosition:
-        """Return and remove the oldest."""
         return self._waiting.popleft()
 
     def clear(self) -> None:
-        """Drop all."""
         self._waiting.clear()
 
     def __len__(self) -> int:

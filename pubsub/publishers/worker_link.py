@@ -51,18 +51,15 @@ _ANSWER: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
 
 
 def position_frame(position: WorkerPosition) -> list[Any]:
-    """Return the parts of the first frame."""
     place = (position.lower, position.sent, position.events)
     return frame_of(b"", (dumps((*place, *position.generation, position.number, position.history)),))
 
 
 def message_frame(message: EncodedMessage) -> list[Any]:
-    """Return the parts of a message's frame."""
     return frame_of(message.head, (message.payload,))
 
 
 def decode_frame(head: Payload, payload: Payload) -> EncodedMessage:
-    """Return the message in a frame; the first frame is a position."""
     return EncodedMessage(bytes(head), payload)
 
 
@@ -85,7 +82,6 @@ def answer_frame(answer: Answer) -> list[Any]:
 
 
 def decode_answer(head: Payload, payload: Payload) -> Answer:
-    """Return the answer in a frame; raises ProtocolError."""
     try:
         return _ANSWER.decode(head)
     except msgspec.MsgspecError as error:
@@ -98,22 +94,18 @@ class MessageSink(Protocol):
     is_eager: bool
     """Whether the loop looks for the next message before it sleeps: no other thread has to do with this one."""
 
-    def room_for(self, size: int, /) -> memoryview | None:
-        """Return memory to receive a payload of ``size`` bytes; None for any."""
+    def room_for(self, size: int, /) -> memoryview | None: ...
 
     @property
-    def error(self) -> Exception | None:
-        """The reason why messages are refused, if so."""
+    def error(self) -> Exception | None: ...
 
     @property
-    def has_room(self) -> bool:
-        """Whether more may be fed now."""
+    def has_room(self) -> bool: ...
 
     def begin(self, position: WorkerPosition) -> None:
         """Record the position at which a worker begins; raise OutdatedWorkerError if it may not."""
 
-    def feed(self, sent: list[EncodedMessage]) -> None:
-        """Receive messages, in order; raises ProtocolError or LogError."""
+    def feed(self, sent: list[EncodedMessage]) -> None: ...
 
     def confirmed(self) -> Confirmed:
         """Return what can be confirmed since the last call."""
@@ -124,11 +116,6 @@ class WorkerLink:
 
     Args:
         connection: to an authenticated worker; it does not block.
-        refused: called once with the reason when messages are refused.
-        begun: called with this when the worker has begun.
-
-    Attributes:
-        is_closed: whether the worker has gone, or was released.
     """
 
     def __init__(
@@ -224,13 +211,12 @@ class WorkerLink:
         self._refused(reason)
 
     def refuse(self, reason: str) -> None:
-        """Tell the worker why nothing more is received, and release the connection."""
         if not self.is_closed:
             self._say(reason)
             self.close()
 
     def _say(self, answer: Answer) -> None:
-        """Write an answer; a worker that does not read them has more than enough of them waiting, and is not there."""
+        """Write an answer, as far as the socket takes it; the rest follows with the next answer."""
         self._writer.add(answer_frame(answer))
         self._write()
 
@@ -239,7 +225,6 @@ class WorkerLink:
             self._writer.write()
 
     def close(self) -> None:
-        """Close the connection."""
         if not self.is_closed:
             self.is_closed = True
             self._life.cancel()

@@ -54,8 +54,6 @@ class RelayStatistics:
     Attributes:
         dropped: messages dropped for children that did not read; they request them again.
         nacks_asked: the number of its own requests.
-        cached_bytes: the size of its latest messages.
-        waiting_bytes: the bytes waiting for children.
     """
 
     node: str
@@ -73,7 +71,7 @@ class RelayActor:
     """One relay of a topic, made on a running loop, where it begins at once.
 
     Args:
-        name: its unique name with `RELAY_PREFIX`, by which parents know relays.
+        name: unique, with `RELAY_PREFIX`.
         cache_bytes: the size of the latest messages that it keeps of each pubend.
     """
 
@@ -133,19 +131,15 @@ class RelayActor:
         return await self._children.talk(child, said, wait_s)
 
     async def serves(self, timeout_s: float) -> bool:
-        """Wait until it has all its parents and can serve; tell whether it can."""
-
         def does_serve() -> bool:
             return self._is_announced and bool(self._parents) and all(kept.parent is not None for kept in self._parents)
 
         return await self._changed.wait_until(does_serve, timeout_s)
 
     async def is_full(self, max_children: int, timeout_s: float) -> bool:
-        """Wait until ``max_children`` are connected; tell whether they are."""
         return await self._changed.wait_until(lambda: len(self._children) >= max_children, timeout_s)
 
     async def statistics(self) -> RelayStatistics:
-        """Return its counts."""
         return RelayStatistics(
             node=self._node,
             children=len(self._children),
@@ -159,7 +153,6 @@ class RelayActor:
         )
 
     async def close(self) -> None:
-        """Disconnect from all; children get the rest elsewhere."""
         self._running.cancel()
         with suppress(asyncio.CancelledError):
             await self._running

@@ -246,7 +246,6 @@ class TopicLife:
     """One life of a topic, which a relay serves.
 
     Args:
-        registration: its unique id.
         parents: the actors to connect to: each pubend, or one relay for all.
     """
 
@@ -260,10 +259,9 @@ class RelayRegistry:
     """The catalog for the relays of one topic, which do not start one.
 
     Args:
-        above: the names of possible parent relays, the first one first; empty for publishers. Ray might not restart an
-            actor whose arguments have handles of others.
+        above: the names of possible parent relays, the first one first; empty for publishers.
         depth: the number of relays between these relays and the publishers.
-        max_children: the limit above which subscribers connect elsewhere; None for none.
+        max_children: above it subscribers connect elsewhere; None for none.
     """
 
     def __init__(self, topic: str, above: Sequence[str] = (), depth: int = 0, max_children: int | None = None) -> None:
@@ -275,11 +273,10 @@ class RelayRegistry:
 
     @property
     def node(self) -> str:
-        """The node of this process."""
         return node_id()
 
     async def life(self, timeout_s: float) -> TopicLife | None:
-        """Wait for the life of the topic and return it; None after the timeout, or for a best-effort topic.
+        """Wait for the life of the topic; return None after the timeout, or for a best-effort topic.
 
         Raises:
             DeliveryError: there is no catalog, or it does not answer.

@@ -29,11 +29,9 @@ class RelayParent(KeptParent):
     """A parent that is never given up, for the loop only.
 
     Args:
-        greeting: the first message, with this child's name.
-        node: the node of the cluster that this process is on.
         told: receives the parent's messages, in order; may raise ProtocolError.
         found: called when the parent was found; returns the questions to it.
-        registration: the life of the topic that a relay must serve; None for a publisher.
+        registration: the life that a relay must serve; None for a publisher.
 
     Attributes:
         is_dead: whether the parent was found dead for good, and not found since; the search goes on.
@@ -145,13 +143,11 @@ class RelayParent(KeptParent):
             self._loop.remove_writer(self.parent.fileno())
 
     def drop(self) -> None:
-        """Disconnect from the parent, and search for it again later."""
         if self.parent is not None and self.parent.fileno() >= 0:
             self._loop.remove_reader(self.parent.fileno())
             self._loop.remove_writer(self.parent.fileno())
             self.parent.close()
 
     def close(self) -> None:
-        """Disconnect from the parent for good."""
         self.drop()
         super().close()

@@ -14,10 +14,7 @@ _ANSWER_S = 2.0
 
 
 def ask_for_telemetry(topic: str) -> bool:
-    """Let a job's driver publish its telemetry, with a whole document next; return whether the job was found.
-
-    The topic appears in the catalog some time later.
-    """
+    """Let a job's driver publish its telemetry, with a whole document next; return whether the job was found."""
     import ray
 
     job = topic.removeprefix(TELEMETRY)

@@ -13,11 +13,7 @@ if TYPE_CHECKING:
 
 
 class Epochs(Iterator[Epoch], AsyncIterator[Epoch]):
-    """The whole epochs of a subscription, one after the other.
-
-    Args:
-        timeout_s: how long to wait for each, in seconds; None without limit.
-    """
+    """Yields the whole epochs of a subscription; waits ``timeout_s`` seconds for each, without limit for None."""
 
     def __init__(self, subscription: "Subscription", timeout_s: float | None) -> None:
         self._subscription = subscription

@@ -36,9 +36,6 @@ _PING_TIMEOUT_S: Final = 10.0
 class LiveSource(MessageSource):
     """The publishers of a topic without a log, for one subscriber.
 
-    Args:
-        subscriber: its unique name.
-
     Raises:
         DeliveryError: a publisher does not answer.
     """
@@ -77,28 +74,22 @@ class LiveSource(MessageSource):
         return ParentLink(CODEC, connection, STEADILY if self._options.slow == "block" else MOST_AT_ONCE)
 
     def fetch(self, timeout_s: float) -> list[Fetched]:
-        """Return the messages that have come, or wait for some."""
         return self._parents.fetch(timeout_s)
 
     def hear(self, partitions: Partitions, told: Sequence[Downstream], _: float) -> bool:
-        """Receive messages of a publisher."""
         messages = opened(told)
         self._found.append(Fetched(partitions[0], messages))
         return isinstance(messages[-1].message, LastMessage)
 
     def look(self, kept: KeptParent, now_s: float) -> None:
-        """Check for a lost publisher."""
         kept.look(now_s)
 
     def take(self) -> list[Fetched]:
-        """Return the messages for the subscriber, in order."""
         found, self._found = self._found, []
         return found
 
     def due_s(self) -> float:
-        """Return that nothing is due."""
         return inf
 
     def release(self) -> None:
-        """Disconnect from all publishers, and wake the reading thread."""
         self._parents.release()

@@ -17,11 +17,7 @@ _IDLE_S = 0.01
 
 
 class LocalSource(MessageSource):
-    """The publishers of a job in this process, which runs when there is nothing to read.
-
-    Args:
-        subscriber: its unique name.
-    """
+    """The publishers of a job in this process, which runs when there is nothing to read."""
 
     is_local = True
 
@@ -53,7 +49,6 @@ class LocalSource(MessageSource):
         return found
 
     def fetch_elsewhere(self, timeout_s: float) -> list[Fetched]:
-        """Do as `fetch` does, but wait for an idle job."""
         if self._pump is None:
             return self.fetch(timeout_s)
         until_s = time.monotonic() + timeout_s
@@ -82,11 +77,9 @@ class LocalSource(MessageSource):
         return [Fetched(number, opened(told)) for number, told in taken if told]
 
     def detach(self, partition: int) -> None:
-        """Disconnect from one partition."""
         self._publishers.pop(partition).detach(self._subscriber)
 
     def release(self) -> None:
-        """Disconnect from all partitions, and wake the reading thread."""
         self._is_released.set()
         for publisher in list(self._publishers.values()):
             publisher.detach(self._subscriber)

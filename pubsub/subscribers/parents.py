@@ -2,7 +2,7 @@
 
 A parent on the same node is reached by a socket, others by calls of Ray handles.
 
-A search may wait long, as for an actor that is restarted, so each has a thread, which rings when it ends.
+A search may wait long, so each has a thread, which rings when it ends.
 """
 
 import logging
@@ -110,13 +110,8 @@ def find_parent(
 ) -> Parent:
     """Return a link to the actor of a pubend or relay, once it answers.
 
-    Args:
-        actor: its handle.
-        child: the child's name.
-        node: the node of this process.
-        most_at_once: about how many bytes to read from a socket at a time.
-        registration: the life of the topic that a relay must serve; None for any.
-        within_s: how long to wait for its answer, in seconds.
+    It reads about ``most_at_once`` bytes from a socket at a time. A relay must serve the life ``registration`` of the
+    topic, if given.
 
     Raises:
         ParentGone: it does not answer, or serves another life of the topic.
@@ -131,12 +126,7 @@ def find_parent(
 
 
 class WatchedParent(ParentLink):
-    """The link to a parent on this node, which is lost if the parent's process is stopped.
-
-    Args:
-        most_at_once: about how many bytes to read at a time.
-        clock: monotonic seconds.
-    """
+    """The link to a parent on this node, which is lost if the parent's process is stopped."""
 
     def __init__(
         self, connection: socket.socket, most_at_once: int, clock: Callable[[], float] = time.monotonic
@@ -166,7 +156,6 @@ class CalledPublisher(CallParent):
         self._detach = partial(publisher.detach.options(num_returns=0).remote, subscriber)
 
     def close(self) -> None:
-        """Call no more, and have the publisher forget the subscriber."""
         super().close()
         if not left(self._joined):
             with suppress(Exception):
@@ -177,17 +166,14 @@ class CalledPublisher(CallParent):
 class KeptParent:
     """One parent at a time, searched for from the first `look` on, and again after a loss.
 
-    One thread at a time uses it, and closes it.
+    One thread at a time uses it.
 
     Args:
         partition: the only partition of the messages; None for all.
-        greeting: the first message to each new parent.
         ring: called by any thread when `look` has work.
         within_s: how long a parent may be away, in seconds.
 
     Attributes:
-        parent: the link to it, or None.
-        why_lost: why the last one was lost, or empty.
         look_at_s: when to call `look` at the latest; infinite for never.
     """
 
@@ -211,7 +197,6 @@ class KeptParent:
             self.parent.say(messages)
 
     def read(self) -> list[Any]:
-        """Return the messages that have come."""
         return [] if self.parent is None else self.parent.read()
 
     def look(self, now_s: float) -> bool:
@@ -283,14 +268,12 @@ class KeptParent:
         parent.say([self.greeting])
 
     def end(self) -> None:
-        """Disconnect from a parent that has finished, and search no more."""
         self.is_needed = False
         if self.parent is not None:
             self.parent.close()
             self.parent = None
 
     def close(self) -> None:
-        """Disconnect from the parent, without waiting for a search."""
         self._is_closed = True
         search = self._search
         if search is not None and search.done() and search.exception() is None:

@@ -49,12 +49,8 @@ class PolledParents:
     """The parents of one reader; one thread at a time reads, with ``turn``, any may ring or release.
 
     Args:
-        greeting: the first message to each parent.
         within_s: how long a parent may be away, in seconds.
         is_eager: whether the thread polls for a moment before it sleeps.
-
-    Attributes:
-        turn: held by the reading thread.
     """
 
     def __init__(
@@ -84,7 +80,6 @@ class PolledParents:
         self.replace(finds)
 
     def replace(self, finds: Finds, why_lost: str = "") -> None:
-        """Replace the parents, which were lost for the reason ``why_lost``."""
         self._kept = {}
         for partitions, find in finds.items():
             partition = partitions[0] if len(partitions) == 1 else None
@@ -97,7 +92,6 @@ class PolledParents:
             kept.is_needed = not set(own).isdisjoint(partitions)
 
     def attach(self) -> None:
-        """Connect to every parent; raise DeliveryError if that fails."""
         with self.turn:
             while any(kept.parent is None and kept.is_needed for kept in self._kept):
                 self._listen_to_all(self._wait(self._look_at_s))
@@ -127,16 +121,13 @@ class PolledParents:
         return []
 
     def due_s(self) -> float:
-        """Return when there is work without new messages; infinite for never."""
         return min(self._look_at_s, self._listener.due_s())
 
     @property
     def kept(self) -> list[KeptParent]:
-        """The parents."""
         return list(self._kept)
 
     def check(self) -> None:
-        """Raise the error that ended reading, if any."""
         if self._lost is not None:
             raise self._lost
 
@@ -197,7 +188,6 @@ class PolledParents:
                     parent_of[message.pubend].say([message])
 
     def ring(self) -> None:
-        """Let the reading thread look again."""
         with self._bell_lock:
             if not self.is_closed:
                 os.eventfd_write(self._bell, 1)
@@ -208,7 +198,6 @@ class PolledParents:
         self.ring()
 
     def release(self) -> None:
-        """Disconnect from all parents, and wake the reading thread; idempotent."""
         self.stop()
         with self.turn, self._bell_lock:
             if self.is_closed:

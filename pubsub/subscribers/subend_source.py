@@ -50,12 +50,7 @@ class NoRelay(DeliveryError):  # noqa: N818  it names what is missing
 
 
 class SubendSource(MessageSource):
-    """The pubends of a topic, for one subscription.
-
-    Args:
-        greeting: the first message to each parent, with the reader's id.
-        calls: its calls to the pubends, where it has subscribed.
-    """
+    """The pubends of a topic, for one subscription."""
 
     is_durable = True
 
@@ -89,7 +84,6 @@ class SubendSource(MessageSource):
         self._parents = PolledParents(self._topic, greeting, finds, self, RESTARTS_WITHIN_S, is_eager=False)
 
     def attach(self) -> None:
-        """Connect to every parent, or raise DeliveryError and disconnect from all."""
         try:
             self._parents.attach()
         except BaseException:
@@ -123,7 +117,6 @@ class SubendSource(MessageSource):
         return find_parent(self._info.partitions[partition], self._greeting.name, self._node)
 
     def look(self, kept: KeptParent, now_s: float) -> None:
-        """Check for a lost parent; without a relay the pubends replace it."""
         try:
             is_another = kept.look(now_s)
         except NoRelay:
@@ -136,7 +129,6 @@ class SubendSource(MessageSource):
     # ------------------------------------------------------------------ reading
 
     def fetch(self, timeout_s: float) -> list[Fetched]:
-        """Return the messages that have come, or come in time; send pending acknowledgements."""
         found: list[Fetched] = []
         try:
             found = self._parents.fetch(timeout_s)
@@ -146,7 +138,6 @@ class SubendSource(MessageSource):
         return found
 
     def take(self) -> list[Fetched]:
-        """Return the subscriber's messages, in order; request missing ones."""
         now_s = time.monotonic()
         self._parents.say(self._stream.ask(now_s))
         if now_s - self._told_s >= TOLD_EVERY_S:
@@ -154,7 +145,6 @@ class SubendSource(MessageSource):
         return self._stream.fetch()
 
     def due_s(self) -> float:
-        """Return when a request or an acknowledgement is due."""
         tell_at_s = self._told_s + TOLD_EVERY_S if self._done or self._stream.has_acks else inf
         return min(self._stream.ask_at_s(), tell_at_s)
 
@@ -166,7 +156,6 @@ class SubendSource(MessageSource):
         self._told_s = now_s
 
     def hear(self, _: Partitions, told: Sequence[Downstream], now_s: float) -> bool:
-        """Receive a parent's messages, none of which is known to be its last."""
         for message in told:
             match message:
                 case Rejected(pubend, reason):
@@ -201,7 +190,7 @@ class SubendSource(MessageSource):
     def acknowledge(self, batches: Sequence[tuple[int, int]]) -> None:
         """Acknowledge batches, and tell pubends soon; thread-safe.
 
-        They are told of all together, so a later reader of the subscription gets all of these batches, or none.
+        A later reader of the subscription gets all of these batches, or none.
         """
         self._done.append(batches)
         if not self._tells_at_once and time.monotonic() - self._told_s < TOLD_WITHIN_S:
@@ -220,7 +209,6 @@ class SubendSource(MessageSource):
                 self._parents.turn.release()
 
     def leave(self) -> None:
-        """Let the acknowledgements be noted; idempotent."""
         self._parents.stop()
         with self._parents.turn:
             if self._has_left:
@@ -235,7 +223,6 @@ class SubendSource(MessageSource):
         self._is_noted = self._calls.leave([self._stream.acknowledged(one).ranges() for one in self._partitions], over)
 
     def check_end(self) -> None:
-        """Raise PublisherLost if a pubend has rejected this reader and its final acknowledgements."""
         with self._parents.turn:
             self._tell(time.monotonic())
             self._parents.listen()
@@ -248,7 +235,7 @@ class SubendSource(MessageSource):
     def detach(self, partition: int) -> None:
         """Note that a partition has ended, and disconnect from its parent unless others need it.
 
-        In total order its silence is needed until all partitions have ended.
+        In total order all need it to the end.
         """
         if self._stream.is_total:
             return
@@ -256,7 +243,6 @@ class SubendSource(MessageSource):
         self._parents.need(self._live)
 
     def release(self) -> None:
-        """Disconnect from all parents, and wake the reading thread."""
         self._parents.release()
 
 

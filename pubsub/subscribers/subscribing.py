@@ -201,10 +201,8 @@ def end_subscription(topic: str, name: str, *, timeout_s: float = 10.0) -> None:
 def find_topic(topic: str, timeout_s: float | None, deadline_s: float | None = None) -> TopicInfo:
     """Return a topic of the cluster, which this process joins if needed.
 
-    Args:
-        topic: its name.
-        timeout_s: how long to wait for the cluster and the topic to exist, in seconds; None waits forever.
-        deadline_s: the monotonic time at which that ends, if the wait has begun before.
+    Waits ``timeout_s`` for the cluster and the topic to exist, None forever; until ``deadline_s`` if the wait has begun
+    before.
 
     Raises:
         UnknownTopic: no job published it in time.
@@ -255,7 +253,7 @@ def find_topic(topic: str, timeout_s: float | None, deadline_s: float | None = N
 
 
 def _deadline_s(topic: str, timeout_s: float | None) -> float:
-    """Return the time at which a topic is not waited for any longer, which never comes if the timeout is None."""
+    """Return the monotonic time at which the wait for a topic ends, infinite for None."""
     if not isinstance(timeout_s, Real | None):
         raise DeliveryError(
             f"topic {topic!r}: timeout_s is a number of seconds, or None to wait for ever, not {timeout_s!r}"

@@ -108,11 +108,7 @@ def _ways(literal: object) -> str:
 
 
 class DoneBatches:
-    """Batches on their way through a consumer.
-
-    Args:
-        acknowledge: receives partitions and numbers of batches to acknowledge together.
-    """
+    """Batches on their way through a consumer."""
 
     def __init__(
         self, topic: str, acknowledge: Callable[[Sequence[tuple[int, int]]], None], ack: Acknowledging

@@ -63,7 +63,7 @@ class TopicReader:
 
         Args:
             owner: releases this reader when collected; it lives during the read, since the collector could otherwise
-                run on that thread and wait for its own lock.
+                wait for its own lock.
         """
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, f"tidewheel-{self._topic}")
@@ -123,7 +123,6 @@ class TopicReader:
         self.release()
 
     def release(self) -> None:
-        """Disconnect from the publishers, and wake the reading thread, without waiting; idempotent."""
         if self._thread is not None:
             self._thread.shutdown(wait=False)
         self.source.release()

@@ -130,10 +130,7 @@ class CatalogReader:
             self._thread.join(_JOIN_S)
 
     def _look(self) -> None:
-        """Subscribe, and then put in a listing; a change between the two is in both, with its number.
-
-        Both come from the same catalog: a listing before the subscription names it, and a dead one never returns.
-        """
+        """Subscribe, and then put in a listing; a change between the two is in both, with its number."""
         before = self._listing()
         while not self._is_closed.is_set():
             subscription = self._subscribe()

@@ -25,7 +25,6 @@ class View(msgspec.Struct, frozen=True):
 
     @property
     def has_ended(self) -> bool:
-        """Whether the job has ended."""
         return self.document.get("job", {}).get("state") in ENDED_STATES
 
     def rate(self, *path: str) -> float | None:
@@ -44,7 +43,6 @@ class View(msgspec.Struct, frozen=True):
 
 
 def count_at(document: Mapping[str, Any], path: tuple[str, ...]) -> float | None:
-    """Return the number at a path of a document, None for none."""
     found: Any = document
     for key in path:
         if not isinstance(found, Mapping) or key not in found:

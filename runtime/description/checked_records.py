@@ -16,7 +16,6 @@ from tidewheel.transport.frames import dumps
 
 
 def checked(plan: Plan, is_wanted: bool) -> Plan:
-    """Return the plan; if ``is_wanted``, every operator and stage checks the records that it has received."""
     return plan if not is_wanted else replace(plan, operators=tuple(map(_checked_operator, plan.operators)))
 
 

@@ -39,7 +39,6 @@ class DataflowDescription:
     """Operators and edges, checked as far as each call allows; `plan` checks the whole.
 
     Args:
-        domain: the times of the outermost scope, integers from 0 by default.
         telemetry: the topic of its jobs' telemetry; None for none.
 
     Attributes:
@@ -97,7 +96,6 @@ class DataflowDescription:
         return self._add(made, divided)
 
     def add_output(self, outlet: Outlet) -> Outlet:
-        """Add one more output, in the same scope, to the operator of an outlet."""
         described = self._operators[outlet.source.operator]
         described.output_scopes = (*described.output_scopes, outlet.scope)
         return replace(outlet, source=Source(outlet.source.operator, len(described.output_scopes) - 1))
@@ -114,11 +112,9 @@ class DataflowDescription:
         return replace(outlet, substreams=frozenset([name]))
 
     def input_at(self, outlet: Outlet) -> str | None:
-        """Return the name of the input with this outlet, None if it belongs to no input."""
         return next((name for name, index in self._named["input"].items() if index == outlet.source.operator), None)
 
     def is_read(self, outlet: Outlet) -> bool:
-        """Tell whether some operator reads an outlet."""
         return any(outlet.source in operator.sources for operator in self._operators)
 
     def add_stage(
@@ -129,7 +125,7 @@ class DataflowDescription:
         pact: Pact | None = None,
         with_keys: KeyedTransform | None = None,
     ) -> Outlet:
-        """Add a stateless operator, which sends ``transform(batch)`` at each batch's time, and return its output."""
+        """Add a stateless operator, which sends ``transform(batch)`` at each batch's time."""
         self._check_ours(name, outlet)
         scopes = (outlet.scope,)
         made = DescribedOperator(name, scopes, scopes, [outlet.source], (pact,), _build_nothing, None, notify=False)
@@ -137,7 +133,7 @@ class DataflowDescription:
         return self._add(made, outlet.substreams)[0]
 
     def add_open_operator(self, name: str, scope: Scope, build: Build, summary: PathSummary) -> tuple[int, Outlet]:
-        """Add the operator that closes a loop. It has one input, which `connect` connects later, and one output."""
+        """Add the operator that closes a loop. It has one input, for a later `connect`."""
         summaries = {(0, 0): (summary,)}
         made = DescribedOperator(name, (scope,), (scope,), [None], (None,), build, summaries, notify=False)
         made.by_substream = True
@@ -191,28 +187,24 @@ class DataflowDescription:
             raise
 
     def attach(self, name: str, attachment: Attachment) -> None:
-        """Add an attachment that lives as long as the job; raise GraphError if its name is taken."""
+        """Add an attachment of the job; raise GraphError if its name is taken."""
         if name in self.attachments:
             raise GraphError(f"dataflow {self.name!r} has a topic {name!r} already: give this one another name")
         self.attachments[name] = attachment
 
     @property
     def operators(self) -> Sequence[DescribedOperator]:
-        """The operators so far."""
         return self._operators
 
     @property
     def probes(self) -> Mapping[str, Source]:
-        """The probed outputs, by the name of the probe."""
         return self._named["probe"]
 
     @property
     def size(self) -> int:
-        """The number of operators, and the index of the next one."""
         return len(self._operators)
 
     def describe(self, source: Source) -> str:
-        """Describe an output in words."""
         return f"{self._operators[source.operator].name!r}" + (f", output {source.port}" if source.port else "")
 
     def plan(self) -> Plan:
@@ -239,7 +231,6 @@ class DataflowDescription:
         return fused
 
     def outline(self) -> Outline:
-        """Return the dataflow so far for drawings; linear."""
         # The registered name of a sink only tells sinks apart; people see the name of its operator.
         named = {kind: known for kind, known in self._named.items() if kind != "sink"}
         marks = marks_by_operator(named, [operator.name for operator in self._operators])
@@ -304,7 +295,7 @@ class DataflowDescription:
 
 
 def _build_nothing(context: Any) -> Any:
-    """Stand in for the build function of an operator that has a transform instead."""
+    """Stand in for the build function of an operator that has a transform."""
     raise AssertionError(f"operator {context.name!r} is a stage")
 
 
@@ -318,7 +309,7 @@ class Described:
 
 
 def description_of(flow: object, caller: str = "this function") -> DataflowDescription:
-    """Return the description of a dataflow; raise GraphError, naming the caller, if ``flow`` is none."""
+    """Return a dataflow's description; raise GraphError, naming the caller, for anything else."""
     if not isinstance(flow, Described):
         raise GraphError(f"{caller} takes a Dataflow, not {flow!r}")
     return flow._description

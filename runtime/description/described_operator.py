@@ -25,8 +25,8 @@ from tidewheel.runtime.description.scope import Scope
 class DescribedOperator:
     """One operator: its ports with their scopes, its function, and its inputs' sources.
 
-    The source of an unconnected input is None. An operator with a ``transform`` is stateless. Without ``summaries`` a
-    time at any input can leave any output unchanged.
+    The source of an unconnected input is None. Without ``summaries`` a time at any input can leave any output
+    unchanged.
     """
 
     name: str
@@ -60,7 +60,6 @@ class DescribedOperator:
         return OperatorPlan(shape, sources, self.pacts, self.build, self.notify, stages, ends, leaves, origin, base)
 
     def outline(self, root: Scope, marks: tuple[str, ...]) -> OperatorOutline:
-        """Return the form for drawings, with the names of its probes and captures."""
         return OperatorOutline(
             self.name,
             max((*self.input_scopes, *self.output_scopes, root), key=lambda scope: scope.nesting.depth),
@@ -93,7 +92,6 @@ def check_substreams(operators: Sequence[DescribedOperator], declarations: Mappi
 
 
 def mixes_substreams(operator: str, name: str) -> GraphError:
-    """Return the error of an operator that cannot read a stream with these substreams."""
     kept = ', or say scope="substream" to have states by substream' if operator.startswith("stateful_map") else ""
     return GraphError(
         f"operator {operator!r} puts records of different substreams together, so its results would belong to no "

@@ -21,16 +21,13 @@ class Fusible(Protocol):
     """An operator of a plan or a drawing that may be fused."""
 
     @property
-    def sources(self) -> Sequence[Source | None]:
-        """The source of each input."""
+    def sources(self) -> Sequence[Source | None]: ...
 
     @property
-    def pacts(self) -> Sequence[Pact | None]:
-        """The pact of each input."""
+    def pacts(self) -> Sequence[Pact | None]: ...
 
     @property
-    def is_stage(self) -> bool:
-        """Whether it is stateless."""
+    def is_stage(self) -> bool: ...
 
 
 def chains_of(operators: Sequence[Fusible]) -> dict[int, list[int]]:
@@ -50,7 +47,7 @@ def chains_of(operators: Sequence[Fusible]) -> dict[int, list[int]]:
 
 
 def fuse(plan: Plan) -> Plan:
-    """Return the plan with each chain of stages as one operator, in the place of its first; linear."""
+    """Return the plan with each chain of stages as one operator, in place of its first; linear."""
     chains = chains_of(plan.operators)
     chain_of = {index: first for first, chain in chains.items() for index in chain}
     place = {first: number for number, first in enumerate(chains)}

@@ -48,7 +48,6 @@ def unread_outputs(description: DataflowDescription) -> list[str]:
 
 
 def warn_of_loose_ends(description: DataflowDescription) -> None:
-    """Log a warning of useless operators, one of unread outputs, or that there are no operators."""
     if not description.size:
         _LOG.warning("dataflow %r is empty: it ends at once. Add streams with its input(), source()", description.name)
     if names := loose_ends(description):

@@ -60,8 +60,6 @@ class Origin:
 
 
 class _Call:
-    """A call of a method that adds operators."""
-
     def __init__(self, method: str, arguments: Mapping[str, Any], aside: tuple[str, ...], *, is_named: bool) -> None:
         self._method = method
         self._arguments = arguments
@@ -118,7 +116,6 @@ def adds_operators(*aside: str, method: str = "") -> Callable[[Method], Method]:
 
 
 def origin_of(operator: str) -> Origin:
-    """Return the origin of an operator that is being added, by its name without scope."""
     call = _CALL.get()
     return Origin() if call is None else call.origin(operator)
 
@@ -215,7 +212,7 @@ class _Digest:
 
 
 def _text_of_code(code: CodeType, doc: str | None = None) -> str:
-    """Return what code does, whatever its docstring and its names of variables are."""
+    """Return what code does, whatever its docstring and its variables' names."""
     constants = [None if doc is not None and constant is doc else constant for constant in code.co_consts]
     return f"{code.co_code.hex()} {code.co_names} {[_text_of_constant(constant) for constant in constants]}"
 

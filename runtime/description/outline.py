@@ -37,7 +37,6 @@ class OperatorOutline:
 
     @property
     def short_name(self) -> str:
-        """The name without scopes."""
         scope = self.scope
         while scope.parent is not None:
             if self.name.startswith(f"{scope.path}/"):
@@ -57,7 +56,6 @@ class Edge:
 
     @property
     def goes_back(self) -> bool:
-        """Whether it leads to an earlier operator: round a loop."""
         return self.source is not None and self.source.operator >= self.operator
 
 
@@ -70,7 +68,6 @@ class Block:
 
     @property
     def first(self) -> int:
-        """The number of its first operator."""
         first = self.items[0]
         return first if isinstance(first, int) else first.first
 
@@ -84,11 +81,9 @@ class Outline:
     operators: tuple[OperatorOutline, ...]
 
     def edges(self) -> list[Edge]:
-        """Return all edges, in order of their targets."""
         return [edge for index in range(len(self.operators)) for edge in self.edges_to(index)]
 
     def edges_to(self, index: int) -> list[Edge]:
-        """Return the edges to an operator, one for each input."""
         operator = self.operators[index]
         return [
             Edge(source, index, port, pact)
@@ -96,7 +91,7 @@ class Outline:
         ]
 
     def blocks(self) -> Block:
-        """Return the outermost block; an inner block stands where its first operator does."""
+        """Return the outermost block; an inner one stands where its first operator does."""
         root = Block(self.root)
         known = {self.root: root}
 
@@ -113,7 +108,6 @@ class Outline:
         return root
 
     def output_name(self, source: Source) -> str:
-        """Return the name of an output: its operator's, with the port if there are several."""
         operator = self.operators[source.operator]
         return f"{operator.name}[{source.port}]" if operator.outputs > 1 else operator.name
 

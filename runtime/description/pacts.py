@@ -35,17 +35,17 @@ class Pact(ABC):
         return owner_of(key, workers)
 
     def of_rescaled(self, batch: Batch, worker: int, workers: int) -> Batch:
-        """Return the part of a pending batch of one of ``workers`` that is to be sent again."""
+        """Return the part of a pending batch of another number of workers that is to be sent again."""
         return batch
 
     @abstractmethod
     def split(self, batch: Batch, workers: int) -> list[Batch | None]:
-        """Return one part for each worker, None where a worker gets nothing; the batch is not empty."""
+        """Return each worker's part of a batch, which is not empty."""
 
     def labelled_parts(
         self, batch: Batch, workers: int, label: Labels | None
     ) -> Iterable[tuple[int, Batch, Labels | None]]:
-        """Yield (worker, part, label of the part) for a batch with or without substreams."""
+        """Yield (worker, part, label of the part)."""
         if not isinstance(label, MixedLabel):
             parts = self.split(batch, workers)
             yield from ((worker, part, label) for worker, part in enumerate(parts) if part is not None)
@@ -76,13 +76,11 @@ class BroadcastPact(Pact):
     """
 
     def split(self, batch: Batch, workers: int) -> list[Batch | None]:
-        """Return the batch once for each worker."""
         return [batch] * workers
 
     def labelled_parts(
         self, batch: Batch, workers: int, label: Labels | None
     ) -> Iterable[tuple[int, Batch, Labels | None]]:
-        """Return everything for each worker."""
         return [(worker, batch, label) for worker in range(workers)]
 
 
@@ -93,13 +91,11 @@ class SubstreamPact(Pact):
     keeps_substreams: ClassVar[bool] = True
 
     def split(self, batch: Batch, workers: int) -> list[Batch | None]:
-        """Return records without substream for worker 0."""
         return [batch, *[None] * (workers - 1)]
 
     def labelled_parts(
         self, batch: Batch, workers: int, label: Labels | None
     ) -> Iterable[tuple[int, Batch, Labels | None]]:
-        """Return each record for the worker that owns its key."""
         if workers == 1 and label is not None:  # as with several, find out whether it can be hashed
             stable_hash(next(iter(label.distinct)) if isinstance(label, MixedLabel) else label[1])
         if isinstance(label, MixedLabel) and workers > 1:
@@ -127,7 +123,7 @@ class RebalancePact(Pact):
         self._turn = turn
 
     def split(self, batch: Batch, workers: int) -> list[Batch | None]:
-        """Return consecutive slices whose lengths differ by at most one; Arrow and NumPy are not copied."""
+        """Return slices whose lengths differ by at most one; Arrow and NumPy are not copied."""
         count = length(batch)
         each, left_over = divmod(count, workers)
         parts: list[Batch | None] = []
@@ -159,7 +155,7 @@ class Exchange(Pact):
     key: Key
 
     def split(self, batch: Batch, workers: int) -> list[Batch | None]:
-        """Return one part for each worker, None where a worker gets nothing; the batch is not empty.
+        """Return one part for each worker.
 
         With one worker only the first record's key is checked.
         """
@@ -171,7 +167,7 @@ class Exchange(Pact):
     def labelled_parts(
         self, batch: Batch, workers: int, label: Labels | None
     ) -> Iterable[tuple[int, Batch, Labels | None]]:
-        """Return each record for the worker that owns its key, which may differ from its substream's."""
+        """Return each record for the owner of its key, which may differ from its substream's."""
         if isinstance(label, MixedLabel) and workers > 1:
             return divide_by_owner(batch, label, self._owners(batch, workers), workers)
         return [(worker, part, label) for worker, part in enumerate(self.split(batch, workers)) if part is not None]

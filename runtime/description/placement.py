@@ -39,7 +39,6 @@ class Node:
 
     @classmethod
     def all(cls) -> list[Self]:
-        """Return the nodes of the connected cluster."""
         import ray
 
         return [
@@ -103,7 +102,6 @@ class Placement:
         return [chosen[worker % len(chosen)] for worker in range(workers)]
 
     def actor_options(self, node: Node) -> dict[str, Any]:
-        """Return Ray's options that tie an actor to a node and reserve its resources."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         own = {option: self.resources[name] for name, option in _OWN_OPTIONS.items() if name in self.resources}

@@ -31,8 +31,6 @@ KeyedTransform: TypeAlias = Callable[[Batch, list[Any]], tuple[Batch, list[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A stateless operator: its name, and its transform."""
-
     name: str
     transform: Transform
     with_keys: KeyedTransform | None = None
@@ -65,7 +63,6 @@ class DeclarationPlan:
     """A declaration of substreams.
 
     Attributes:
-        operator: the number of the operator at whose output records get keys.
         is_shared: whether each worker accepts records of every key, or only one.
     """
 
@@ -96,17 +93,14 @@ class OperatorPlan:
 
     @property
     def name(self) -> str:
-        """The operator's name, unique in the dataflow."""
         return self.shape.name
 
     @property
     def is_stage(self) -> bool:
-        """Whether it is stateless."""
         return bool(self.stages)
 
     @property
     def is_endless(self) -> bool:
-        """Whether it is a source without end."""
         return bool(getattr(self.build, "endless", False))
 
 
@@ -132,7 +126,6 @@ class Plan:
     """Those of the outputs with names, such as the late records of windows, that no operator reads."""
 
     def graph(self, workers: int = 1) -> GraphShape:
-        """Return the shape for progress tracking with so many ``workers``."""
         edges = tuple(
             (source, Target(index, port))
             for index, operator in enumerate(self.operators)
@@ -145,26 +138,22 @@ class Plan:
 
     @property
     def endless(self) -> tuple[str, ...]:
-        """The names of the sources without end."""
         return tuple(operator.name for operator in self.operators if operator.is_endless)
 
     def input_nesting(self, name: str) -> Nesting:
-        """Return the nesting of an input's times."""
         return self.operators[self.inputs[name]].shape.outputs[0]
 
     def name_at(self, at: Location) -> str:
-        """Return an operator's name; a fused chain has the names of its first and last stage."""
+        """Return an operator's name; a fused chain has those of its first and last stage."""
         operator = self.operators[at.operator]
         if not operator.stages:
             return operator.name
         return operator.stages[-1 if isinstance(at, Source) else 0].name
 
     def describe(self, at: Location) -> str:
-        """Describe a location in words, such as ``input 0 of 'map'``."""
         return f"{'output' if isinstance(at, Source) else 'input'} {at.port} of {self.name_at(at)!r}"
 
     def notified(self) -> list[Target]:
-        """Return the inputs of operators that read frontiers."""
         return [
             Target(index, port)
             for index, operator in enumerate(self.operators)
@@ -173,7 +162,6 @@ class Plan:
         ]
 
     def locations_of_interest(self, graph: GraphShape, worker: int) -> list[Location]:
-        """Return the locations of `graph` whose frontiers this worker needs."""
         # Hold-back needs the frontiers where times enter: an input's own token covers most changes.
         entries = [
             Source(index, port)
@@ -197,7 +185,7 @@ def passing(
 
 
 def checked_schedule(made: Any) -> Schedule:
-    """Return a build function's result; raise TypeError unless it is a function that is not async."""
+    """Return a build function's result; raise TypeError for anything but a plain function."""
     if not callable(made):
         raise TypeError(f"build must return the operator's schedule function, it returned {short(made)}")
     if iscoroutinefunction(made):

@@ -17,16 +17,14 @@ class Scope:
         self.nesting: Nesting = Nesting((domain,)) if parent is None else parent.nesting.inside(domain)
 
     def inside(self, name: str, domain: TimeDomain | None = None) -> "Scope":
-        """Return a new scope within this one, of rounds by default."""
         return Scope(name, self, domain if domain is not None else IntegerDomain())
 
     @property
     def path(self) -> str:
-        """The names of the scopes down to this one, joined by slashes; empty outside every loop."""
+        """The scopes' names, joined by slashes; empty outside every loop."""
         if self.parent is None:
             return ""
         return f"{self.parent.path}/{self.name}" if self.parent.path else self.name
 
     def describe(self) -> str:
-        """Describe the scope in words."""
         return f"scope {self.path!r}" if self.parent is not None else "the outermost scope"

@@ -1,7 +1,7 @@
 """A reference to a secret by name, for use in a dataflow.
 
-The description of a dataflow is pickled and sent to all workers. So it has only the name, and the process that needs
-the value reads it from its environment.
+The description of a dataflow, which all workers receive, has only the name; the process that needs the value reads it
+from its environment.
 """
 
 import os

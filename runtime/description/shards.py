@@ -5,9 +5,8 @@ keyed operators and keyed state use this mapping, so the state of a key is where
 
 The shard of a key never changes within a `HASH_VERSION`; with another number of workers, whole shards move.
 
-Balance: a worker owns ``SHARDS // workers`` shards, or one more. Apart from chance, no worker has more keys than ``1 +
-(workers - 1) / SHARDS`` times the mean: up to 64 workers at most 6.2 % more, and none if their number is a power of
-two.
+Balance: apart from chance, no worker has more keys than ``1 + (workers - 1) / SHARDS`` times the mean: up to 64 workers
+at most 6.2 % more, and none if their number is a power of two.
 """
 
 from collections.abc import Iterable

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 HASH_VERSION = 1
 """The version of the hash: within a version, the hash of a key never changes.
 
-Snapshots and the logs of exactly-once topics depend on it. A restored job looks for the state of a key in the shard of
-its hash. tests/behaviour/runtime/test_frozen_hashes.py holds the hashes of all kinds of keys.
+Snapshots and the logs of exactly-once topics depend on it. tests/behaviour/runtime/test_frozen_hashes.py holds the
+hashes of all kinds of keys.
 """
 
 KEYS = (
@@ -255,14 +255,12 @@ def hash_keys(keys: list[Any]) -> Iterable[int]:
 
 
 def hash_integers(values: "npt.NDArray[Any]") -> "npt.NDArray[np.uint64]":
-    """Return the `stable_hash` of every integer of an array."""
     import numpy as np
 
     return _mix_array(values if values.dtype == np.uint64 else values.astype(np.int64, copy=False).view(np.uint64))
 
 
 def hash_tuples(columns: "list[npt.NDArray[np.uint64]]") -> "npt.NDArray[np.uint64]":
-    """Return the `stable_hash` of the tuples whose parts hash to ``columns``."""
     import numpy as np
 
     folded = np.full(len(columns[0]), _TUPLE, dtype=np.uint64)
@@ -288,10 +286,6 @@ _LONGEST = 256
 
 def checksums(data: bytes | memoryview, lengths: "npt.NDArray[np.int64]") -> "npt.NDArray[np.uint64]":
     """Return ``crc32 << 32 | adler32`` of each of several byte strings that lie one after the other.
-
-    Args:
-        data: the bytes of all strings.
-        lengths: the length of each string.
 
     Linear in the bytes, about 10 ns each.
 

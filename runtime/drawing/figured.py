@@ -9,12 +9,6 @@ from tidewheel.runtime.messages.statistics import OperatorStatistics
 
 
 def with_figures(outline: Outline, figures: Mapping[str, OperatorStatistics]) -> Outline:
-    """Return the outline with each operator's received and sent records and its frontier.
-
-    Args:
-        outline: the dataflow.
-        figures: the figures of operators, by name; an operator without them stays as it is.
-    """
     operators = (
         replace(operator, marks=(*operator.marks, _said(operator, figures[operator.name])))
         if operator.name in figures

@@ -33,8 +33,6 @@ _BETWEEN_LANES = 9.0
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A rectangle: its upper left corner and its size."""
-
     x: float
     y: float
     width: float
@@ -100,7 +98,6 @@ class _Level:
 
     Attributes:
         items: operators by number, and levels, in order of rank; edges name them by place.
-        size: the size of its box, once it is arranged.
     """
 
     size: Size
@@ -208,7 +205,6 @@ class _Layers:
 
     Attributes:
         rows: the nodes of each layer, from left to right.
-        center: the middle of each item and lane, from the left.
     """
 
     def __init__(
@@ -259,7 +255,7 @@ class _Layers:
                 self._set_apart(row, [_mean(self.center[other] for other in near.get(node, (node,))) for node in row])
 
     def _set_apart(self, row: list[_Node], wished: list[float]) -> None:
-        """Place a row in its order and without overlaps, as near as may be to where each node would like to be."""
+        """Place a row in order and without overlaps, as near to the wished places as may be."""
         places: list[float] = []
         free = -inf
         for node, wish in zip(row, wished, strict=True):

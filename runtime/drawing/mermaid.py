@@ -1,7 +1,6 @@
 """A dataflow as a flowchart for Mermaid, which GitHub, GitLab and many editors draw.
 
-Scopes are boxes, exchanges thick edges with their key, and edges back round a loop dotted. Probes and captures are
-flags on their operators.
+Scopes are boxes, exchanges thick edges with their key, and edges back round a loop dotted.
 
 Source: Mermaid's documentation, "Flowcharts - Basic Syntax".
 """
@@ -16,7 +15,6 @@ _PLAIN = frozenset(" _-,./'=+")
 
 
 def mermaid_of(outline: Outline) -> str:
-    """Return the dataflow as a Mermaid flowchart, the same each time; linear."""
     lines = ["flowchart TD", *_nodes(outline, outline.blocks(), _INDENT, count())]
     lines += [f"{_INDENT}{_edge(outline, edge)}" for edge in outline.edges()]
     for index, operator in enumerate(outline.operators):

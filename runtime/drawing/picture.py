@@ -21,7 +21,6 @@ _FILLS = {"input": "#dff3e4", "output": "#dde9fb", "usual": "#ffffff"}
 
 
 def picture_of(outline: Outline) -> str:
-    """Return the dataflow as HTML with a picture, the same each time; a large one as text."""
     if len(outline.operators) > _MOST_DRAWN:
         return f"<pre>{escape(text_of(outline))}</pre>"
     return f'<div style="overflow:auto">{_drawn(outline)}</div>'

@@ -29,12 +29,10 @@ class AddedDataflows(Generic[J]):
         self._naming = threading.Lock()
 
     def __iter__(self) -> Iterator[J]:
-        """Iterate over the present ones."""
         return iter(list(self._jobs.values()))
 
     @property
     def by_name(self) -> dict[str, J]:
-        """The present ones, by name."""
         return dict(self._jobs)
 
     @contextmanager
@@ -52,7 +50,6 @@ class AddedDataflows(Generic[J]):
             self._coming.discard(name)
 
     def put(self, name: str, job: J) -> None:
-        """Add a deployed job."""
         self._jobs[name] = job
 
     def take(self, name: str) -> J:

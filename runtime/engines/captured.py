@@ -130,10 +130,6 @@ class CapturedOnWorkers(CapturedBatches):
 
         Each object belongs to this process, and is on the worker's node. Fetching a worker's last object raises its
         error, such as that the job has ended.
-
-        Args:
-            make: a generator function, pickled to the workers; it gets the worker's captured batches.
-            arguments: further arguments.
         """
         return [
             actor.over_captured.options(num_returns="streaming").remote(self._job, self._name, count, make, *arguments)

@@ -20,11 +20,9 @@ class Captures:
         self._complete: dict[str, CapturedBatches] = {}
 
     def note_wait(self) -> None:
-        """Note that the program has waited for some work, or looked at a probe."""
         self._has_waited = True
 
     def read(self, name: str) -> CapturedBatches:
-        """Return the batches of a capture so far; for errors see `Job.captured`."""
         if name in self._complete:
             return self._complete[name]
         job = self._job
@@ -41,7 +39,7 @@ class Captures:
         return job._fetch_captured(name)
 
     def keep(self) -> None:
-        """Fetch everything that the job, which is complete and about to end, has captured."""
+        """Fetch everything that the job, which is about to end, has captured."""
         for name in self._job.plan.captures:
             with suppress(TidewheelError):  # such as for records that cannot be pickled: then it cannot be read later
                 if name not in self._complete:

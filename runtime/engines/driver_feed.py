@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 
 class DriverFeed(Feed):
-    """Feeds the inputs of a Ray job from its driver."""
-
     def __init__(self, job: "RayJob", address: FeedAddress) -> None:
         super().__init__(DRIVER, len(address.actors), job._lock, address.config, address.probes)
         self.incarnation = address.incarnation
@@ -30,31 +28,25 @@ class DriverFeed(Feed):
         self.link = FeedLink(self, address, link_ends(address, DRIVER), job._life.changed)
 
     def send(self, worker: int, envelope: Envelope) -> int:
-        """Send a worker an envelope and return its size."""
         size = self.link.send(worker, envelope)
         self.note_sent(worker, envelope)
         return size
 
     def frontier(self, probe: str, domain: TimeDomain) -> Antichain:
-        """Return the frontier at a probe, as worker 0 last reported it."""
         return self.link.frontier(probe, domain)
 
     def wait(self, condition: Callable[[], bool], timeout_s: float | None) -> Admission:
-        """Wait until ``condition()`` holds, or the workers have no work left."""
         if not self._job._life.has_started:
             return Admission.ROOM  # as much as there is memory: nothing runs while a job is paused
         return self.link.wait(condition, timeout_s)
 
     def ticket(self, name: str, handle: int, position: InputPosition) -> tuple[Any, ...]:
-        """Return the pickled form of a handle."""
         return ticket(self._address, name, handle, position, self.snapshot)
 
     def fail(self, error: JobError) -> None:
-        """Fail the job."""
         self._job._fail(error)
 
     def wait_until_usable(self) -> None:
-        """Wait while the job goes back to a snapshot."""
         job, life = self._job, self._job._life
         if self.link.is_closed:
             with life.changed:
@@ -80,14 +72,12 @@ class DriverFeed(Feed):
     # ------------------------------------------------------------------ for the link
 
     def tell(self, worker: int) -> None:
-        """Tell a worker what was sent; it replies with its status."""
         with self.lock:
             if not self.link.is_closed:
                 status = FeederStatus(self.link.listens_at, self.inputs.statistics())
                 self.send(worker, self.envelope(worker, status=status))
 
     def written(self, part: WrittenPart) -> None:
-        """Receive the report on one worker's part of a snapshot."""
         if self._job._taker is not None:
             self._job._taker.add(part)
 
@@ -95,7 +85,6 @@ class DriverFeed(Feed):
         """Do nothing: the driver begins all snapshots."""
 
     def look(self) -> None:
-        """Log the progress of the job."""
         if self._job._life.has_started:
             self._job._logged.look()
 
@@ -103,7 +92,6 @@ class DriverFeed(Feed):
         """Do nothing: the driver stays until the job ends."""
 
     def lose(self, error: Exception) -> None:
-        """Fail the job, or return it to a snapshot."""
         if not self.link.is_closed:
             self._job._workers.fail(self._job, error)
 

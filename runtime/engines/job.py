@@ -140,12 +140,10 @@ class Job(ABC):
 
     @property
     @abstractmethod
-    def _place(self) -> str:
-        """Where the workers are, in words."""
+    def _place(self) -> str: ...
 
     @abstractmethod
-    def _deploy(self, attachments: Mapping[str, Attachment]) -> None:
-        """Start the attachments, build the workers' shares of the operators, and make the feed of the inputs."""
+    def _deploy(self, attachments: Mapping[str, Attachment]) -> None: ...
 
     @abstractmethod
     def start(self) -> None:
@@ -153,11 +151,10 @@ class Job(ABC):
 
     @abstractmethod
     def _release(self) -> None:
-        """Give up the workers, whatever they are doing. A dataflow that was added ends only its own share of them."""
+        """Give up the workers, whatever they are doing. An added dataflow ends only its own share of them."""
 
     @abstractmethod
-    def _fetch_captured(self, name: str) -> CapturedBatches:
-        """Return what all workers have captured."""
+    def _fetch_captured(self, name: str) -> CapturedBatches: ...
 
     @abstractmethod
     def _take_snapshot(self, snapshots: JobSnapshots, timeout_s: float) -> int:
@@ -169,12 +166,11 @@ class Job(ABC):
     ) -> None:
         """Run or wait until ``condition()``; raise TimeoutError, or JobError where it cannot come true any more.
 
-        ``probe`` is what errors explain, if it is a probe that is waited for.
+        ``probe`` is the awaited probe, if any, which errors explain.
         """
 
     @abstractmethod
-    def _reports(self) -> Sequence[WorkerReport | BusyWorker]:
-        """Return the report of each worker."""
+    def _reports(self) -> Sequence[WorkerReport | BusyWorker]: ...
 
     @abstractmethod
     def _look(self, within_s: float) -> tuple[str, Sequence[WorkerReport | BusyWorker]]:

@@ -26,7 +26,6 @@ _BLOCK_WARNS_AFTER_S = 10.0
 
 
 def wait(job: "Job", timeout_s: float | None, progress: bool | None) -> None:
-    """Wait until a job and its added dataflows are complete; see `Job.wait`."""
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     warning = threading.Timer(_WARNS_AFTER_S, warn_of_open_inputs, [job])
     if job._feed.inputs.left_open:
@@ -46,7 +45,6 @@ def _wait_for_end(job: "Job", timeout_s: float | None, progress: bool | None) ->
 
 
 def warn_of_open_inputs(job: "Job") -> None:
-    """Warn that the program waits for itself, since it has open inputs."""
     if job._feed.inputs.left_open and not job._life.has_ended:
         said = "job %r waits for its end, but inputs are open: close() %s"
         _LOGGER.warning(said, job.name, job._feed.inputs.to_close, extra=about(job.name))
@@ -79,7 +77,7 @@ def _family(job: "Job") -> "Iterator[Job]":
 
 
 def _check_can_complete(job: "Job") -> None:
-    """Raise JobError if only this program can bring about the end of a job, and JobRolledBack as `Job.wait` does."""
+    """Raise JobError if only this program can bring about the end, and JobRolledBack as `Job.wait`."""
     job._feed.wait_until_usable()
     job._handles.tell_of(job._handles.missed(job._feed))
     endless = " and ".join(map(repr, job.plan.endless))
@@ -99,7 +97,7 @@ def _check_can_complete(job: "Job") -> None:
 
 
 def _warn_of_long_wait(job: "Job") -> None:
-    """Warn that the end of the block waits for sources or for other processes, which may have no end."""
+    """Warn that the end of the block waits for sources or other processes, perhaps for ever."""
     fed = [f"handles of input {name!r} elsewhere" for name, one in job._feed.inputs.items() if one.handed_over]
     reports = job._look(_WARNS_AFTER_S)[1] if fed else ()
     if not any(isinstance(report, WorkerReport) and report.feeders for report in reports):
@@ -118,7 +116,7 @@ def _warn_of_long_wait(job: "Job") -> None:
 
 
 def raise_failure(job: "Job") -> None:
-    """Raise the error that ended a dataflow or an added one, except an interrupt, which the program has received."""
+    """Raise the error that ended a dataflow or an added one, except an interrupt."""
     if job._life.error is not None and not job._life.is_interrupted:
         raise job._life.error
     for added in job._added:

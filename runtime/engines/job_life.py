@@ -12,7 +12,6 @@ class JobLife:
 
     Attributes:
         changed: notified when the state changes, and when the workers send news.
-        error: why the job has failed; None if it has not.
         is_stopped: whether it was stopped, or its ``with`` block was left.
         is_interrupted: whether an interrupt, such as Ctrl-C, has ended it; the program receives that too.
     """
@@ -29,7 +28,6 @@ class JobLife:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it was stopped, or has failed."""
         return self.is_stopped or self.error is not None
 
     def check_alive(self) -> None:
@@ -49,14 +47,12 @@ class JobLife:
             return True
 
     def have_gone_back(self) -> None:
-        """Note that the job has returned to a snapshot and continues."""
         with self.changed:
             self.goes_back = False
             self.returns += 1
             self.changed.notify_all()
 
     def describe(self, is_complete: Callable[[], bool]) -> str:
-        """Return the state of the job in a word."""
         if self.error is not None:
             return "failed"
         if self.goes_back and not self.is_stopped:

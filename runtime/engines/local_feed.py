@@ -21,15 +21,12 @@ _QUIET_S = 0.2
 
 
 class LocalFeed(Feed):
-    """Feeds the inputs of a job in this process."""
-
     def __init__(self, job: "LocalJob") -> None:
         super().__init__(DRIVER, job.workers, job._lock, job.config, job.outermost_probes)
         self._job = job
         self._take_snapshot = None if job._snapshots is None else job.snapshot
 
     def check_alive(self) -> None:
-        """Raise JobError if the job has failed or was stopped."""
         self._job._life.check_alive()
 
     def send(self, worker: int, envelope: Envelope) -> int:
@@ -43,18 +40,15 @@ class LocalFeed(Feed):
         return 0
 
     def frontier(self, probe: str, domain: TimeDomain) -> Antichain:
-        """Return the frontier at a probe."""
         with self.lock:
             return self._job._cores[0].probes.frontier(probe)
 
     def receive_answers(self) -> None:
-        """Receive the workers' answers."""
         with self.lock:
             for core in self._job._cores:
                 core.questions.tell(self.questions.hear)
 
     def wait(self, condition: Callable[[], bool], timeout_s: float | None) -> Admission:
-        """Run the job until ``condition()`` holds."""
         job, rounds = self._job, self._job._rounds
         rests_since = time.monotonic()
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
@@ -75,14 +69,12 @@ class LocalFeed(Feed):
         return Admission.ROOM  # as much as there is memory: nothing runs while a job is paused, or an operator sends
 
     def ticket(self, name: str, handle: int, position: InputPosition) -> tuple[Any, ...]:
-        """Refuse to pickle a handle."""
         raise TokenError(
             f"a handle of input {name!r} cannot be pickled: the local engine runs in this process alone, and its "
             "threads may share the handle. Other processes can feed jobs of engine='ray'"
         )
 
     def fail(self, error: JobError) -> None:
-        """Fail the job, between two steps of it."""
         with self.lock:
             self._job._fail(error)
 

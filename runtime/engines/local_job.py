@@ -46,13 +46,11 @@ class LocalRounds:
         self._asked: deque[tuple[Callable[[], Any], Future[Any]]] = deque(maxlen=20)
 
     def join(self, member: "LocalJob") -> None:
-        """Let a dataflow take part from the next round on."""
         with self.lock:
             self._members.append(member)
         self.wake()
 
     def leave(self, member: "LocalJob") -> None:
-        """Remove a dataflow; idempotent."""
         with self.lock:
             if member in self._members:
                 self._members.remove(member)
@@ -122,16 +120,14 @@ class LocalRounds:
         return True
 
     def wake(self) -> None:
-        """End the wait of a sleeping thread, from any thread."""
         for awake in self._sleepers.copy():
             awake.put(None)
 
 
 class LocalJob(Job):
-    """Runs the workers in turn, one step each, whenever the driver waits.
+    """Runs the workers in turn, one step each, whenever the driver waits or reads a subscription.
 
-    Nothing runs between calls; `Job.wait`, `ProbeHandle.wait_until` and reading a subscription run it. If the driver
-    waits and no work is left, that is an error at once, not a hang.
+    If the driver waits and no work is left, that is an error at once, not a hang.
     """
 
     engine = "local"
@@ -181,7 +177,6 @@ class LocalJob(Job):
         return [saved.beginning(self.plan, worker, self.workers) for worker in range(self.workers)]
 
     def start(self) -> None:
-        """Let the workers run; idempotent."""
         self._life.check_alive()
         self._life.has_started = True
         self._rounds.wake()
@@ -242,7 +237,7 @@ class LocalJob(Job):
         return True
 
     def _take_awaited_snapshot(self) -> bool:
-        """Begin the snapshot for which a sink waits, where nothing else is left to do; return whether there is one."""
+        """Begin a snapshot for which a sink waits, if nothing else is left to do; False for none."""
         snapshots = self._snapshots
         if snapshots is None or not self._life.has_started:
             return False
@@ -295,13 +290,12 @@ class LocalJob(Job):
         return None if not self._life.has_started or not left_s else min(left_s)
 
     def _let_sources_go_on(self) -> bool:
-        """Where sources are held back and nothing else is left to do, let them send more; return whether that helps."""
+        """Let held sources send more, if nothing else is left to do; return whether that helps."""
         released = [core.release() for core in self._cores if core.flow.is_held]
         return any(released)
 
     @property
     def is_complete(self) -> bool:
-        """Whether every frontier is empty and no message is in flight."""
         with self._lock:
             return not any(self._in_flight) and self._has_processed_all
 

@@ -21,7 +21,6 @@ class LoggedProgress:
         self._told = ""
 
     def look(self) -> None:
-        """Log a line if one is due; called often, once the job has started."""
         if _LOGGER.isEnabledFor(logging.INFO) and time.monotonic() >= self._next_s:
             before, self._told = self._told, self._describe()
             self._next_s = time.monotonic() + min(_EVERY_S, 1.0 + (time.monotonic() - self._since_s) / 4)

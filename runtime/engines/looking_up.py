@@ -36,7 +36,7 @@ class LookedUp:
         return [value for key in self.counts for value in self[key]]
 
     def __getitem__(self, key: Any) -> list[Any]:
-        """Return the values of one of the keys, in no order, each as often as its count."""
+        """Return the values of a key, in no order, each as often as its count."""
         return [value for value, count in self.counts[key].items() for _ in range(count)]
 
 
@@ -50,7 +50,6 @@ class LookUps:
         self._read: dict[str, tuple[Feed, int]] = {}
 
     def look_up(self, name: str, key: Any, time: object, timeout_s: float | None) -> LookedUp:
-        """Return the values of a key, or of a list of them; for errors see `Job.lookup`."""
         job = self._job
         if time is not None and not (isinstance(time, int) and time >= 0):
             raise JobError(f"look-up {name!r} is as of an epoch, a whole number from 0 on, not as of {time!r}")
@@ -68,12 +67,10 @@ class LookUps:
         return LookUp(job, self, name, by_worker or {0: []}, time, timeout_s).run()
 
     def read_until(self, name: str, feed: Feed) -> int:
-        """Return the latest epoch of a collection that was read through a feed; 0 for none."""
         by, time = self._read.get(name, (feed, 0))
         return time if by is feed else 0
 
     def note_read(self, name: str, feed: Feed, time: int) -> None:
-        """Note the epoch of a collection that was read through a feed."""
         with self._lock:
             self._read[name] = feed, max(time, self.read_until(name, feed))
 
@@ -88,7 +85,6 @@ class LookUp:
     Args:
         keys: the keys that each worker owns.
         time: the epoch; None for the newest complete one.
-        timeout_s: in seconds.
     """
 
     def __init__(
@@ -111,7 +107,6 @@ class LookUp:
         self._gone: Feed | None = None
 
     def run(self) -> LookedUp:
-        """Ask, and ask again if the job returns to a snapshot; for errors see `Job.lookup`."""
         while True:
             self._wait_for(self._is_there)
             try:

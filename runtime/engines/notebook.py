@@ -61,7 +61,6 @@ class JobPicture:
         self._figures: Figures = {}
 
     def html(self) -> str:
-        """Return the present state and picture as HTML."""
         look = self._look()
         self._state, figures = ("stopped", {}) if look is None else look()
         self._figures = figures or self._figures
@@ -69,12 +68,11 @@ class JobPicture:
         return f"<div>job {escape(self._name)} is {escape(self._state)}</div>{picture}"
 
     def with_view(self, explanation: Explanation) -> Explanation:
-        """Return an explanation that shows itself live in a notebook."""
         view = partial(show_view, self._telemetry, self._name, ("probe", explanation.name))
         return replace(explanation, show_live=view)
 
     def show_live(self) -> None:
-        """Show the job in the running cell until it has ended: as a live view or, each second, as a picture."""
+        """Show the job in the cell until it ends: as a live view or, each second, as a picture."""
         drawn = self.html()
         if self._state in _FINAL:
             NotebookCell().show({"text/html": drawn})

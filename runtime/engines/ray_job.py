@@ -199,7 +199,6 @@ class RayJob(Job):
         return SocketPeers(addresses, keys)
 
     def start(self) -> None:
-        """Let the workers run; idempotent."""
         self._life.check_alive()
         with self._lock:
             if self._life.has_started:
@@ -228,7 +227,7 @@ class RayJob(Job):
 
     @property
     def is_complete(self) -> bool:
-        """Whether every worker has seen every frontier empty, and no attachment needs a return to a snapshot."""
+        """Whether every worker is complete, and no attachment needs a return to a snapshot."""
         is_idle = self._link is not None and all(status.phase is Phase.COMPLETE for status in self._link.statuses)
         return is_idle and self._attachments.have_ended
 

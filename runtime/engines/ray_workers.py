@@ -168,7 +168,6 @@ class RayWorkers:
         return list(ray.get(calls))
 
     def host(self, job: Job) -> None:
-        """Report errors of the workers to a dataflow from now on."""
         with self._lock:
             if self._error is None:
                 self._hosted[job.name] = job
@@ -177,7 +176,6 @@ class RayWorkers:
 
     @property
     def are_in_contact(self) -> bool:
-        """Whether this process is still connected to the workers' cluster."""
         return not left(self._joined)
 
     def drop(self, job: str) -> None:
@@ -263,7 +261,7 @@ class RayWorkers:
                 job._life.changed.notify_all()
 
     def fail(self, job: Job, error: Exception) -> None:
-        """Fail one job, or all if the death of a worker is the cause; thread-safe."""
+        """Fail a job, or all if the death of a worker is the cause; thread-safe."""
         cause = error if isinstance(error, TidewheelError) else JobError(f"job {job.name!r} failed: {error!r}")
         try:
             death = self._watch.death_behind(cause)

@@ -25,13 +25,10 @@ _END_TIMEOUT_S = 30.0
 class Recovery:
     """Replaces dead workers of a job, and returns all workers to the last snapshot.
 
-    The death of a feeder in another process causes the same, since some of its records may be missing; the driver then
-    has its handles. So does the death of a publisher, which Ray starts again.
+    The death of a feeder in another process causes the same return, since some of its records may be missing; the
+    driver then has the feeder's handles. So does the death of a publisher, which Ray starts again.
 
     The first attempt begins at once, each later one after a doubled pause. Ten minutes without failure reset the count.
-
-    Args:
-        snapshots: where its snapshots are, and how many attempts there are.
     """
 
     def __init__(self, job: "RayJob", snapshots: JobSnapshots) -> None:
@@ -47,7 +44,6 @@ class Recovery:
 
     @property
     def may_begin(self) -> bool:
-        """Whether the job may return to a snapshot at all."""
         return self._snapshots.restarts > 0
 
     def takes_on(self, error: TidewheelError) -> bool:
@@ -104,7 +100,6 @@ class Recovery:
         self._job._life.check_alive()
 
     def close(self) -> None:
-        """End a recovery in progress, as the job ends; idempotent."""
         with self._lock:  # `takes_on` may be about to start the thread, which cannot be joined before
             self._closed.set()
             thread = self._thread

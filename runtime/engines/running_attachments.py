@@ -15,8 +15,6 @@ _FINISH_TIMEOUT_S = 10.0
 
 
 class RunningAttachments:
-    """All attachments of a job, started and ended together."""
-
     def __init__(self, job: str) -> None:
         self._job = job
         self._finishing = threading.RLock()
@@ -30,7 +28,7 @@ class RunningAttachments:
     def finish(self, reason: str | None, *, on_purpose: bool = False) -> None:
         """End all: as complete if ``reason`` is None, otherwise as failed, or stopped ``on_purpose``.
 
-        It waits for another thread that does so already; idempotent.
+        Idempotent; it waits for another thread that does so already.
         """
         with self._finishing:
             for name, running in self.by_name.items():
@@ -52,12 +50,10 @@ class RunningAttachments:
 
     @property
     def pending(self) -> list[Any]:
-        """The Ray calls whose answers `check` receives."""
         return [call for running in self.by_name.values() for call in running.pending]
 
     @property
     def have_ended(self) -> bool:
-        """Whether none of them needs anything more of the job, once the workers have done all work."""
         return all(running.has_ended for running in self.by_name.values())
 
     def check(self) -> None:
@@ -69,10 +65,8 @@ class RunningAttachments:
                 raise AttachmentGone(f"job {self._job!r} has lost {name!r}: {error}") from error
 
     def handles_for(self, worker: int) -> dict[str, Any]:
-        """Return the handles for a worker, by name."""
         return {name: running.handles[worker] for name, running in self.by_name.items()}
 
     def problems(self) -> list[str]:
-        """Return, for each topic that is not being published, what prevents it."""
         found = {name: running.problem for name, running in self.by_name.items()}
         return [f"topic {name!r}: {problem}" for name, problem in found.items() if problem is not None]

@@ -30,7 +30,7 @@ class RunningJob:
 
 
 def running_jobs() -> list[RunningJob]:
-    """Return the running jobs of all Ray namespaces, by name; raise JobError without a cluster."""
+    """Return the jobs of all Ray namespaces, by name; raise JobError without a cluster."""
     connect_to_running(JobError)
     import ray
 
@@ -72,7 +72,7 @@ def explain_job(job: str, name: str) -> str:
 
 
 def find_job(jobs: Sequence[RunningJob], name: str) -> RunningJob:
-    """Return the job of a name, or the only one of a dataflow of that name; raise JobError for none."""
+    """Return the job of a name, or the only one of a dataflow; raise JobError for none."""
     matching = [one for one in jobs if name == one.name] or [one for one in jobs if name == one.name.rpartition("-")[0]]
     if len(matching) != 1:
         names = ", ".join(one.name for one in matching or jobs) or "none"

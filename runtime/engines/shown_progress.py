@@ -23,13 +23,9 @@ _SLOWEST_S = 60.0
 
 
 class Surface(Protocol):
-    """A place for displayed progress."""
+    def show(self, text: str) -> None: ...
 
-    def show(self, text: str) -> None:
-        """Show a line in place of the one before."""
-
-    def close(self) -> None:
-        """Clean up."""
+    def close(self) -> None: ...
 
 
 class TerminalLine:
@@ -40,7 +36,6 @@ class TerminalLine:
         self._live: Live | None = None
 
     def show(self, text: str) -> None:
-        """Show a line in place of the one before."""
         from rich.console import Console, Group
         from rich.control import Control
         from rich.live import Live
@@ -58,7 +53,6 @@ class TerminalLine:
         self._live.update(Group(line, Control(ControlType.CARRIAGE_RETURN)), refresh=True)
 
     def close(self) -> None:
-        """Erase the line, and write no more."""
         if self._live is not None:
             with suppress(OSError, ValueError):  # the terminal is gone, or closed
                 self._live.stop()
@@ -73,15 +67,13 @@ class Lines:
         self._next_s = 0.0
 
     def show(self, text: str) -> None:
-        """Write a line if one is due."""
         now = time.monotonic()
         if now >= self._next_s:
             self._next_s = now + min(_SLOWEST_S, _EVERY_S + (now - self._since_s) / 4)
             self._stream.write(f"{text}\n")
             self._stream.flush()
 
-    def close(self) -> None:
-        """Leave the lines."""
+    def close(self) -> None: ...
 
 
 class NotebookLine:
@@ -91,11 +83,9 @@ class NotebookLine:
         self._cell = NotebookCell()
 
     def show(self, text: str) -> None:
-        """Show a line in place of the one before."""
         self._cell.show({"text/plain": text})
 
-    def close(self) -> None:
-        """Leave the line as it is."""
+    def close(self) -> None: ...
 
 
 def surface_for(wanted: bool | None) -> Surface | None:
@@ -124,8 +114,7 @@ class ShownProgress:
     """Displays the progress of a job while a program waits for it.
 
     Args:
-        runs_elsewhere: whether the job runs without this thread. Then a thread displays it; otherwise the waiting
-            thread must call `look`.
+        runs_elsewhere: whether the job runs without this thread; otherwise the waiting thread must call `look`.
     """
 
     def __init__(self, name: str, stand: Callable[[Standing | None], Standing], *, runs_elsewhere: bool) -> None:

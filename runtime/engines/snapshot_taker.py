@@ -16,11 +16,7 @@ _END_TIMEOUT_S = 10.0
 
 
 class SnapshotTaker:
-    """Begins a snapshot when one is due or asked for, and commits it when all workers have written their parts.
-
-    Args:
-        job: the job, which fails where the folder is another job's.
-    """
+    """Begins a snapshot when one is due or asked for, and commits it when all workers have written their parts."""
 
     def __init__(self, job: Job, feed: DriverFeed, snapshots: JobSnapshots) -> None:
         self._job = job
@@ -33,7 +29,6 @@ class SnapshotTaker:
         self._thread.start()
 
     def take(self, timeout_s: float) -> int:
-        """Take a snapshot; return its number once it is committed; see `Job.snapshot`."""
         with self._changed:
             self._is_asked = True
             number = self._snapshots.number + 1  # the next one begins in `_next`, which no thread enters now
@@ -49,14 +44,12 @@ class SnapshotTaker:
         return number
 
     def add(self, part: WrittenPart) -> None:
-        """Receive a worker's report."""
         if self._snapshots.add(part):
             with self._changed:
                 self._is_complete = True
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """Take no more snapshots; idempotent."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()

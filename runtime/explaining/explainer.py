@@ -42,7 +42,7 @@ class _Account:
 
 
 def explicable(plan: Plan) -> dict[str, Location]:
-    """Return the places that can be explained, by name: probes first, then topics, captures and look-ups."""
+    """Return the explicable places by name: probes first, then topics, captures and look-ups."""
     ends = {**plan.lookups, **plan.captures, **plan.topics}
     return {**{name: Target(operator, 0) for name, operator in ends.items()}, **plan.probes}
 
@@ -52,7 +52,6 @@ class Explainer:
 
     Args:
         feed: the driver's end of its inputs; None in another process.
-        next_snapshot: the next snapshot in words; empty if unknown.
     """
 
     def __init__(self, view: JobView, feed: Feed | None, notes: tuple[str, ...] = (), next_snapshot: str = "") -> None:
@@ -105,7 +104,7 @@ class Explainer:
     # ------------------------------------------------------------------ a job with nothing left to do
 
     def stuck(self, probe: str | None) -> str:
-        """Return why no work is left: what holds back ``probe`` or, if it is None, the end of the job."""
+        """Return why no work is left: what holds back ``probe`` or else the end of the job."""
         assert self._feed is not None, "only a driver asks"
         is_fed = bool(self._feed.inputs.left_open)
         if probe is not None:

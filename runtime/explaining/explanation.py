@@ -96,7 +96,6 @@ def _shortened(route: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def busy_text(worker: BusyWorker) -> str:
-    """Say why a worker did not answer."""
     if worker.operator is None:
         return f"worker {worker.worker} did not answer"
     at = "" if worker.time is None else f" at time {worker.time!r}"

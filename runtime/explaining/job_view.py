@@ -80,12 +80,10 @@ class JobView:
         self._views: dict[int, Tracker] = {}
 
     def substreams_of(self, operator: int) -> list[OpenSubstreams]:
-        """Return the workers' reports on the substreams that an operator declares."""
         names = [name for name, declared in self.plan.declarations.items() if declared.operator == operator]
         return [one for report in self.reports for one in report.open_substreams if one.name in names]
 
     def open_substreams(self) -> list[str]:
-        """Describe the open substreams in words."""
         notes = []
         for name in dict.fromkeys(one.name for report in self.reports for one in report.open_substreams):
             found = [one for report in self.reports for one in report.open_substreams if one.name == name]
@@ -117,11 +115,9 @@ class JobView:
         return live
 
     def is_source(self, location: int) -> bool:
-        """Tell whether a location is an output, the place of tokens."""
         return isinstance(self.compiled.locations[location], Source)
 
     def frontier(self, location: Location) -> Antichain:
-        """Return the earliest times that can still occur at a location."""
         return self._everywhere.frontier(location)
 
     def has_heard(self, worker: int, port: Target) -> bool:
@@ -181,8 +177,8 @@ class JobView:
     def is_first(self, location: int, time: Time) -> bool:
         """Tell whether no other pointstamp can cause this one.
 
-        None can if all pointstamps at locations before this one arrive here only at later times. Cycles advance times,
-        so this one is not its own cause.
+        None can if the pointstamps at all earlier locations arrive here only at later times. Cycles advance times, so
+        this one is not its own cause.
         """
         less_equal = self.compiled.domains[location].less_equal
         here = self.frontier(self.compiled.locations[location])
@@ -265,7 +261,6 @@ class JobView:
     # ------------------------------------------------------------------ what was done
 
     def statistics(self) -> JobStatistics:
-        """Return the workers' statistics, with the frontier of each operator."""
         frontiers: dict[str, tuple[Time, ...]] = {}
         for number, operator in enumerate(self.plan.operators):
             frontier = self.operator_frontier(number, operator)
@@ -295,7 +290,6 @@ class JobView:
 
 
 def by_worker(counts: Mapping[int, Mapping[tuple[int, Time], int]]) -> dict[tuple[int, Time], dict[int, int]]:
-    """Return counts by pointstamp, then by worker."""
     found: dict[tuple[int, Time], dict[int, int]] = {}
     for worker, counted in counts.items():
         for pointstamp, count in counted.items():

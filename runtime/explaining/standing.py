@@ -19,7 +19,6 @@ class Standing:
 
     Attributes:
         records: the number of records that its inputs and sources have sent.
-        frontiers: the frontier of each probe, topic and capture, by name.
         newest: the newest epoch of the inputs; None if sources send epochs, too.
         waits_for: what holds back the slowest place, in words; empty if anything has moved.
     """
@@ -32,21 +31,13 @@ class Standing:
 
     @property
     def epoch(self) -> int | None:
-        """The earliest incomplete epoch; None if there is none, or times are not whole numbers."""
+        """The earliest incomplete epoch; None also if times are not whole numbers."""
         epochs = [epoch_of(repr(time)) for frontier in (self.frontiers or {}).values() for time in frontier]
         return min((epoch for epoch in epochs if epoch is not None), default=None)
 
 
 def standing_of(view: JobView, feed: Feed, explainer: Explainer, before: Standing | None, at_s: float) -> Standing:
-    """Return the progress of a job; ``explainer`` is asked only if nothing has moved since ``before``.
-
-    Args:
-        view: the job now.
-        feed: the driver's end of its inputs.
-        explainer: explains the view.
-        before: what was returned the time before.
-        at_s: the time now, by the monotonic clock.
-    """
+    """Return the progress of a job; ``explainer`` is asked only if nothing has moved since ``before``."""
     operators = view.statistics().operators
     first = [operator for operator in view.plan.operators if not operator.sources]
     frontiers = {name: view.frontier(place) for name, place in explicable(view.plan).items()}

@@ -35,22 +35,17 @@ class Carrier(Protocol):
 
     lock: RLock
 
-    def check_alive(self) -> None:
-        """Raise JobError if the job has failed or was stopped, as far as is known."""
+    def check_alive(self) -> None: ...
 
-    def send(self, worker: int, envelope: Envelope) -> int:
-        """Send a worker an envelope."""
+    def send(self, worker: int, envelope: Envelope) -> int: ...
 
-    def envelope(self, worker: int, **parts: Any) -> Envelope:
-        """Return the next envelope for a worker."""
+    def envelope(self, worker: int, **parts: Any) -> Envelope: ...
 
     def receive_answers(self) -> None:
         """Pass the answers that have come to `Asking.hear`, if no thread does."""
 
 
 class Asking:
-    """The questions of one process to the workers, and the answers so far."""
-
     def __init__(self, carrier: Carrier) -> None:
         self._carrier = carrier
         self._answers: dict[int, list[Answer]] = {}
@@ -69,7 +64,7 @@ class Asking:
             self._carrier.send(worker, self._carrier.envelope(worker, question=question))
 
     def withdraw(self, worker: int, question: Question) -> None:
-        """Expect no answer any more, and let the worker forget a question that it may still have."""
+        """Expect no answer any more, and let the worker forget the question."""
         with self._carrier.lock, suppress(TidewheelError):
             if not self._answers.pop(question.number, None) or question.stays:
                 self._carrier.check_alive()
@@ -77,10 +72,8 @@ class Asking:
                 self._carrier.send(worker, self._carrier.envelope(worker, question=forgotten))
 
     def hear(self, answer: Answer) -> None:
-        """Receive an answer; an unexpected one is ignored."""
         self._answers.get(answer.number, []).append(answer)
 
     def answers(self, numbers: Collection[int]) -> list[Answer]:
-        """Return the answers so far to some questions."""
         self._carrier.receive_answers()
         return [answer for number in numbers for answer in self._answers.get(number, ())]

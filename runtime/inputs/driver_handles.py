@@ -22,7 +22,7 @@ class DriverHandles:
         self.by_input: dict[str, InputHandle] = {}
 
     def open(self, fed: FedInput, saved: Positions | None) -> None:
-        """Open the handles that a snapshot has of an input, or the first one if it has none."""
+        """Open an input's handles of a snapshot, or else the first one."""
         name = fed.name
         if saved is None:
             self.by_input[name] = InputHandle(fed, fed.domain.minimum())
@@ -70,11 +70,11 @@ class DriverHandles:
             handle._go_back(fed.feed, handle.number, None)
 
     def missed(self, feed: Feed) -> list[InputHandle]:
-        """Return the handles by which this thread must send something again before it can wait."""
+        """Return the handles by which this thread must send something again."""
         return [handle for fed in feed.inputs.values() for handle in list(fed.open.values()) if handle._is_missed]
 
     def tell_of(self, missed: Sequence[InputHandle]) -> None:
-        """Raise JobRolledBack if this thread waits for records that some handles must send again."""
+        """Raise JobRolledBack if this thread waits for records that handles must send again."""
         if missed:
             for handle in missed:
                 handle._untold.tell_this()

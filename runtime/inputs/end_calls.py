@@ -32,7 +32,6 @@ class EndCalls:
         _tell(call, self._failure)
 
     def remove(self, call: EndCall) -> None:
-        """Remove a callback; idempotent."""
         with self._lock:
             if call in self._calls:
                 self._calls.remove(call)
@@ -48,7 +47,6 @@ class EndCalls:
             _tell(call, failure)
 
     def take_over(self, before: "EndCalls") -> None:
-        """Take over the callbacks of a feed whose workers have died."""
         with before._lock:
             calls, before._calls = before._calls, []
         for call in calls:

@@ -26,7 +26,6 @@ class FedInput:
     Attributes:
         open: the handles, by number; weak references in a process that notices dropped ones.
         check: raises TypeError for a batch of another type, given the number of earlier batches; None accepts all.
-        closed_at: the position of its first handle when that was closed.
         ended: the handles that were closed or passed on, by all their numbers, also in other processes.
     """
 
@@ -46,17 +45,14 @@ class FedInput:
 
     @property
     def positions(self) -> Mapping[int, InputPosition]:
-        """The positions of the open handles and the first one."""
         closed = {} if self.closed_at is None else {FIRST_HANDLE: self.closed_at}
         return closed | {handle.number: handle.position for handle in list(self.open.values())}
 
     @property
     def times(self) -> tuple[Time, ...]:
-        """The times of the open handles."""
         return tuple(handle.time for handle in list(self.open.values()))
 
     def is_at(self, time: Time) -> bool:
-        """Tell whether the first handle is open and at a time."""
         first = self.open.get(FIRST_HANDLE)
         return first is not None and first.time == time
 
@@ -68,7 +64,6 @@ class FedInput:
 
     @property
     def statistics(self) -> InputStatistics:
-        """What was sent, and how long it waited."""
         return InputStatistics(self.batches, self.records, self.bytes, self.waited_s)
 
 
@@ -77,12 +72,10 @@ class FedInputs(dict[str, FedInput]):
 
     @property
     def left_open(self) -> list[str]:
-        """The names of the inputs that this process has open."""
         return [name for name, fed in self.items() if fed.open]
 
     @property
     def to_close(self) -> str:
-        """The open inputs of this process in words, with the places of clones."""
         clones = [name for name, fed in self.items() if set(fed.open) - {FIRST_HANDLE}]
         names = ", ".join(map(repr, self.left_open))
         return names + "".join(
@@ -90,7 +83,6 @@ class FedInputs(dict[str, FedInput]):
         )
 
     def describe(self, among: Collection[str] | None = None) -> str:
-        """Describe the open inputs, among those of the names in ``among``."""
         handles = [
             handle for name, fed in self.items() if among is None or name in among for handle in list(fed.open.values())
         ]
@@ -102,7 +94,6 @@ class FedInputs(dict[str, FedInput]):
         return here + elsewhere
 
     def statistics(self, reports: Sequence[WorkerReport] = ()) -> dict[str, InputStatistics]:
-        """Return what this process and, by the workers' reports, others have sent to each input."""
         inputs = {name: fed.statistics for name, fed in list(self.items())}
         for report in reports:
             inputs.update({name: inputs[name] + one for name, one in report.fed.items()})

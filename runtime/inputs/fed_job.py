@@ -1,7 +1,6 @@
 """The job behind a handle, for bridges to other systems.
 
-A bridge ends the other system with the job, fails the job with the other system, and has to know the snapshots. Other
-programs need none of that, so these methods are not the handle's.
+A bridge ends the other system with the job, fails the job with the other system, and has to know the snapshots.
 """
 
 from typing import TYPE_CHECKING
@@ -14,11 +13,7 @@ if TYPE_CHECKING:
 
 
 class FedJob:
-    """The job that a handle feeds; it may return to a snapshot.
-
-    Args:
-        handle: the handle; its job may go back to a snapshot.
-    """
+    """The job that a handle feeds; it may return to a snapshot."""
 
     def __init__(self, handle: "InputHandle") -> None:
         self._handle = handle
@@ -44,7 +39,7 @@ class FedJob:
     def when_over(self, call: EndCall) -> None:
         """Call ``call(failure)`` once the job has failed, or ``call(None)`` once it was stopped; on any thread.
 
-        After the end it is called at once. It must not wait, but may start a thread. Its exceptions are logged.
+        After the end ``call`` is called at once. It must not wait, but may start a thread. Its exceptions are logged.
 
         Outside the driver's process the call may be a second late, and a stopped job counts as lost, so ``failure`` is
         a JobError. Once all handles there are closed, nothing is called.
@@ -52,12 +47,10 @@ class FedJob:
         self._handle._feed.end_calls.add(call)
 
     def forget(self, call: EndCall) -> None:
-        """Cancel `when_over`; idempotent."""
         self._handle._feed.end_calls.remove(call)
 
     @property
     def goes_on(self) -> bool:
-        """Whether the handle continues from a snapshot of the job."""
         return not self._handle._is_new
 
     @property

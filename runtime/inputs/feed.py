@@ -43,12 +43,9 @@ class Feed(ABC):
 
     Args:
         lock: held while an input, or the sender, is used.
-        probes: the domains of the dataflow's outermost probes, by name.
 
     Attributes:
-        inputs: the inputs that this process feeds, or has fed, by name.
-        end_calls: the callbacks at the end of the job.
-        told: how many of them each worker needs, apart from questions.
+        told: how many envelopes each worker needs, apart from questions.
         is_carrying: whether a command is being pickled and sent.
     """
 
@@ -112,7 +109,6 @@ class Feed(ABC):
                 self.send(worker, self.envelope(worker, saved=number))
 
     def envelope(self, worker: int, **parts: Any) -> Envelope:
-        """Return the next envelope for a worker."""
         return Envelope(self.number, self.incarnation, self.sequences[worker], snapshot=self.snapshot, **parts)
 
     @abstractmethod
@@ -120,7 +116,6 @@ class Feed(ABC):
         """Send a worker an envelope and return its size; after a pickling error its number is free."""
 
     def note_sent(self, worker: int, envelope: Envelope) -> None:
-        """Note that an envelope was sent."""
         self.sequences[worker] += 1
         if envelope.question is None:
             self.told[worker] = self.sequences[worker]
@@ -130,25 +125,23 @@ class Feed(ABC):
         """Raise JobError if the job has failed or was stopped, as far as is known."""
 
     def receive_answers(self) -> None:  # noqa: B027 - only a local job has to
-        """Pass the answers that have come to `Asking.hear`, if no thread does."""
+        ...
 
     def has_room(self, worker: int, size: int) -> bool:
-        """Tell whether ``size`` bytes may be sent to a worker now."""
         on_their_way = self._submitted[worker] - self._taken(worker)
         # Workers need not say at once that they have taken a little; and a batch larger than the limit goes alone.
         return on_their_way + size <= self._limit or on_their_way <= self._limit // UNTOLD_PARTS
 
     def is_past(self, time: Time) -> bool:
-        """Tell whether a time is complete at every outermost probe, as far as is known."""
+        """Tell whether a time is known to be complete at every outermost probe."""
         return not any(self.frontier(name, domain).less_equal(time) for name, domain in self._probes.items())
 
     @abstractmethod
-    def frontier(self, probe: str, domain: TimeDomain) -> Antichain:
-        """Return the frontier at a probe with times of ``domain``, as far as is known."""
+    def frontier(self, probe: str, domain: TimeDomain) -> Antichain: ...
 
     @abstractmethod
     def wait(self, condition: Callable[[], bool], timeout_s: float | None) -> Admission:
-        """Wait until ``condition()`` holds, at most ``timeout_s`` seconds; None waits as long as the job lives."""
+        """Wait until ``condition()`` holds; without a timeout, as long as the job lives."""
 
     @abstractmethod
     def ticket(self, name: str, handle: int, position: InputPosition) -> tuple[Any, ...]:
@@ -159,7 +152,7 @@ class Feed(ABC):
         """
 
     def abandon(self, name: str, reason: str) -> None:  # noqa: B027 - the driver notices itself
-        """Report that a handle was given up before it was closed, if nothing else would notice."""
+        """Report a handle given up before it was closed, if nothing else would notice."""
 
     @abstractmethod
     def fail(self, error: JobError) -> None:
@@ -181,15 +174,14 @@ class Feed(ABC):
 
     @property
     def keeps_snapshots(self) -> bool:
-        """Whether the job keeps snapshots that this process can take."""
         return self._take_snapshot is not None
 
     def check_saves(self) -> None:  # noqa: B027 - only another process has to
         """Raise JobError if the job keeps snapshots that this process does not know."""
 
     def flush(self) -> None:  # noqa: B027 - only another process has to
-        """Wait until the workers have all commands, if this process may end before they do."""
+        """Wait until the workers have all commands, if this process may end earlier."""
 
     @abstractmethod
     def _taken(self, worker: int) -> int:
-        """Return how many of the bytes that were submitted to a worker its inputs have taken, as far as is known."""
+        """Return how many of the bytes for a worker its inputs are known to have taken."""

@@ -37,7 +37,6 @@ class FeedAddress:
     Attributes:
         sockets: where the workers listen, None for calls only.
         incarnation: the workers' incarnation; it changes when the job returns to a snapshot.
-        keeps_snapshots: whether the job takes snapshots; ``goes_back``, whether it returns to one when a worker dies.
     """
 
     job: str
@@ -65,7 +64,6 @@ class LinkEnds:
 
 
 def link_ends(address: FeedAddress, number: int) -> LinkEnds:
-    """Connect a numbered feeder to the workers."""
     node, job, sockets = node_id(), address.job, address.sockets
     if sockets is None or not sockets.reachable_from(node):
         receiver = FetchReceiver(address.actors, job, number, ENVELOPES)
@@ -93,10 +91,9 @@ class LinkedFeed(Protocol):
         """Tell a worker the status of this feeder; it replies with its own."""
 
     def written(self, part: WrittenPart) -> None:
-        """Receive the report on one worker's part of a snapshot; only the driver receives any."""
+        """Receive the report on a worker's part of a snapshot; only in the driver."""
 
-    def snapshot_begun(self, number: int) -> None:
-        """Receive a worker's snapshot number."""
+    def snapshot_begun(self, number: int) -> None: ...
 
     def look(self) -> None:
         """Act on the second."""
@@ -137,7 +134,6 @@ class FeedLink:
 
     @property
     def has_joined(self) -> bool:
-        """Whether `join` was called."""
         return self._thread.ident is not None
 
     def join(self, answers_by: float | None = None) -> None:
@@ -193,11 +189,9 @@ class FeedLink:
             return self._ends.sender.send(worker, envelope)
 
     def frontier(self, probe: str, domain: TimeDomain) -> Antichain:
-        """Return the frontier at a probe, as worker 0 last reported it."""
         return Antichain.from_minimal(domain, self.statuses[0].probes.get(probe, [domain.minimum()]))
 
     def wait(self, condition: Callable[[], bool], timeout_s: float | None) -> Admission:
-        """Wait until ``condition()`` holds, or the workers have no work left."""
         deadline = None if timeout_s is None else clock.monotonic() + timeout_s
         before: list[int | None] = [None]
         while True:
@@ -281,7 +275,6 @@ class FeedLink:
         self._feed.disconnected()
 
     def why_ended(self, error: BaseException) -> JobError:
-        """Return the error for a job whose workers cannot be reached."""
         cause = getattr(error, "cause", None) or error
         reason = left(self._joined) or (cause if isinstance(cause, TidewheelError) else repr(cause))
         worker = getattr(cause, "worker", None)

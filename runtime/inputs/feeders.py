@@ -33,7 +33,6 @@ class _Feeder:
     status: FeederStatus = field(default_factory=lambda: FeederStatus(None))
 
     def gone(self, reason: str) -> FeederGone:
-        """Return the error of a feeder that ended before it had closed its handles."""
         inputs = ", ".join(map(repr, sorted(self.status.inputs))) or "an input"
         return FeederGone(
             f"{self.name.process} fed {inputs} and has gone without closing its handle, so what it had to send is "
@@ -42,7 +41,7 @@ class _Feeder:
 
 
 def watch_actor(actor: Any) -> Callable[[], str | None]:
-    """Return a function that says how an actor has died, None while it lives, without waiting.
+    """Return a function that returns how an actor has died, None while it lives; it never waits.
 
     A pending call at the actor fails as soon as its process is gone, even if Ray starts it again. The handle here keeps
     the actor alive.
@@ -72,8 +71,6 @@ class Feeders:
     Args:
         silence_s: how many seconds a feeder may be silent. Time in which this process did not look, as it stood still,
             counts for a few seconds only: others may have stood still as well, on a machine that slept.
-        clock: returns seconds, from any start.
-        snapshot: the number of the snapshot in which the dataflow begins.
     """
 
     silence_s: float
@@ -96,7 +93,7 @@ class Feeders:
             return tuple(self._feeders)
 
     def claim(self, handle: int, feeder: FeederName) -> Claim:
-        """Assign a passed handle to the process that first uses it; a late one learns who has it."""
+        """Assign a passed handle to the process that first uses it; a late one learns the owner."""
         with self._lock:
             owner = self._owners.setdefault(handle, feeder.number)
             if owner != feeder.number:
@@ -108,7 +105,6 @@ class Feeders:
             return Claim(snapshot=self.snapshot)
 
     def hear(self, number: int, status: FeederStatus) -> None:
-        """Receive the status of a feeder, a sign of life."""
         with self._lock:
             feeder = self._feeders.get(number)
             if feeder is None:
@@ -149,12 +145,10 @@ class Feeders:
                     raise feeder.gone(reason)
 
     def processes(self) -> tuple[str, ...]:
-        """Return the processes with open handles, in words."""
         with self._lock:
             return tuple(feeder.name.process for feeder in self._feeders.values())
 
     def statistics(self) -> dict[str, InputStatistics]:
-        """Return what all feeders together are known to have sent, by input."""
         with self._lock:
             found = dict(self._gone)
             for feeder in self._feeders.values():

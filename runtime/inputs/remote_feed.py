@@ -41,7 +41,6 @@ _feeds_lock = threading.Lock()
 
 
 def take_over(address: FeedAddress, name: str, handle: int, position: InputPosition, snapshot: int) -> InputHandle:
-    """Return an input handle that was passed to this process, during a snapshot of this number."""
     with _feeds_lock:
         feed = _feeds.get((address.job, address.incarnation))
         if feed is None or feed.has_left:
@@ -50,7 +49,7 @@ def take_over(address: FeedAddress, name: str, handle: int, position: InputPosit
 
 
 def ticket(address: FeedAddress, name: str, handle: int, position: InputPosition, snapshot: int) -> tuple[Any, ...]:
-    """Return the pickled form of a handle that is passed during a snapshot: a function and its arguments."""
+    """Return the pickled form of a handle: a function and its arguments."""
     return take_over, (address, name, handle, position, snapshot)
 
 
@@ -60,11 +59,8 @@ class RemoteFeed(Feed):
     It leaves once all handles are closed. Until then it reports to worker 0 every second: if its process ends or drops
     a handle, records are missing and the dataflow fails.
 
-    It takes part in snapshots once worker 0 knows it; workers' statuses tell of a new one. When the job returns to a
-    snapshot, its handles are useless, as the driver has them again.
-
-    Attributes:
-        has_left: whether all handles were closed, or the job has ended.
+    It takes part in snapshots once worker 0 knows it; a worker's status announces a new snapshot. When the job returns
+    to a snapshot, the handles here are useless: the driver has them again.
     """
 
     def __init__(self, address: FeedAddress) -> None:
@@ -86,7 +82,7 @@ class RemoteFeed(Feed):
         self.has_left = False
 
     def take_over(self, name: str, handle: int, position: InputPosition, snapshot: int) -> InputHandle:
-        """Return a handle that was passed to this process; it is claimed soon, even if it is not used."""
+        """Return a handle that was passed to this process; it is claimed soon, even if unused."""
         self.snapshot_begun(snapshot)
         fed = self.inputs.get(name)
         if fed is None:
@@ -105,15 +101,12 @@ class RemoteFeed(Feed):
         return found
 
     def frontier(self, probe: str, domain: TimeDomain) -> Antichain:
-        """Return the frontier at a probe, as worker 0 last reported it."""
         return self._link.frontier(probe, domain)
 
     def wait(self, condition: Callable[[], bool], timeout_s: float | None) -> Admission:
-        """Wait until ``condition()`` holds, or the workers have no work left."""
         return self._link.wait(condition, timeout_s)
 
     def ticket(self, name: str, handle: int, position: InputPosition) -> tuple[Any, ...]:
-        """Return the pickled form of a handle."""
         return ticket(self._address, name, handle, position, self.snapshot)
 
     def _taken(self, worker: int) -> int:
@@ -168,7 +161,6 @@ class RemoteFeed(Feed):
         return self._given_up is not None or any(fed.open for fed in list(self.inputs.values()))
 
     def submit(self, worker: int, command: InputCommand) -> None:
-        """Pass a command to one worker's share of an input; the first one of a handle claims that."""
         user = command.origin if command.action == "clone" else command.handle
         if user not in self._claimed:
             self._claim(user, command.input)
@@ -239,17 +231,14 @@ class RemoteFeed(Feed):
             raise JobError(f"the feeder of job {self._address.job!r} in this process has closed all its handles")
 
     def begin_snapshot(self, number: int) -> None:
-        """Take part in a snapshot; a leaving feeder has no position."""
         with self.lock:
             if not self.has_left:
                 super().begin_snapshot(number)
 
     def save(self, timeout_s: float) -> None:
-        """Refuse, if the job keeps snapshots."""
         self.check_saves()
 
     def check_saves(self) -> None:
-        """Raise JobError if the job keeps snapshots."""
         if self._address.keeps_snapshots:
             raise JobError(
                 f"job {self._address.job!r} keeps snapshots, and only its driver knows when one is complete: do this "
@@ -272,7 +261,6 @@ class RemoteFeed(Feed):
     # ------------------------------------------------------------------ for the link
 
     def tell(self, worker: int, *, is_leaving: bool = False) -> None:
-        """Tell a worker the status of this feeder, and nothing after its leave."""
         with self.lock:
             if worker in self._told_to_leave:
                 return
@@ -282,11 +270,9 @@ class RemoteFeed(Feed):
                 status = FeederStatus(self._link.listens_at, self.inputs.statistics(), self._given_up, is_leaving)
                 self.send(worker, self.envelope(worker, status=status))
 
-    def written(self, part: WrittenPart) -> None:
-        """Do nothing: only the driver gets reports."""
+    def written(self, part: WrittenPart) -> None: ...
 
     def snapshot_begun(self, number: int) -> None:
-        """Take part in a worker's snapshot, once worker 0 knows this process."""
         if number <= self.snapshot:
             return
         with self.lock:
@@ -297,11 +283,9 @@ class RemoteFeed(Feed):
                     self.snapshot = number
 
     def look(self) -> None:
-        """Report to worker 0."""
         self.tell(0)
 
     def go_on(self) -> None:
-        """Claim passed handles; leave if none is open."""
         while self._unclaimed:
             handle, name = self._unclaimed.popleft()
             with self.lock:
@@ -317,7 +301,7 @@ class RemoteFeed(Feed):
             self._leave()
 
     def _leave(self) -> None:
-        """Leave worker 0 last, when the others have all commands: until then it notices a death of this process."""
+        """Leave worker 0 last, when the others have all commands: until then it notices this process's death."""
         for workers in (range(1, self.workers), range(1)):
             for worker in workers:
                 self.tell(worker, is_leaving=True)
@@ -326,13 +310,11 @@ class RemoteFeed(Feed):
         self._link.is_closed = True
 
     def lose(self, error: Exception) -> None:
-        """Note that the job has failed, or that the link has broken."""
         self._end = self._end or error
         self.has_left = True
         self._link.end()
 
     def disconnected(self) -> None:
-        """Call the end callbacks if the job has ended."""
         if self._end is not None:
             self.end_calls.tell(self._decided_end(self._end))
 

@@ -17,20 +17,16 @@ class UntoldThreads:
         self._is_news = False
 
     def note_return(self) -> None:
-        """Note that the job has returned to before some sent records."""
         self._threads, self._is_news = WeakSet(threading.enumerate()), True
 
     @property
     def has_this(self) -> bool:
-        """Whether this thread must be told."""
         return self._is_news or current_thread() in self._threads
 
     def tell_this(self) -> None:
-        """Note that this thread was told."""
         self._threads.discard(current_thread())
         self._is_news = False
 
     def clear(self) -> None:
-        """Forget all threads."""
         self._threads.clear()
         self._is_news = False

@@ -3,8 +3,7 @@
 An outbox puts the messages and the progress of a step into one envelope for each peer. Its frames are one pickle, and
 each large buffer of Arrow or NumPy, which is not copied.
 
-A link may reorder and repeat envelopes, so an outbox numbers those for each peer from 0. An inbox restores each
-sender's order, drops repeated ones, and refuses another incarnation, whose sender has restarted.
+A link may reorder and repeat envelopes, so an outbox numbers those for each peer from 0.
 """
 
 import pickle
@@ -38,7 +37,6 @@ class Message(msgspec.Struct, frozen=True, array_like=True):
     """One batch at one time for one input port.
 
     ``target`` is the port's location number; ``size`` is the batch's bytes in flight at the worker ``sender``.
-    ``label`` names the substreams of the records; None for none.
     """
 
     target: int
@@ -49,7 +47,6 @@ class Message(msgspec.Struct, frozen=True, array_like=True):
     label: Labels | None = None
 
     def taken(self) -> Self:
-        """Return the message without bytes in flight."""
         return msgspec.structs.replace(self, size=0)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -128,7 +125,7 @@ def _command(
 
 
 def encode(envelope: Envelope) -> list[Any]:
-    """Return the frames of an envelope; raise the error of a part that cannot be pickled."""
+    """Return the frames of an envelope; raises the error of a part that cannot be pickled."""
     # A tuple takes half the time of an object, and of a small envelope that is most of it.
     fields = msgspec.structs.astuple(envelope)
     return dump_frames(fields, _LARGE) if envelope.messages or envelope.commands else [dumps(fields)]

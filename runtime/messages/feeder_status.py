@@ -47,8 +47,6 @@ class FeederStatus:
 
 
 class Phase(Enum):
-    """The phases of a worker's life."""
-
     RUNNING = "running"
     COMPLETE = "complete"
     FAILED = "failed"

@@ -20,11 +20,7 @@ Label: TypeAlias = tuple[int, Key]
 
 
 class MixedLabel:
-    """The substreams of a message's records: the key of each record, in order, and the distinct keys.
-
-    Attributes:
-        keys: that of each record, in their order.
-    """
+    """The substreams of a message's records: the key of each record, in order, and the distinct keys."""
 
     __slots__ = ("declaration", "distinct", "keys")
 
@@ -41,7 +37,6 @@ Labels: TypeAlias = Label | MixedLabel
 
 
 def labels_of(declaration: int, keys: list[Key]) -> Labels:
-    """Return the label of a message whose records have these keys, at least one."""
     made = MixedLabel(declaration, keys)
     return (declaration, keys[0]) if len(made.distinct) == 1 else made
 
@@ -69,7 +64,6 @@ def parts_by_key(batch: Batch, keys: Sequence[Key]) -> Iterator[tuple[Key, Batch
 def divide_by_owner(
     batch: Batch, label: MixedLabel, owners: "list[int] | npt.NDArray[Any]", workers: int
 ) -> Iterator[tuple[int, Batch, Labels]]:
-    """Yield (worker, part, label of the part) for each worker that owns some of the records."""
     keys: list[list[Key]] = [[] for _ in range(workers)]
     owned: list[int] = owners if isinstance(owners, list) else owners.tolist()
     for key, owner in zip(label.keys, owned, strict=True):
@@ -87,5 +81,4 @@ class EndOfSubstream:
 
 
 def is_mark(record: object) -> bool:
-    """Tell whether a record is a mark."""
     return type(record) is EndOfSubstream

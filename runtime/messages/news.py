@@ -32,7 +32,6 @@ class Changes(msgspec.Struct, frozen=True, array_like=True):
     shapes: list[Shape]
 
     def only(self, point: tuple[int, Time]) -> Self:
-        """Return only the changes at a point, with their keys."""
         shapes = [tuple(change for change in shape if change[0] == point) for shape in self.shapes]
         places = [place for place, at in enumerate(self.which) if shapes[at]]
         keys, which = [self.keys[place] for place in places], [self.which[place] for place in places]

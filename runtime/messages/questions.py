@@ -72,7 +72,6 @@ class Questions:
         self.answers: deque[Answer] = deque()
 
     def put(self, question: Question | None) -> None:
-        """Receive a question, if there is one."""
         if question is None:
             return
         self._open.pop(question.number, None)
@@ -82,11 +81,11 @@ class Questions:
             self._asked.get(question.operator, partial(self._activate, question.operator))()
 
     def when_asked(self, operator: int, call: Callable[[], object]) -> None:
-        """Call ``call`` outside an operator's schedule function when a question comes, instead of scheduling it."""
+        """Call ``call`` when a question comes, instead of scheduling the operator."""
         self._asked[operator] = call
 
     def answer(self, operator: int, newest: int, since: int, read: Read) -> None:
-        """Answer an operator's questions, given its newest complete time (-1 for none) and the start of its history."""
+        """Answer, given the newest complete time (-1 for none) and the start of the history."""
         if not self._open:
             return
         for question in list(self._open.values()):
@@ -115,5 +114,4 @@ class Questions:
                 send(replace(answer, found=None, problem=f"its values cannot be pickled: {reason}"))
 
     def since(self, operator: int, newest: int) -> int:
-        """Return the time from which an operator must keep its history."""
         return min([newest, *(time for asked, time in self._kept.values() if asked == operator)])

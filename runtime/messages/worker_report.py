@@ -45,10 +45,8 @@ class WorkerReport:
         asked: the operators that have asked to be scheduled, whatever arrives, by number.
         fed, feeders: what other processes have sent, and who they are, if this worker knows.
         queued_bytes: the bytes waiting at inputs, by location number.
-        leaked: the number of tokens that operators have dropped, by name.
         state_keys: the number of keys or items in operators' states, by name.
         state_bytes: about how many bytes these take, as far as known.
-        lines: the last logged warnings and errors of its process.
     """
 
     worker: int
@@ -78,7 +76,7 @@ class BusyWorker:
     """A worker that did not answer in time, because it is inside an operator.
 
     ``operator`` is None if it is unknown; ``seconds`` is how long the call has taken. One that ``is_dead`` answers no
-    more. ``lines`` are its process's last log lines.
+    more.
     """
 
     worker: int

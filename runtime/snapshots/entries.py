@@ -102,7 +102,6 @@ _SEALED = re.compile(rb'(.*),"checksum":"([0-9a-f]{8})"}', re.DOTALL)
 
 
 def encode(entry: Entry) -> bytes:
-    """Return the JSON of an entry."""
     text = msgspec.json.encode(entry)[:-1]
     return b'%b,"checksum":"%08x"}' % (text, crc32c(text))
 

@@ -30,5 +30,4 @@ class SnapshotDamaged(SnapshotError):  # noqa: N818  it names what happened
         self.problem = problem
 
     def __str__(self) -> str:
-        """Return the message."""
         return str(self.args[0])

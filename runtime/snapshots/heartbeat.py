@@ -29,7 +29,6 @@ class Heartbeat:
         self._thread.start()
 
     def stop(self, within_s: float = SILENCE_S) -> None:
-        """End the thread; wait at most ``within_s`` seconds for it."""
         self._stopped.set()
         self._thread.join(within_s)
 

@@ -53,8 +53,6 @@ class JobSnapshots:
     """Owns the folder of a job's snapshots until `release`.
 
     Attributes:
-        manifest: the snapshot from which the job continues; None for none.
-        positions: the positions of the driver's handles in that snapshot, by input and handle.
         last: of the last snapshot its ``number``, ``taken`` in seconds since 1970, ``bytes``, newly ``written_bytes``
             and ``seconds``; empty before the first.
 
@@ -91,16 +89,13 @@ class JobSnapshots:
 
     @property
     def restarts(self) -> int:
-        """How often the job may return to a snapshot."""
         return self._settings.restarts
 
     @property
     def every_s(self) -> float:
-        """The interval of snapshots, in seconds."""
         return self._settings.every_s
 
     def describe(self) -> str:
-        """Describe where the job continues."""
         return f"snapshot {self._committed} in {self.url}" if self._committed else "its beginning"
 
     def go_back(self) -> None:
@@ -203,17 +198,14 @@ class JobSnapshots:
 
     @property
     def number(self) -> int:
-        """The number of the last begun snapshot."""
         return self._number
 
     @property
     def is_due(self) -> bool:
-        """Whether a snapshot is due, and none is pending."""
         return self._begun_at is None and not self._ended and time.monotonic() >= self._due_at
 
     @property
     def next(self) -> str:
-        """The next snapshot in words, and when it begins."""
         if self._ended:
             return f"a snapshot, but {self._ended}"
         if self.is_under_way:
@@ -239,12 +231,11 @@ class JobSnapshots:
 
     @property
     def has_ended(self) -> bool:
-        """Whether none can be taken any more, as the folder was removed."""
+        """Whether the folder was removed."""
         return bool(self._ended)
 
     @property
     def is_under_way(self) -> bool:
-        """Whether one is neither committed nor given up."""
         return self._begun_at is not None
 
     def begin(self) -> int:
@@ -259,7 +250,7 @@ class JobSnapshots:
             return self._number
 
     def add(self, part: WrittenPart) -> bool:
-        """Add a worker's report; return whether the snapshot has all of them and can be committed."""
+        """Add a worker's report; return whether the snapshot can be committed."""
         with self._lock:
             if part.number != self._number or self._begun_at is None:
                 return False
@@ -267,7 +258,7 @@ class JobSnapshots:
             return len(self._parts) == self._workers
 
     def give_up_late(self) -> None:
-        """Give up a snapshot for which a worker takes too long, with a warning."""
+        """Give up a snapshot for which a worker takes too long."""
         if self._begun_at is not None and time.monotonic() - self._begun_at > _GIVEN_UP_AFTER_S:
             late = [str(worker) for worker in range(self._workers) if worker not in self._parts]
             self._fail(f"worker {', '.join(late)} has not written its part within {_GIVEN_UP_AFTER_S:g} s")

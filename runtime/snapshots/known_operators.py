@@ -23,7 +23,6 @@ class KnownOperator:
     """One operator of a program, or a fused chain by its first.
 
     Attributes:
-        name: unique in the dataflow.
         inputs: the names of the operators without inputs whose records can reach it.
         part_name: its name in the parts of a snapshot, if that differs.
     """
@@ -37,16 +36,11 @@ class KnownOperator:
 
     @property
     def kept_as(self) -> str:
-        """Its name in the parts of a snapshot."""
         return self.part_name or self.name
 
 
 class Changed(NamedTuple):
-    """An operator of which only functions, of the named arguments, differ from the snapshot.
-
-    Attributes:
-        arguments: the names of the arguments whose functions have changed.
-    """
+    """An operator of which only functions, of the named arguments, differ from the snapshot."""
 
     name: str
     arguments: tuple[str, ...]
@@ -73,7 +67,6 @@ class Found:
 
 
 def known_operators(plan: Plan) -> list[KnownOperator]:
-    """Return the operators of a plan, in their order."""
     reaches: list[set[int]] = [set() for _ in plan.operators]
     readers: list[list[int]] = [[] for _ in plan.operators]
     for number, operator in enumerate(plan.operators):

@@ -11,7 +11,6 @@ from tidewheel.runtime.snapshots.snapshot_folder import StoredSnapshot
 
 
 def table(stored: Sequence[StoredSnapshot], now: datetime) -> list[tuple[str, ...]]:
-    """Return a header, and a row for each snapshot."""
     head = ("SNAPSHOT", "AGE", "SIZE", "WORKERS", "STATE")
     return [head, *(_row(snapshot, now) for snapshot in stored)]
 
@@ -24,7 +23,6 @@ def _row(snapshot: StoredSnapshot, now: datetime) -> tuple[str, ...]:
 
 
 def description(snapshot: StoredSnapshot, now: datetime) -> Iterator[str]:
-    """Return lines on one snapshot: its blobs, and the runtime's description."""
     manifest = snapshot.manifest
     of_its_own = [blob for blob in manifest.blobs if _was_written_for(blob.name, manifest.number)]
     yield f"snapshot {manifest.number}, {snapshot.damage or 'intact'}"

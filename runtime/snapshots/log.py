@@ -30,7 +30,6 @@ class Log:
 
     @property
     def next_number(self) -> int:
-        """The number of the next entry."""
         return max(self.entries, default=0) + 1
 
     @cached_property
@@ -49,20 +48,17 @@ class Log:
 
     @property
     def owner(self) -> Owner | None:
-        """The last owner; None for none."""
         entry = self.entries.get(self._owner_number)
         return entry if isinstance(entry, Owner) else None
 
     @property
     def first_owner(self) -> Owner | None:
-        """The first owner with an entry; None for none."""
         owners = [number for number, entry in self.entries.items() if isinstance(entry, Owner)]
         entry = self.entries.get(min(owners, default=0))
         return entry if isinstance(entry, Owner) else None
 
     @property
     def is_released(self) -> bool:
-        """Whether the last owner has released the folder, or there was none."""
         owner = self.owner
         return owner is None or any(
             isinstance(entry, Release) and entry.identity == owner.identity for entry in self.entries.values()
@@ -75,18 +71,15 @@ class Log:
         return max(known, default=0) + len(self.unreadable)
 
     def entries_of(self, owner: Owner) -> list[int]:
-        """Return the numbers of the entries that an owner has put."""
         entries = self.entries.items()
         return [n for n, one in entries if not isinstance(one, Unreadable) and one.identity == owner.identity]
 
     @property
     def unreadable(self) -> dict[int, Unreadable]:
-        """The damaged entries by their numbers."""
         return {number: entry for number, entry in self.entries.items() if isinstance(entry, Unreadable)}
 
     @cached_property
     def snapshots(self) -> dict[int, Manifest]:
-        """The living snapshots by entry number, oldest first."""
         living: dict[int, Manifest] = {}
         for number, entry in sorted(self.entries.items()):
             match entry:
@@ -98,11 +91,9 @@ class Log:
 
     @property
     def next_snapshot(self) -> int:
-        """A number above that of every snapshot of the log."""
         return 1 + max((entry.number for entry in self.entries.values() if isinstance(entry, Manifest)), default=0)
 
     def kept_beside_a_new_one(self, keep: int, damaged: Collection[int]) -> tuple[int, ...]:
-        """Return the entries whose snapshots remain beside a new one."""
         kept: list[int] = []
         intact = 1
         for number in reversed(self.snapshots):
@@ -113,12 +104,11 @@ class Log:
         return tuple(sorted(kept))
 
     def old_entries(self) -> list[int]:
-        """Return the entries before all living snapshots, except the last owner's; none without a snapshot."""
+        """Return the entries before all living snapshots, except the last owner's."""
         oldest = min(self.snapshots, default=0)
         return [number for number in self.entries if number < oldest and number != self._owner_number]
 
     def needed_blobs(self) -> dict[str, Blob]:
-        """Return the blobs of all living snapshots by their names."""
         return {blob.name: blob for manifest in self.snapshots.values() for blob in manifest.blobs}
 
     def unneeded_blobs(self, names: Iterable[str], owner: Owner) -> list[str]:
@@ -137,7 +127,6 @@ class Log:
 
 
 def old_heartbeats(names: Iterable[str], owner: Owner) -> list[str]:
-    """Return the heartbeats of former owners."""
     return [name for name in names if (of := heartbeat_incarnation(name)) and of < owner.incarnation]
 
 

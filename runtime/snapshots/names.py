@@ -39,17 +39,15 @@ def blob_name(incarnation: int, snapshot: int, name: str) -> str:
 
 
 def blob_writing(name: str) -> Writing | None:
-    """Return the snapshot of a blob, half-written files included; None for other names."""
+    """Return the snapshot of a blob, half-written files included."""
     found = _BLOB.match(name)
     return Writing(int(found[1]), int(found[2])) if found else None
 
 
 def heartbeat_name(incarnation: int) -> str:
-    """Return the name of the heartbeat of an owner."""
     return f"{HEARTBEATS}{incarnation:06}"
 
 
 def heartbeat_incarnation(name: str) -> int | None:
-    """Return the incarnation of a heartbeat's owner, half-written files included; None for other names."""
     found = _HEARTBEAT.match(name)
     return int(found[1]) if found else None

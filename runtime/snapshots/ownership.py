@@ -22,7 +22,8 @@ _logger = logging.getLogger(__name__)
 class Ownership:
     """One job's claim on a folder, from `SnapshotFolder.claim` until `release`; thread-safe.
 
-    After a `FencedError` another job owns the folder, and this one can only release it.
+    After a `FencedError` another job owns the folder, and this one can only release it. Calls raise SnapshotError if
+    the folder cannot be read or written.
     """
 
     def __init__(self, url: str, objects: Folder, log: Log, owner: Owner, keep: int) -> None:
@@ -41,7 +42,6 @@ class Ownership:
 
     @property
     def incarnation(self) -> int:
-        """The number of claims of the folder, with this one."""
         return self._owner.incarnation
 
     @property
@@ -138,16 +138,13 @@ class Ownership:
         return f"snapshot {manifest.number} is damaged: {problem}"
 
     def found_damaged(self, damaged: SnapshotDamaged) -> None:
-        """Note a damaged blob: snapshots that need it are skipped from now on."""
+        """Note a damaged blob: snapshots that need it are skipped."""
         self._problems[damaged.blob] = damaged.problem
 
     def prune(self) -> None:
         """Remove the objects of former snapshots and of crashed owners, at any time.
 
         Objects of a snapshot that is being written stay.
-
-        Raises:
-            SnapshotError: the folder cannot be listed or changed; a later call continues.
         """
         run(protocol.remove_old(self._log, self._owner), self._objects)
 
@@ -156,7 +153,7 @@ class Ownership:
 
         Raises:
             FencedError: another job has claimed the folder.
-            SnapshotError: there is no such snapshot, or the folder cannot be written.
+            SnapshotError: there is no such snapshot.
         """
         if number not in {manifest.number for manifest in self._log.snapshots.values()}:
             raise SnapshotError(f"{self._url} has no snapshot {number}: 'tidewheel snapshots {self._url}' lists them")
@@ -170,10 +167,7 @@ class Ownership:
         self._is_emptied = not self._log.snapshots and not self._log.unreadable
 
     def abandon(self) -> None:
-        """End the ownership of a removed folder, and remove what this owner has put there since.
-
-        The folder is then empty for the next job, except what that has put there.
-        """
+        """End the ownership of a removed folder, and remove what this owner has put there since."""
         self._is_abandoned = True
         self._heartbeat.stop()
         try:
@@ -220,7 +214,7 @@ class Ownership:
 
 
 def damage(manifest: Manifest, sizes: Mapping[str, int]) -> str:
-    """Return the damage of a snapshot, given the present blobs' sizes in bytes; empty if all are there."""
+    """Return the damage of a snapshot, given the present blobs' sizes; empty for none."""
     for blob in manifest.blobs:
         if blob.name not in sizes:
             return f"{blob.name} is missing"

@@ -14,9 +14,6 @@ class PartsInBackground:
 
     Args:
         wake: called on that thread after each part.
-
-    Attributes:
-        written: the reports that the worker has not yet received.
     """
 
     def __init__(self, writer: PartWriter, wake: Callable[[], None]) -> None:
@@ -26,7 +23,6 @@ class PartsInBackground:
         self.written: deque[WrittenPart] = deque()
 
     def write(self, part: WorkerPart) -> None:
-        """Have a part written; its report comes later."""
         self._thread.submit(self._writer.write, part).add_done_callback(self._report)
 
     def _report(self, done: Future[WrittenPart]) -> None:
@@ -35,5 +31,4 @@ class PartsInBackground:
             self._wake()
 
     def close(self) -> None:
-        """Stop, without waiting for a part in progress; idempotent."""
         self._thread.shutdown(wait=False, cancel_futures=True)

@@ -1,7 +1,6 @@
 """The calls by which an owner claims a folder, commits to it and removes old objects, without I/O.
 
-A folder has a claimed log (`storage/numbered_log.py`). Each function is a generator of calls, so a test can stop an
-owner between any two.
+Each function is a generator of calls, so a test can stop an owner between any two.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -48,7 +47,7 @@ def _entries(numbers: list[int], known: Mapping[int, FoundEntry]) -> Calls[dict[
 
 
 def claim(log: Log, owner: Owner) -> Calls[Log | None]:
-    """Put an owner's entry at the end of a log; return the new log, or None if another entry came first."""
+    """Put an owner's entry at the end of a log; None if another entry came first."""
     yield from ENTRIES.put(log.next_number, encode(owner))
     # A store that answers too late puts the entry, too, and refuses it when the client asks again.
     log = yield from read_log(log.entries)
@@ -58,10 +57,7 @@ def claim(log: Log, owner: Owner) -> Calls[Log | None]:
 def append(log: Log, owner: Owner, entry: Callable[[Log], Entry | None]) -> Calls[Log]:
     """Put an entry at the end of the log; return the new log.
 
-    Args:
-        log: as the owner has last read or written it.
-        owner: the caller's claim.
-        entry: returns the entry to put, given the log; None once the log has it.
+    ``entry`` returns the entry to put, given the log; None once the log has it.
 
     Raises:
         FencedError: another owner has claimed the folder; a snapshot right before the claim lives.
@@ -96,7 +92,6 @@ def check_owner(log: Log, owner: Owner) -> None:
 
 
 def describe(owner: Owner) -> str:
-    """Describe an owner: job, host, process and time."""
     process = owner.process
     return f"job {owner.job!r} (process {process.pid} on {process.host}, since {owner.claimed})"
 

@@ -44,10 +44,10 @@ class SnapshotFolder:
     Args:
         url: a path, ``file:///path``, ``s3://bucket/path``, ``gs://bucket/path`` or ``az://container/path``. The
             environment has credentials and endpoints: ``AWS_ACCESS_KEY_ID``, ``AWS_ENDPOINT`` and so on.
-        timeout_s: how long an object store may not answer before a call fails.
 
     Raises:
-        SnapshotError: the URL has another scheme or a secret, or a setting in the environment is wrong.
+        SnapshotError: the URL has another scheme or a secret, or a setting in the environment is wrong. Calls raise it
+            if the folder cannot be read or written, or a newer tidewheel has written to it.
     """
 
     def __init__(self, url: str | os.PathLike[str], *, timeout_s: float = 30.0) -> None:
@@ -59,11 +59,7 @@ class SnapshotFolder:
         return _remade, (self.url, self._timeout_s)
 
     def write(self, name: str, frames: Sequence["Buffer"]) -> Blob:
-        """Write a blob of frames of bytes, one after the other; return its description.
-
-        Raises:
-            SnapshotError: the folder cannot be written; the blob cannot be read then.
-        """
+        """Write a blob of frames of bytes, one after the other; return its description."""
         views = [view.cast("B") for frame in frames if (view := memoryview(frame)).nbytes]
         checksum = 0
         for view in views:
@@ -76,7 +72,6 @@ class SnapshotFolder:
 
         Raises:
             SnapshotDamaged: the blob is missing, or has other bytes.
-            SnapshotError: the folder cannot be read.
         """
         data = self._objects.read(blob.name, blob.size)
         if data is None:
@@ -94,7 +89,6 @@ class SnapshotFolder:
 
         Raises:
             SnapshotFolderInUse: another, living job owns the folder.
-            SnapshotError: the folder cannot be used, or a newer tidewheel has written to it.
         """
         if keep < 1:
             raise ConfigError(f"keep={keep}: a folder keeps at least 1 snapshot")
@@ -114,11 +108,7 @@ class SnapshotFolder:
         )
 
     def stored_snapshots(self) -> list[StoredSnapshot]:
-        """Return the snapshots, newest first, with a warning for each damaged entry, without a claim.
-
-        Raises:
-            SnapshotError: the folder cannot be read, or a newer tidewheel has written to it.
-        """
+        """Return the snapshots, newest first, with a warning for each damaged entry, without a claim."""
         log = run(protocol.read_log(), self._objects)
         for entry in log.unreadable.values():
             _logger.warning("%s: a snapshot may be lost: %s", self.url, entry.problem)

@@ -11,12 +11,10 @@ _STARTED = 19
 
 
 def this_process() -> Process:
-    """Return the identity of this process."""
     return process_of(os.getpid())
 
 
 def process_of(pid: int) -> Process:
-    """Return the identity of a process of this machine."""
     return Process(socket.gethostname(), _boot(), _namespace(), pid, _started(pid) or 0)
 
 
@@ -29,7 +27,6 @@ def is_gone(process: Process) -> bool:
 
 
 def is_running(process: Process) -> bool:
-    """Tell whether a process of this machine and container is known to run."""
     return _is_here(process) and _started(process.pid) == process.started
 
 

@@ -20,7 +20,6 @@ class WorkerSnapshots:
         incarnation: of the owner of the folder; ``identity`` is in the names of all written files.
         run: common to all jobs that continue from each other's snapshots.
         files: the files of each worker in that snapshot, oldest first.
-        classes: those of the main program, pickled.
         names: the present name of each operator, by its name in the snapshot.
     """
 
@@ -34,7 +33,6 @@ class WorkerSnapshots:
     names: Mapping[str, str] = field(default_factory=dict)
 
     def writer(self) -> PartWriter:
-        """Return the writer of one worker's parts."""
         return PartWriter(self.folder, self.incarnation, self.identity)
 
     @property

@@ -37,7 +37,7 @@ class Cut:
         self._left: dict[int, int] = {}
 
     def begins(self, number: int) -> bool:
-        """Tell whether an envelope begins a snapshot, so that this worker must first take its part."""
+        """Tell whether an envelope begins a snapshot: this worker must first take its part."""
         return number > self.number
 
     def begin(self, number: int, members: Iterable[int]) -> None:
@@ -56,11 +56,11 @@ class Cut:
         self._left = {one: number for one, number in self._left.items() if one in feeders or number >= self.number}
 
     def is_late(self, number: int) -> bool:
-        """Tell whether an envelope was in flight at the cut, and belongs to the part."""
+        """Tell whether an envelope was in flight at the cut."""
         return number < self.number and bool(self._awaited)
 
     def arrived(self, member: int, number: int) -> bool:
-        """Note an envelope of a member; return whether it is the last that was awaited."""
+        """Note an envelope of a member; return whether it is the last awaited."""
         if number < self.number:
             return False
         self._arrived.add(member)
@@ -72,6 +72,6 @@ class Cut:
         return not self._awaited
 
     def gone(self, feeder: int, number: int) -> bool:
-        """Remove a feeder that has left during snapshot ``number``; return whether it was the last awaited."""
+        """Remove a feeder that left during snapshot ``number``; return whether it was the last awaited."""
         self._left[feeder] = number
         return self.arrived(feeder, self.number)

@@ -35,8 +35,6 @@ _set, _get = dict.__setitem__, dict.get  # faster than through super(), which ho
 
 
 class GoneKeys(NamedTuple):
-    """Removed keys."""
-
     keys: list[Any]
 
 
@@ -45,7 +43,6 @@ KeyedChanges: TypeAlias = list[bytes | GoneKeys]
 
 
 def entries_of(changes: KeyedChanges, load: Callable[[bytes], Any]) -> dict[Any, Any]:
-    """Return the final keys and values; ``load`` unpickles pairs."""
     found: dict[Any, Any] = {}
     for change in changes:
         if isinstance(change, GoneKeys):
@@ -126,7 +123,6 @@ class KeyedState(dict[Key, Value]):
         return value
 
     def get(self, key: Key, default: Any = None, /) -> Any:
-        """Return the value of a key, else the default."""
         value = _get(self, key, MISSING)
         if type(value) in UNCHANGING:
             return value
@@ -138,31 +134,26 @@ class KeyedState(dict[Key, Value]):
         return value
 
     def setdefault(self, key: Key, default: Any = None, /) -> Any:
-        """Return the value of a key; set it to the default first if there is none."""
         if key not in self:
             self[key] = default
         return self[key]
 
     def pop(self, key: Key, default: Any = MISSING, /) -> Any:
-        """Remove a key, and return its value."""
         if self._changed is not None and key in self:
             self._changed[key] = MISSING
         return super().pop(key) if default is MISSING else super().pop(key, default)
 
     def popitem(self) -> tuple[Key, Value]:
-        """Remove the key that was set last, and return it with its value."""
         key, value = super().popitem()
         if self._changed is not None:
             self._changed[key] = MISSING
         return key, value
 
     def clear(self) -> None:
-        """Remove all keys."""
         super().clear()
         self._note(None)
 
     def update(self, *others: Any, **named: Any) -> None:
-        """Set the keys of another mapping, or of pairs."""
         if self._changed is not None:
             others, named = (dict(*others, **named),), {}  # this may read the state, and so end that changes are noted
         if self._changed is not None:
@@ -181,7 +172,7 @@ class KeyedState(dict[Key, Value]):
         return super().values()
 
     def items(self) -> Any:
-        """Return a view of the pairs; those with mutable values count as changed."""
+        """Return a view of the pairs; mutable values count as changed."""
         self._note_all_changeable()
         return super().items()
 

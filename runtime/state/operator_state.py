@@ -46,7 +46,6 @@ class SavedOperator:
         states: each saved worker's state by name, pickled.
         times: each saved worker's tokens of each notificator, pickled, in the order of their creation.
         formats: the number of applied ``migrate=`` functions of each state, by name; missing for none.
-        frozen: the frozen values of the states by name, pickled.
     """
 
     worker: int = 0
@@ -61,12 +60,7 @@ class SavedOperator:
 
 @dataclass(slots=True)
 class OperatorCut:
-    """The state of one operator on one worker that a snapshot writes.
-
-    Attributes:
-        states: by name, pickled.
-        times: the tokens of each notificator, pickled.
-    """
+    """The state of one operator on one worker that a snapshot writes."""
 
     states: dict[str, bytes] = field(default_factory=dict)
     keyed: dict[str, KeyedCut] = field(default_factory=dict)
@@ -80,11 +74,7 @@ class OperatorState:
     """Provides an operator's state, and collects it for a snapshot.
 
     Args:
-        saved: the saved state; None for a new operator.
         is_tracked: whether there are snapshots, so that keyed states note changes.
-
-    Attributes:
-        notificators: in the order of their creation.
     """
 
     def __init__(self, operator: str, saved: SavedOperator | None, *, is_tracked: bool, make_token: MakeToken) -> None:
@@ -114,12 +104,10 @@ class OperatorState:
 
     @property
     def is_restored(self) -> bool:
-        """Whether it continues from a snapshot."""
         return self._saved is not None
 
     @property
     def is_rescaled(self) -> bool:
-        """Whether that was of another number of workers."""
         return self._saved is not None and self._saved.is_rescaled
 
     # ------------------------------------------------------------------ for the operator
@@ -156,12 +144,7 @@ class OperatorState:
         owners: Owners = owners_of,
         migrate: Migrate = (),
     ) -> dict[Any, Any]:
-        """Return the mapping of a name; an empty one if it is new.
-
-        Raises:
-            GraphError: the name is invalid.
-            SnapshotError: as `state`.
-        """
+        """Return the mapping of a name, an empty one if it is new; raises as `state` does."""
         self._check_name(name)
         if name in self.states:
             raise self._error(f"keeps {name!r} in one piece: give the state by key another name")
@@ -177,7 +160,6 @@ class OperatorState:
         return self.by_key[name]
 
     def add(self, notificator: Notificator) -> Notificator:
-        """Add a new notificator, which waits for the times of its saved predecessor."""
         place = len(self.notificators)
         self.notificators.append(notificator)
         if self._saved is not None and place < len(self._saved.times):
@@ -187,7 +169,7 @@ class OperatorState:
         return notificator
 
     def check_all_taken(self) -> None:
-        """Raise SnapshotError unless the built operator has asked for all its saved state."""
+        """Raise SnapshotError unless the operator has asked for all its saved state."""
         if self._saved is None:
             return
         self._saved.frozen = self._frozen = {}
@@ -218,7 +200,6 @@ class OperatorState:
         return cut
 
     def write_all_next(self) -> None:
-        """Have the next cut write all keys, as the last ones were not written."""
         for keyed in self.by_key.values():
             if isinstance(keyed, KeyedState):
                 keyed.write_all_next()

@@ -28,10 +28,7 @@ class SavedOnWorker:
     """The state of one operator on one worker.
 
     Attributes:
-        states: by name, pickled.
         formats: the number of applied ``migrate=`` functions of each state, by name; missing for none.
-        times: the tokens of its notificators, pickled.
-        frozen: the frozen values of its states by name, pickled, among others.
     """
 
     states: dict[str, bytes] = field(default_factory=dict)

@@ -1,8 +1,7 @@
 """The pickled form of operators' state, which may have timestamp tokens.
 
 A token is pickled as its place: the output of its operator, the time and the substream; unpickling makes a new token
-there. Everything else is pickled as by `tidewheel.transport.frames`: fast, or by value for classes that other processes
-cannot import.
+there.
 
 A restored program defines its classes anew, and saved values must be of these, or their keys would not equal those of
 new records; `tidewheel.host.program_classes` does that.
@@ -92,7 +91,6 @@ def pickle_state(value: Any, *, names_frozen: bool = False) -> Pickled:
 def unpickle_state(
     data: bytes | memoryview, make_token: MakeToken, frozen: Callable[[str], Any] = lambda name: None
 ) -> Any:
-    """Return a pickled value; ``make_token`` makes its tokens, ``frozen`` returns values by name."""
     before = _MAKE_TOKEN.set(make_token), _FROZEN.set(frozen)
     try:
         return pickle.loads(data)  # noqa: S301 - from the snapshots of this job
@@ -102,7 +100,6 @@ def unpickle_state(
 
 
 def classes_of_main() -> bytes:
-    """Return the pickled classes of the main program, for `know_classes` in other processes."""
     found: dict[str, type] = {}
     for name, value in list(vars(sys.modules["__main__"]).items()):
         if isinstance(value, type) and value.__module__ == "__main__":
@@ -114,7 +111,7 @@ def classes_of_main() -> bytes:
 
 
 def know_classes(data: bytes) -> None:
-    """Unpickle values from now on as the main program's present classes, like its records."""
+    """Unpickle values from now on as the main program's present classes."""
     _KNOWN.extend(pickle.loads(data).values())  # noqa: S301 - from the driver of this job
 
 

@@ -54,7 +54,6 @@ class StateSizes:
         self._turn = 0
 
     def look(self, kept: Sequence[OperatorState]) -> dict[str, Any]:
-        """Return the keys and bytes of states for a report, by operator."""
         found = [one for one in kept if one.states or one.by_key]
         keys = {one.operator: one.keys for one in found}
         turn = self._turn % max(1, len(found))

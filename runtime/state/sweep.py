@@ -23,7 +23,7 @@ class Sweep:
     read; changed keys and mutable values are left to the next cut.
 
     Args:
-        order: keys; ``some`` are the places to read, which may have changed before the cut, or be removed since.
+        order: keys; ``some`` are the places to read, which may have changed or gone since.
         noted: returns the changed keys; None, or another mapping than at the cut, if these are unknown.
 
     Attributes:
@@ -70,7 +70,6 @@ class Sweep:
 
 
 def is_unchanging(value: Any) -> bool:
-    """Tell whether a value is immutable."""
     kind = type(value)
     return kind in UNCHANGING or (kind is tuple and UNCHANGING.issuperset(map(type, value)))
 

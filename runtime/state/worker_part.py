@@ -25,9 +25,7 @@ class MailboxPart:
     """The state of an input.
 
     Attributes:
-        tokens: the time of each handle's token, by the handle's number.
-        commands: the pending ones, each feeder's in order.
-        begun: the positions of passed handles at that moment; of the first one, at its closing.
+        begun: the positions of handles when they were passed; of the first one, when it was closed.
     """
 
     tokens: dict[int, Time]
@@ -46,7 +44,6 @@ class OperatorPart:
 
     @property
     def has_state(self) -> bool:
-        """Whether the operator has state, even if that is empty."""
         kept = self.kept.states or self.kept.keyed or self.kept.times
         return bool(kept) or self.mailbox is not None or self.substreams is not None
 
@@ -73,12 +70,10 @@ class WorkerPart:
 
     @property
     def with_state(self) -> tuple[str, ...]:
-        """The names of operators with state, even if that is empty."""
         return tuple(name for name, one in self.operators.items() if one.has_state)
 
     @property
     def with_records(self) -> tuple[str, ...]:
-        """The names of operators with pending records."""
         return tuple(name for name, one in self.operators.items() if any(one.unread))
 
 
@@ -117,7 +112,7 @@ def _progress(position: InputPosition) -> tuple[int, int]:
 
 
 def note_position(positions: dict[int, InputPosition], command: InputCommand) -> None:
-    """Note the position of a handle that is passed, or that replaces the first one and is closed."""
+    """Note the position of a passed handle, or of the first one at its closing."""
     if command.action == "close":
         positions.pop(command.handle, None)
     if command.batch is not None and command.action in ("clone", "close"):

@@ -44,7 +44,6 @@ class DeclarationBook:
         relevant: the locations, by number, from which an operator told of ends can be reached.
         is_shared: whether every worker closes each key, and so knows which are about to end; otherwise worker 0 tells
             them.
-        due: those with unsent changes, in the order of closing.
     """
 
     number: int
@@ -58,7 +57,6 @@ class DeclarationBook:
     is_over: bool = False
 
     def record(self, keys: Iterable[Key], point: tuple[int, Time], difference: int) -> None:
-        """Count a new or removed message or token of some substreams."""
         counts, closing, due, all_closing = self.counts, self.closing, self.due, self.all_closing
         for key in keys:
             of_key = counts.get(key)
@@ -76,7 +74,6 @@ class DeclarationBook:
                 due[key] = None
 
     def close(self, keys: Collection[Key]) -> None:
-        """Note that this worker accepts no more records of some substreams."""
         if self.is_shared:
             self.closing.update(keys)
         self.record(keys, self.closing_point, -1)
@@ -86,17 +83,14 @@ class DeclarationBook:
             due[key] = None
 
     def begin_closing(self, keys: Iterable[Key]) -> None:
-        """Note substreams that are about to end, so that their changes must be sent."""
         self.closing.update(keys)
         self.due.update(dict.fromkeys(key for key in keys if key in self.counts))
 
     def close_all(self) -> None:
-        """Note that all substreams are about to end."""
         self.all_closing = True
         self.due.update(dict.fromkeys(self.counts))
 
     def take_changes(self) -> Changes | None:
-        """Return and clear the changes to send; None for none."""
         keys: list[Key] = []
         which: list[int] = []
         shapes: dict[Shape, int] = {}
@@ -155,7 +149,6 @@ class SubstreamBooks:
     # ------------------------------------------------------------------ what happens on this worker
 
     def record(self, label: Labels, location: int, time: Time, difference: int) -> None:
-        """Count a new or removed message or token of substreams."""
         declaration = label.declaration if isinstance(label, MixedLabel) else label[0]
         book = self._books.get(declaration)
         if book is not None and location in book.relevant:
@@ -172,7 +165,6 @@ class SubstreamBooks:
             made[1] += 1
 
     def consume(self, label: Labels, location: int, time: Time) -> None:
-        """Count a message that was received here."""
         place = id(label), location, time
         made = self._here.get(place)
         if made is None:
@@ -188,20 +180,18 @@ class SubstreamBooks:
         self._here.clear()
 
     def close(self, declaration: int, keys: Collection[Key]) -> None:
-        """Note that this worker accepts no more records of some substreams."""
         if declaration in self._books:
             self._books[declaration].close(keys)
         else:  # no operator asks for their ends, so they are over
             self._pass_on(SubstreamNews(over={declaration: list(keys)}))
 
     def end(self, ending: Ending, open_keys: Collection[Key]) -> None:
-        """Note that only waiting records remain here, and close the substreams that are still open."""
+        """Note that only waiting records remain here; close the other substreams."""
         if ending.declaration in self._books:
             self.close(ending.declaration, open_keys)
             self._mine.ending.append(ending)
 
     def finish(self, declaration: int, open_keys: Collection[Key]) -> None:
-        """Note that this worker accepts no more records of a declaration; ``open_keys`` are still open."""
         if declaration in self._books:
             self.close(declaration, open_keys)
             self._mine.finished.append(declaration)
@@ -210,7 +200,6 @@ class SubstreamBooks:
 
     @property
     def is_due(self) -> bool:
-        """Whether there are news to send."""
         mine = self._mine
         if mine.ending or mine.finished or mine.is_first or self._received:
             return True
@@ -218,11 +207,10 @@ class SubstreamBooks:
 
     @property
     def is_over(self) -> bool:
-        """Whether no substream is left or can come, as far as this worker has heard."""
+        """Whether no substream is left or can come, as far as known here."""
         return all(book.is_over for book in self._books.values())
 
     def commit(self, *, out_of_work: bool) -> dict[int, SubstreamNews]:
-        """End a step: return the news for each worker."""
         if self._here:
             self._record_left()
         self._steps_due += 1
@@ -257,7 +245,6 @@ class SubstreamBooks:
         return mine
 
     def receive(self, news: SubstreamNews) -> None:
-        """Receive another worker's news."""
         if self.view is None:
             self._hear(news)
         else:

@@ -42,12 +42,10 @@ class CommonView:
 
     @property
     def has_news(self) -> bool:
-        """Whether there are news to send."""
         news = self._news
         return bool(news.closing or news.all_closing or news.turns or news.ends or news.over)
 
     def take(self, news: SubstreamNews) -> None:
-        """Receive a worker's news, perhaps its own."""
         if not self._to_begin:
             self._take(news)
             return
@@ -67,11 +65,9 @@ class CommonView:
             self._take(msgspec.structs.replace(news, changes=closed))
 
     def told(self, declaration: int) -> ToldEnds:
-        """Return what was told of a declaration's substreams."""
         return self._trackers[declaration].told()
 
     def go_on(self, declaration: int, told: ToldEnds) -> None:
-        """Continue from what an earlier view has told of a declaration's substreams."""
         self._trackers[declaration].go_on(told)
 
     def _take(self, news: SubstreamNews) -> None:
@@ -120,7 +116,6 @@ class CommonView:
             _add(self._news.over, declaration, over)
 
     def news(self) -> SubstreamNews | None:
-        """Return and clear the news for all workers; None for none."""
         if not self.has_news:
             return None
         told, self._news = self._news, SubstreamNews()

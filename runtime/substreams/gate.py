@@ -121,7 +121,6 @@ class SubstreamGate:
         )
 
     def over(self, keys: Collection[Key]) -> None:
-        """Note that closed substreams are over."""
         self._ended.difference_update(keys)
         for key in keys:
             closed = self._closed.get(key)
@@ -136,7 +135,7 @@ class SubstreamGate:
             self.activate()
 
     def take_reopened(self) -> list[Key]:
-        """Return, in order, the awaited keys that have become usable since the last call."""
+        """Return, in order, the awaited keys that have become usable."""
         reopened, self._reopened = self._reopened, []
         return reopened
 
@@ -156,7 +155,7 @@ class SubstreamGate:
             at_that_time.discard(key)
 
     def end(self, waiting: Collection[Key]) -> None:
-        """Accept no more records than those waiting here for these keys; they wait for others' ends, which come now."""
+        """Accept only the records waiting here for these keys, which wait for others' ends."""
         now, before = dict.fromkeys(waiting), self._told_waiting or {}
         if self._told_waiting is None or self._open or now.keys() != before.keys():
             begun = [key for key in now if key not in before]
@@ -167,7 +166,6 @@ class SubstreamGate:
             self._told_waiting = now
 
     def finish(self) -> None:
-        """Accept no more records of any substream; idempotent."""
         if not self._is_finished:
             self._is_finished = True
             self.end(())
@@ -177,7 +175,7 @@ class SubstreamGate:
     # ------------------------------------------------------------------ snapshots
 
     def part(self) -> GatePart:
-        """Return its knowledge, with substreams open that only the end of the stream has closed."""
+        """Return its knowledge; substreams that only the end of the stream has closed are open."""
         closed = [ClosedKey(key, one.time, one.is_over, one.is_past) for key, one in self._closed.items()]
         open_keys = [*self._open, *self._ended]
         return GatePart(self.name, self.number, open_keys, closed, list(self._waiting), list(self._reopened))
@@ -196,10 +194,8 @@ class SubstreamGate:
         self.books.close(self.number, [key for key, closed in self._closed.items() if not closed.is_over])
 
     def __len__(self) -> int:
-        """Return the number of remembered keys."""
         return len(self._open) + len(self._closed)
 
     def open_substreams(self) -> OpenSubstreams:
-        """Return the substreams that have not ended here."""
         keys = tuple(short(key) for key in islice(self._open, _SHOWN))
         return OpenSubstreams(self.name, len(self._open), keys, len(self._waiting))

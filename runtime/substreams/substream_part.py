@@ -60,7 +60,6 @@ class FirmPart:
         between: records of no substream, which wait for the end of a turn.
         turns: the substreams with turns, in order; on a cycle.
         closed: substreams that it is next told to follow these.
-        ends: substreams that it is next told to have ended.
     """
 
     queue: list[Unread | EndOfPiece]
@@ -95,5 +94,4 @@ class SubstreamPart:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the operator knows nothing of substreams."""
         return self.gate is None and not self.ends and not self.firm

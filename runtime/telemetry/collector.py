@@ -46,11 +46,7 @@ _ENDED: Final = frozenset({"complete", "failed", "stopped"})
 
 
 class Collector:
-    """Makes a document of each observation of one job, with memory of earlier ones.
-
-    Args:
-        clock: returns seconds, to limit the time for explanations.
-    """
+    """Makes a document of each observation of one job, with memory of earlier ones."""
 
     def __init__(self, facts: JobFacts, clock: Callable[[], float]) -> None:
         self._facts = facts

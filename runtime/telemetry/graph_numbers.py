@@ -17,7 +17,6 @@ class GraphNumbers:
 
     Attributes:
         of_name: the number of each operator, by name; of a chain, its first one's.
-        edges: the number of each edge, by target and port.
         inner_edges: the edges within fused chains: the name of the stage before it, and its number.
     """
 
@@ -40,20 +39,17 @@ class GraphNumbers:
         ]
 
     def at(self, location: Location) -> str:
-        """Return the number of the operator at a location: of a chain, its first stage or, behind it, its last one."""
+        """Return the number of the operator at a location: a chain's first stage or, behind it, its last."""
         return (self._last if isinstance(location, Source) else self._first)[location.operator]
 
     def edge_to(self, target: Target) -> str:
-        """Return the number of the edge to an input."""
         return self.edges[self._first[target.operator], target.port]
 
     def operators(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield the constant description of each operator."""
         for number, operator in enumerate(self._outline.operators):
             yield str(number), {"name": operator.name, "scope": operator.scope.path, "kind": _kind(operator)}
 
     def described_edges(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield the constant description of each edge."""
         for number, edge in enumerate(self._outline.edges()):
             if edge.source is not None:
                 yield (

@@ -25,11 +25,6 @@ class HeldTokens:
         """Return the description of the tokens at each location: the 20 oldest, in order.
 
         O(n log n) for n pairs of pointstamp and worker.
-
-        Args:
-            tokens: the present tokens.
-            awaited: those of notificators.
-            at: the time of this report, in seconds since 1970.
         """
         before = self._since
         self._since = {

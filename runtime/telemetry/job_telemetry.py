@@ -1,7 +1,6 @@
 """The thread by which a job describes itself once a second, while there are listeners.
 
-Without listeners there is no thread, and no worker is asked. Errors here never fail the job: they are logged, and the
-next document follows a second later.
+Errors here never fail the job: they are logged, and the next document follows a second later.
 """
 
 import logging
@@ -44,8 +43,7 @@ class NoTelemetry:
     def open(self) -> None:
         """Publish also for other processes of the cluster, one of which wants that; do not wait."""
 
-    def tell(self) -> None:
-        """Describe the changed job now; do nothing without listeners."""
+    def tell(self) -> None: ...
 
     def fail(self, error: TidewheelError) -> None:
         """Describe the job now, as it fails or returns to a snapshot; thread-safe."""
@@ -78,7 +76,7 @@ class JobTelemetry(NoTelemetry):
         weakref.finalize(job, self._topic.finish).atexit = False
 
     def look(self) -> None:
-        """Describe the job now, by a whole document, for a new listener; thread-safe."""
+        """Publish a whole document now, for a new listener; thread-safe."""
         with self._lock:
             if self._is_over:
                 return
@@ -92,12 +90,10 @@ class JobTelemetry(NoTelemetry):
                 self._thread.start()
 
     def open(self) -> None:
-        """Publish also for other processes of the cluster, with a whole document next."""
         self._topic.open()
         self.look()
 
     def tell(self) -> None:
-        """Describe the job now."""
         self._wake.set()
 
     def fail(self, error: TidewheelError) -> None:
@@ -108,7 +104,6 @@ class JobTelemetry(NoTelemetry):
         self._wake.set()
 
     def finish(self, state: str, *, waits: bool) -> None:
-        """Describe the job a last time, and end the topic."""
         with self._lock:
             self._is_over, self._end_state = True, state
             self._wake.set()
@@ -229,7 +224,6 @@ class JobTelemetry(NoTelemetry):
 
 
 def telemetry_of(job: ObservedJob, description: DataflowDescription) -> NoTelemetry:
-    """Return the telemetry of a job that was just deployed."""
     if description.telemetry is None:
         return NoTelemetry()
     return JobTelemetry(job, description.outline(), description.telemetry)

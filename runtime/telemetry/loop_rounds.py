@@ -49,7 +49,6 @@ class LoopRounds:
         return {scope: self._said(scope, rounds) for scope, rounds in now.items()}
 
     def forget(self) -> None:
-        """Forget the present epochs, as the job returns to a snapshot."""
         self._under_way = {scope: {} for scope in self._under_way}
 
     def _said(self, scope: str, rounds: Mapping[Any, int]) -> dict[str, Any]:

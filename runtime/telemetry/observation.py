@@ -34,8 +34,6 @@ class Observation:
     Attributes:
         at: when, in seconds since 1970.
         topics: the statistics of each partition, by topic; a missing topic is unchanged.
-        lines: the last warnings and errors that the driver has logged.
-        snapshots: the last snapshot and its place, if the job has any.
     """
 
     at: float

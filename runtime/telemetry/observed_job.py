@@ -13,31 +13,21 @@ from tidewheel.runtime.snapshots.job_snapshots import JobSnapshots
 
 
 class Life(Protocol):
-    """The state of a job."""
+    @property
+    def error(self) -> TidewheelError | None: ...
 
     @property
-    def error(self) -> TidewheelError | None:
-        """Why it has failed."""
-
-    @property
-    def returns(self) -> int:
-        """The number of returns to a snapshot."""
+    def returns(self) -> int: ...
 
 
 class Attachments(Protocol):
-    """The attachments of a job."""
-
     @property
-    def by_name(self) -> Mapping[str, RunningAttachment]:
-        """The running ones."""
+    def by_name(self) -> Mapping[str, RunningAttachment]: ...
 
-    def problems(self) -> list[str]:
-        """Return, for each topic that is not being published, what prevents it."""
+    def problems(self) -> list[str]: ...
 
 
 class ObservedJob(Protocol):
-    """The parts of a `Job` that its telemetry documents describe."""
-
     name: str
     plan: Plan
     workers: int
@@ -48,26 +38,21 @@ class ObservedJob(Protocol):
     _snapshots: JobSnapshots | None
 
     @property
-    def _life(self) -> Life:
-        """Whether it runs."""
+    def _life(self) -> Life: ...
 
     @property
-    def _attachments(self) -> Attachments:
-        """What it publishes."""
+    def _attachments(self) -> Attachments: ...
 
     @property
-    def _compiled(self) -> CompiledGraph:
-        """The compiled graph of the dataflow."""
+    def _compiled(self) -> CompiledGraph: ...
 
     @property
-    def _state(self) -> str:
-        """What the job does, in a word."""
+    def _state(self) -> str: ...
 
     def _look(self, within_s: float) -> tuple[str, Sequence[WorkerReport | BusyWorker]]:
-        """Return the state and the reports of workers, within about ``within_s`` seconds; from any thread."""
+        """Return state and reports within about ``within_s`` seconds; from any thread."""
 
     def _here(self) -> Mapping[str, object]:
-        """Return job, operator and worker that run on this thread, for lines of the log; empty if none does."""
+        """Return job, operator and worker that run on this thread, for log lines."""
 
-    def _notes(self) -> tuple[str, ...]:
-        """Return what may keep the job from going on, in words."""
+    def _notes(self) -> tuple[str, ...]: ...

@@ -35,7 +35,6 @@ class Leak:
     time: Time
 
     def describe(self, worker: int) -> str:
-        """Describe the loss and the remedy."""
         return (
             f"operator {self.operator!r} lost a token for time {self.time!r} on worker {worker}: it dropped the token "
             "without discard(), such as by overwriting it. Records that it kept for that time may never be sent. "
@@ -57,7 +56,6 @@ class TokenLedger:
 
     Attributes:
         held: the number of held tokens, by (location number, time), up to the last drain.
-        leaks: the dropped tokens, up to the last drain, for the worker's step.
         refusals: refused uses whose error perhaps no code handles, for the worker's step.
         stepping: the id of the thread in a step of the worker; None between two steps.
     """
@@ -80,7 +78,7 @@ class TokenLedger:
         self.wake()
 
     def record_drop(self, stamp: _Stamp, label: Label | None, operator: str, *, has_sent: bool) -> None:
-        """Add the end of a token that was not discarded, which may be a leak."""
+        """Add the end of a token that was not discarded: perhaps a leak."""
         self._drops.append((stamp, operator, has_sent))  # before its group, so that `drain` knows what it takes
         self.record((stamp, -1), label=label)
 
@@ -90,7 +88,6 @@ class TokenLedger:
 
     @property
     def is_stepping(self) -> bool:
-        """Whether the calling thread is in a step of the worker."""
         return threading.get_ident() == self.stepping
 
     def refuse(self, operator: str, time: Time | None, why: str) -> NoReturn:
@@ -149,7 +146,7 @@ class TokenLedger:
         self._drops.extend(drops.values())  # their groups have yet to come
 
     def tokens(self) -> dict[tuple[int, Time], int]:
-        """Return the number of held tokens, by (location number, time), with groups that are not drained."""
+        """Return the number of held tokens, by (location number, time), undrained groups included."""
         counts: ChangeBatch[tuple[int, Time]] = ChangeBatch(self.held)
         for changes, _ in self._groups.copy():
             counts.extend(changes)

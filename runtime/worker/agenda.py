@@ -11,7 +11,6 @@ class Agenda:
     Only `activate_later` and `activate_after` are thread-safe.
 
     Args:
-        clock: returns seconds.
         wake: called after another thread's request, as the worker may be asleep.
 
     Attributes:
@@ -55,18 +54,16 @@ class Agenda:
         self._wake()
 
     def left_s(self) -> float | None:
-        """Return the seconds until the next timer, 0 if it is due; None for none."""
+        """Return the seconds until the next timer, 0 if it is due."""
         while self._asked:
             heapq.heappush(self._timers, self._asked.popleft())
         return max(0.0, self._timers[0][0] - self._clock()) if self._timers else None
 
     def let_go(self) -> None:
-        """Schedule the held operators in the next step."""
         self._next |= self.held
         self.held.clear()
 
     def begin(self) -> None:
-        """Begin a step."""
         while self.left_s() == 0.0:
             self._next.add(heapq.heappop(self._timers)[1])
         while self._later:
@@ -75,7 +72,7 @@ class Agenda:
         self._in_current, self._next = self._next, set()
 
     def pop(self) -> int | None:
-        """Return the next operator, which becomes the running one; None ends the step."""
+        """Return the next operator to run; None ends the step."""
         if not self._current:
             self.running = -1
             return None
@@ -85,14 +82,13 @@ class Agenda:
         return self.running
 
     def end(self) -> None:
-        """End the step; the remaining operators are scheduled in the next one."""
+        """End the step; the remaining operators run in the next one."""
         self.was_cut = bool(self._current)
         self._next.update(self._current)
         self._current, self.running = [], -1
 
     @property
     def is_empty(self) -> bool:
-        """Whether no operator is to be scheduled now."""
         return not (self._next or self._later) and self.left_s() != 0.0
 
     def scheduled(self) -> frozenset[int]:

@@ -33,7 +33,6 @@ class PartError(Exception):
 
 
 def operator_failure(operator: str, worker: int, time: Time | None, error: BaseException | None, what: str) -> JobError:
-    """Return the error with operator, worker and time, and the user's traceback."""
     at = "" if time is None else f" at time {time!r}"
     return JobError(
         f"operator {operator!r} {what} on worker {worker}{at}: {_text(error)}{_record_of(error)}",
@@ -63,7 +62,7 @@ def raise_step_failure(
 
 
 def raise_refusal(worker: int, refusal: Refusal) -> NoReturn:
-    """Raise `operator_failure` of a use of tokens that was refused outside of the worker's step."""
+    """Raise `operator_failure` of a use of tokens refused outside of the worker's step."""
     error, what = refusal.error, "failed in a thread or coroutine"
     raise operator_failure(refusal.operator, worker, refusal.time, error, what) from error
 
@@ -71,7 +70,6 @@ def raise_refusal(worker: int, refusal: Refusal) -> NoReturn:
 def unsendable(
     worker: int, plan: "Plan", locate: Callable[[int], Location], envelope: "Envelope", error: Exception
 ) -> JobError:
-    """Return the error of an envelope that cannot be pickled; it names the message to blame."""
     for message in envelope.messages:
         reason = unpicklable(message)
         if reason is not None:
@@ -89,8 +87,7 @@ def unsendable(
 def _record_of(error: BaseException | None) -> str:
     """Describe the record at which a function failed, from the variable ``record`` of its caller; empty if unknown.
 
-    Operators use that name when they call a user's function, which costs nothing until an error. An error that shows
-    the record needs no more.
+    Operators use that name when they call a user's function, which costs nothing until an error.
 
     Folds have no such variable, nor have comprehensions from Python 3.12 on (PEP 709); there the record is the second
     of two arguments.

@@ -1,6 +1,7 @@
 """The mailbox of a firm bound: an input receives each substream in one piece, followed by its end.
 
-Off cycles, all of a substream is held here until it is complete, which never depends on anything behind this input.
+Off cycles, this input holds all of a substream until the substream is complete, which depends on nothing behind this
+input.
 
 On a cycle, received records may cause more. There substreams take turns, at all such inputs in the order in which
 worker 0 saw them closed; records of others wait. The first substream that is not over has its turn everywhere and is
@@ -68,11 +69,7 @@ class WaitingEnds:
 
 
 class FirmMailbox:
-    """The arrived messages of one input on one worker, until their turn.
-
-    Args:
-        outputs: the location numbers of the outputs that the input reaches.
-    """
+    """The arrived messages of one input on one worker, until their turn."""
 
     __slots__ = ("_between", "_held", "_host", "_outputs", "_port", "_turns")
 
@@ -87,13 +84,11 @@ class FirmMailbox:
 
     @property
     def held(self) -> Iterator[Message]:
-        """The held messages."""
         yield from self._between
         for entries in self._held.values():
             yield from entries
 
     def put(self, message: Message) -> None:
-        """Receive a message."""
         label, time = message.label, message.time
         if label is None:
             if self._turns:
@@ -125,7 +120,6 @@ class FirmMailbox:
         return message.taken()
 
     def receive(self, label: Labels, time: Time) -> None:
-        """Count a message as received by the operator."""
         if self._turns is None:
             self._count(label, time, -1)
         else:
@@ -154,13 +148,11 @@ class FirmMailbox:
                 self._begin_turn()
 
     def part(self) -> FirmPart:
-        """Return its content, for a snapshot."""
         queue = [one if isinstance(one, EndOfPiece) else _unread(one) for one in self._port.queue]
         held = [_unread(message) for messages in self._held.values() for message in messages]
         return FirmPart(queue, held, list(map(_unread, self._between)), list(self._turns or ()))
 
     def begin_with(self, part: FirmPart) -> None:
-        """Restore a mailbox, and apply its next news."""
         if self._turns is not None:
             self._turns.extend(part.turns)
         for one in part.queue:

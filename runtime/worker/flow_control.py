@@ -34,17 +34,14 @@ class FlowControl:
 
     @property
     def is_held(self) -> bool:
-        """Whether sources must wait."""
         return self._congested or bool(self._congested_peers)
 
     def add(self, size: int) -> None:
-        """Count a message of this worker to itself or to a peer."""
         self.load += size
         if self.load > self._limit and not self._congested:
             self._turn(congested=True)
 
     def take(self, sender: int, size: int) -> None:
-        """Count a message of ``sender``, itself or a peer, as received by an operator here."""
         if sender == self._worker:
             self._drop(size)
             return
@@ -66,11 +63,9 @@ class FlowControl:
 
     @property
     def is_due(self) -> bool:
-        """Whether there are reports to send."""
         return bool(self._due)
 
     def drain(self) -> dict[int, Credit]:
-        """Return the due reports, by peer."""
         due, self._due = self._due, set()
         for peer in due:
             self._told[peer] = self._taken[peer]
@@ -94,7 +89,6 @@ class Intake:
         self.total = 0
 
     def count(self, feeder: int, size: int) -> None:
-        """Count a batch as received."""
         if size:
             self.taken[feeder] = self.taken.get(feeder, 0) + size
             self.total += size

@@ -37,7 +37,6 @@ class InputOperator:
         self._turns = count(1)  # from 1, so that a worker looks at other records than the driver
 
     def schedule(self, output: OutputPort) -> None:
-        """Do the commands of the mailbox."""
         mailbox, flow, check = self._mailbox, self._host.flow, self._check
         while mailbox and not (flow.is_held and mailbox.next_sends):
             command = mailbox.take()
@@ -63,7 +62,6 @@ class InputOperator:
                 self.tokens.pop(command.handle).discard()
 
     def send(self, output: OutputPort, token: TimestampToken, batch: Batch) -> None:
-        """Send a batch."""
         output.send(token, batch)
 
     def end(self, output: OutputPort, token: TimestampToken, keys: Sequence[Any]) -> None:

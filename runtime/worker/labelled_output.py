@@ -18,7 +18,6 @@ class LabelledOutput(io.TextIOBase):
         self._at_start = True
 
     def write(self, text: str) -> int:
-        """Write ``text``; return its length."""
         label = self._label() if text else ""
         if label:
             lines = text.splitlines(keepends=True)
@@ -31,22 +30,17 @@ class LabelledOutput(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Flush the stream."""
         self._stream.flush()
 
     def fileno(self) -> int:
-        """Return the stream's file descriptor."""
         return self._stream.fileno()
 
     def isatty(self) -> bool:
-        """Tell whether the stream is a terminal."""
         return self._stream.isatty()
 
     def writable(self) -> bool:
-        """Tell that it can be written to."""
         return True
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
-        """The stream's encoding."""
         return self._stream.encoding

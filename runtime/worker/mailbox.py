@@ -19,7 +19,7 @@ class Mailbox:
     commands keep their order: all of them wait for a missing handle.
 
     Attributes:
-        begun: the positions of passed handles at that moment; of the first one, at its closing.
+        begun: the positions of handles when they were passed; of the first one, when it was closed.
         lanes: pending work of each of another number of workers, as (token, batch or keys, whether these have ended),
             for the operator.
     """
@@ -35,7 +35,7 @@ class Mailbox:
         self.lanes: list[list[tuple[TimestampToken, Any, bool]]] = []
 
     def begins_with(self, saved: SavedMailbox | None) -> None:
-        """Set the handles and batches of a snapshot; None for the first handle alone."""
+        """Set the handles and batches of a snapshot."""
         self._saved = saved
 
     def open(self, input_name: str, token: TimestampToken) -> None:
@@ -68,7 +68,6 @@ class Mailbox:
             yield from ((feeder, command) for command in early)
 
     def put(self, feeder: int, command: InputCommand) -> None:
-        """Take a command in."""
         early = self._early.get(feeder)
         if early is not None:
             early.append(command)
@@ -99,14 +98,12 @@ class Mailbox:
                     del self._early[feeder]
 
     def take(self) -> InputCommand:
-        """Remove and return the oldest command."""
         feeder, command = self._queue.popleft()
         self._intake.count(feeder, command.size)
         return command
 
     @property
     def next_sends(self) -> bool:
-        """Whether the oldest command sends a batch."""
         return bool(self._queue) and self._queue[0][1].action == "send"
 
     def __bool__(self) -> bool:

@@ -320,21 +320,17 @@ class OperatorContext:
 
 
 def instance_of(context: OperatorContext) -> OperatorInstance:
-    """Return the operator behind a context, for operators of this package and tests."""
     return context._instance
 
 
 def pacts_of(context: OperatorContext) -> Sequence[Pact | None]:
-    """Return the pact of each input; None for records of its own worker."""
     return context._host.plan.operators[context._instance.number].pacts
 
 
 def sender_of(context: OperatorContext, port: int = 0) -> str:
-    """Return the name of the operator that sends to a port."""
     plan = context._host.plan
     return plan.name_at(plan.operators[context._instance.number].sources[port])
 
 
 def host_of(context: OperatorContext) -> OperatorHost:
-    """Return the worker behind a context, for operators of this package."""
     return context._host

@@ -32,7 +32,6 @@ class Closing:
         self._callbacks: list[tuple[str, Callable[[], object]]] = []
 
     def add(self, operator: str, callback: Callable[[], object]) -> None:
-        """Add a callback of an operator."""
         self._callbacks.append((operator, callback))
 
     def close(self) -> None:
@@ -48,13 +47,10 @@ class Closing:
 class Saving:
     """The snapshots of a job, for the operators of one worker.
 
-    Their state during one snapshot is in all later ones.
+    An operator's state during one snapshot is in all later ones.
 
     Args:
         run: common to all restarts of the job, and to no other job; empty without snapshots.
-
-    Attributes:
-        saved: the last known durable snapshot.
     """
 
     def __init__(self, number: int, *, are_taken: bool, run: str = "") -> None:
@@ -71,7 +67,7 @@ class Saving:
         self._waiting[operator] = behind, has_ended
 
     def hear(self, saved: int, activate: Callable[[int], None]) -> None:
-        """Note a durable snapshot, 0 for none, and schedule the operators that wait for one."""
+        """Note a durable snapshot, and schedule the operators that wait for one."""
         if saved:
             self.saved = saved
             for operator, (behind, _) in self._waiting.items():
@@ -90,8 +86,6 @@ class OperatorHost:
     """The part of a worker that its operators, ports and channels use; `WorkerCore` runs them.
 
     Attributes:
-        ledger: counts tokens; ``flow`` counts bytes in flight, ``books`` substreams.
-        activate: schedules an operator: in this step if its turn has not passed, else in the next.
         shared: objects that operators share with later ones; not in snapshots.
         received: the last message that an operator received in this step; its batch, if sent on unchanged, has the same
             size.
@@ -119,15 +113,12 @@ class OperatorHost:
     _frontiers: dict[int, Antichain]
 
     def produce(self, location: int, time: Time) -> None:
-        """Count a message to an input port."""
         self._progress.record_one(location, time, 1)
 
     def consume(self, location: int, time: Time) -> None:
-        """Count a message as received at an input port."""
         self._progress.record_one(location, time, -1)
 
     def frontier(self, location: int) -> Antichain:
-        """Return the frontier at a location where the worker keeps one."""
         found = self._frontiers.get(location)
         if found is None:
             found = self._frontiers[location] = self._tracker.frontier(self._compiled.locations[location])
@@ -148,11 +139,9 @@ class ProbeWatch:
         self._followers: set[int] = set()
 
     def frontier(self, name: str) -> Antichain:
-        """Return the frontier at a probe: the lower bound on times that can still pass, on any worker."""
         return self._host.frontier(self._places[name])
 
     def moved(self, location: int) -> None:
-        """Note that the frontier at a location has moved."""
         if location in self._names:
             self._moved.update(self._names[location])
             for follower in self._followers:
@@ -164,7 +153,7 @@ class ProbeWatch:
         return moved
 
     def follow(self, operator: int, name: str) -> Antichain:
-        """Return the frontier at a probe, and schedule an operator whenever a probe moves; may raise GraphError."""
+        """Return the frontier at a probe, and schedule an operator whenever it moves; may raise GraphError."""
         if name not in self._places:
             raise GraphError(f"dataflow {self._dataflow!r} has no probe {name!r}; it has {sorted(self._places)}")
         self._followers.add(operator)

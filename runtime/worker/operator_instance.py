@@ -1,7 +1,6 @@
 """A running operator on one worker: stateless ones consist of stages, and inputs have a mailbox.
 
-A stateless operator has no frontier and no token, so progress tracking ignores it. A fused chain runs its stages one
-after the other on each batch, without queues between them; see `fusion.py`.
+A stateless operator has no frontier and no token, so progress tracking ignores it.
 """
 
 import gc
@@ -67,10 +66,7 @@ class OperatorInstance(PortOwner):
     """An operator's ports and schedule function, and its present call.
 
     Attributes:
-        seconds: the duration of all finished calls.
-        started: when the last call began, by ``clock``.
         initial: its initial tokens, one for each output; None for taken ones.
-        mailbox: the feeders' commands to an input, oldest first.
         waits_for: the event for which it keeps tokens of passed times, in words, for `Job.explain`; empty for none.
     """
 
@@ -116,12 +112,10 @@ class OperatorInstance(PortOwner):
         return returned
 
     def begin(self) -> None:
-        """Prepare for the build; the ports exist."""
         self._ports = [*map(InputPort, self.inputs), *map(OutputPort, self.outputs)]
         self.initial = [port.initial_token() for port in self.outputs]
 
     def use_stages(self, stages: Sequence[Stage]) -> None:
-        """Send each batch, transformed by all stages, at its time."""
         running = self.stages = [RunningStage(stage, self.clock) for stage in stages]
         (source,), (sender,) = self.inputs, self.outputs
 
@@ -132,14 +126,12 @@ class OperatorInstance(PortOwner):
         self.schedule = schedule
 
     def discard_initial_tokens(self) -> None:
-        """Discard the initial tokens that build did not take."""
         for output, token in enumerate(self.initial):
             if token is not None:
                 token.discard()
                 self.initial[output] = None
 
     def work_at(self, time: Time) -> None:
-        """Note the time at which the operator works, for errors."""
         self.time = time
 
     @property
@@ -154,7 +146,7 @@ class OperatorInstance(PortOwner):
         )
 
     def statistics(self) -> Iterator[tuple[str, OperatorStatistics]]:
-        """Yield its name and statistics, or those of each stage; all stages share one schedule."""
+        """Yield its name and statistics, or those of each stage."""
         dropped = sum(port.records for port in self.outputs if port.drops)
         for running in self.stages:
             received, sent = (running.messages_in, running.records_in), (running.messages_out, running.records_out)
@@ -167,7 +159,7 @@ class OperatorInstance(PortOwner):
 
 
 def _send(stages: Sequence[RunningStage], token: LentToken, batch: Batch, output: RunningOutput) -> None:
-    """Send the stages' results for a batch, which is divided by substream at the first stage that needs that."""
+    """Send the stages' results, divided by substream from the first stage that needs that."""
     label = token.label
     mixed = label if isinstance(label, MixedLabel) else None
     keys = None if mixed is None else mixed.keys

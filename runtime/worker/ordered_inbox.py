@@ -64,10 +64,8 @@ class OrderedInbox(Generic[T]):
         return ready
 
     def accepted(self, sender: Hashable) -> int:
-        """Return how many items of a sender have come without a gap."""
         stream = self._streams.get(sender)
         return 0 if stream is None else stream.expected
 
     def forget(self, sender: Hashable) -> None:
-        """Forget a sender that has finished."""
         self._streams.pop(sender, None)

@@ -34,11 +34,9 @@ class Outbox:
 
     @property
     def is_full(self) -> bool:
-        """Whether there is enough for peers to send it now."""
         return self._waiting_bytes > self._much
 
     def put(self, peer: int, message: Message) -> None:
-        """Add a message to the next envelope for a peer."""
         self._messages[peer].append(message)
         self._waiting_bytes += message.size
 
@@ -51,7 +49,6 @@ class Outbox:
         snapshot: int,
         marker: tuple[int, ...] | None,
     ) -> list[tuple[int, Envelope]]:
-        """Return the envelopes for peers, as (worker number, envelope)."""
         if progress:
             self._count(next(iter(progress.values())), len(progress))
         made: list[tuple[int, Envelope]] = []

@@ -27,9 +27,7 @@ class PortOwner:
     """The operator of some ports on one worker, and its present call.
 
     Attributes:
-        time: the time of the last message, notification, or token whose ``with`` block has raised, in this call, for
-            errors.
-        schedules: the number of its calls.
+        time: for errors, the time of this call's last message, notification, or token whose ``with`` block has raised.
         call: the number of the present call, -1 between two.
     """
 
@@ -47,8 +45,6 @@ class RunningInput:
     """An input that operators read through an `InputPort`; it lends the tokens of its messages.
 
     Attributes:
-        port: the number of the input; ``location`` is that of its location.
-        queue: the unread messages, in order.
         put: takes a message into the queue, or to where it has to wait first.
         looked_at: the number of ends of substreams that the operator has read.
     """
@@ -86,7 +82,6 @@ class RunningInput:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the operator has received all messages here."""
         return not self.queue
 
     @property
@@ -95,7 +90,7 @@ class RunningInput:
         return iter(())
 
     def release(self, most: int) -> bool:
-        """Count up to ``most`` of the oldest unread messages as received; return whether there were any."""
+        """Count up to ``most`` unread messages as received, oldest first; False if there were none."""
         released = 0
         for index, message in enumerate(self.queue):
             if message.size:
@@ -108,7 +103,6 @@ class RunningInput:
 
     @property
     def ended(self) -> Iterator[Any]:
-        """See `InputPort.ended`."""
         raise TokenError(
             f"operator {self.owner.name!r} was described without bound=, so it is not told when substreams end"
         )
@@ -118,8 +112,7 @@ class RunningOutput:
     """An output that operators use through an `OutputPort`; it makes tokens.
 
     Attributes:
-        port: the number of the output; ``location`` is that of its location.
-        drops: whether the records are ones that the user could read and does not.
+        drops: whether the user could read the records and does not.
     """
 
     __slots__ = ("channels", "domain", "drops", "ledger", "location", "owner", "port", "records", "sent")
@@ -135,13 +128,11 @@ class RunningOutput:
         self.drops = False
 
     def initial_token(self) -> TimestampToken:
-        """Make and count the operator's initial token."""
         token = TimestampToken(self.ledger, self.domain, self.location, self.domain.minimum(), self.owner)
         self.ledger.held.update(token._stamp, 1)
         return token
 
     def new_token(self, time: Time, label: Label | None) -> TimestampToken:
-        """Make and count a token from one that a message has lent for ``time``."""
         token = TimestampToken(self.ledger, self.domain, self.location, time, self.owner, label)
         self.ledger.record((token._stamp, 1), label=label)
         return token
@@ -154,7 +145,6 @@ class RunningOutput:
         return token
 
     def send(self, token: TimestampToken | LentToken, batch: Batch) -> None:
-        """See `OutputPort.send`."""
         if not isinstance(token, TOKENS):
             self._refuse_token(token)
         time = token._time_on(self)
@@ -170,7 +160,7 @@ class RunningOutput:
         self.send(token, batch)
 
     def refuse(self, time: Time | None, why: str) -> NoReturn:
-        """Raise TokenError for a use of this output; outside of a step the worker fails with it."""
+        """Raise TokenError for a use of this output; outside of a step the worker fails, too."""
         self.ledger.refuse(self.owner.name, time, why)
 
     def _refuse_token(self, token: object) -> NoReturn:
@@ -201,7 +191,6 @@ class Channel:
     Args:
         locations: the number of the target port, on each worker.
         put: receives a message at that port on this worker.
-        operator: the number of the target operator; ``name`` is its name.
         pact: spreads records over the workers; None keeps them on this one.
 
     Attributes:
@@ -227,7 +216,6 @@ class Channel:
             self.pact = self.pact.for_worker(self.host.worker)
 
     def push(self, time: Time, batch: Batch, count: int) -> None:
-        """Send a batch of ``count`` records over the edge."""
         here = self.host.worker
         if self.pact is None:
             self._deliver(here, Message(self.locations[here], time, batch, self._count(batch, count), here))
@@ -251,7 +239,6 @@ class Channel:
             host.outbox.put(worker, message)
 
     def statistics(self, source: str, target: str) -> EdgeStatistics:
-        """Return the statistics of the edge between ports of these names."""
         return EdgeStatistics(source, target, self.messages, self.records, self.bytes)
 
     def _count(self, batch: Batch, count: int) -> int:
@@ -330,17 +317,14 @@ class OutputPort:
 
 
 def running_input(port: InputPort) -> RunningInput:
-    """Return the input behind a port, for operators of this package and tests."""
     return port._running
 
 
 def running_output(port: OutputPort) -> RunningOutput:
-    """Return the output behind a port, for operators of this package and tests."""
     return port._running
 
 
 def waiting_at(ports: Iterable[RunningInput], together: Sequence[int]) -> dict[str, Any]:
-    """Return a report's description of the messages at some inputs: in queues, and held."""
     queued: Counter[tuple[int, Time]] = Counter()
     held: Counter[tuple[int, Time]] = Counter()
     sizes: Counter[int] = Counter()

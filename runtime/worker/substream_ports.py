@@ -26,7 +26,6 @@ class SubstreamChannel(Channel):
     __slots__ = ()
 
     def push_labelled(self, time: Time, batch: Batch, count: int, label: Labels) -> None:
-        """Send a batch of ``count`` records of the substreams of ``label`` over the edge."""
         here, books = self.host.worker, self.host.books
         if self.pact is None:
             books.produce_here(label, self.locations[here], time)
@@ -61,7 +60,6 @@ class SubstreamOutput(RunningOutput):
         """(time, declaration, keys, records)"""
 
     def send(self, token: TimestampToken | LentToken, batch: Batch) -> None:
-        """Send ``batch`` at the token's time, as records of the token's substream; see `OutputPort.send`."""
         if not isinstance(token, TOKENS):
             self._refuse_token(token)
         time, label = token._time_on(self), token.label
@@ -76,7 +74,6 @@ class SubstreamOutput(RunningOutput):
         self._push_labelled(time, batch, label)
 
     def send_labelled(self, token: TimestampToken | LentToken, batch: Batch, label: Labels | None) -> None:
-        """Send as `send` does, but as records of other substreams than the token's, or of none."""
         time = token._time_on(self)
         if self.owner.call < 0:
             self._refuse_now(time)
@@ -84,7 +81,7 @@ class SubstreamOutput(RunningOutput):
         self._push_labelled(time, batch, label)
 
     def send_marks(self, token: TimestampToken | LentToken, marks: list[EndOfSubstream]) -> bool:
-        """Send marks to the next operators that divide this stream; tell whether there are any."""
+        """Send marks to the next operators that divide this stream, if any."""
         channels = [channel for channel in self.channels if channel.takes_marks]
         if channels:
             time = token._time_on(self)
@@ -107,7 +104,6 @@ class SubstreamOutput(RunningOutput):
             self.flush()
 
     def flush(self) -> None:
-        """Send the gathered records."""
         if self._gathered is not None:
             time, declaration, keys, batch = self._gathered
             self._gathered = None
@@ -129,12 +125,7 @@ class SubstreamOutput(RunningOutput):
 
 
 class SubstreamInput(RunningInput):
-    """An input that knows the substreams of its messages, and their ends.
-
-    Attributes:
-        ends: the unread ends of an operator with a soft bound, or None.
-        firm: the mailbox of a firm bound, or None.
-    """
+    """An input that knows the substreams of its messages, and their ends."""
 
     __slots__ = ("ends", "firm")
 
@@ -147,7 +138,6 @@ class SubstreamInput(RunningInput):
         return self._receive(divided=True)
 
     def whole(self) -> Iterator[tuple[LentToken, Batch]]:
-        """Receive messages whole: one may have several substreams."""
         return self._receive(divided=False)
 
     def _receive(self, *, divided: bool) -> Iterator[tuple[LentToken, Batch]]:
@@ -193,7 +183,6 @@ class SubstreamInput(RunningInput):
 
     @property
     def ended(self) -> Iterator[Any]:
-        """The keys of the substreams that have ended here; see `InputPort.ended`."""
         if self.firm is not None:
             return self._drain_firm()
         if self.ends is None:
@@ -213,12 +202,10 @@ class SubstreamInput(RunningInput):
 
     @property
     def is_empty(self) -> bool:
-        """Whether the operator has received all messages here, and has read all ends."""
         return not self.queue and not self.ends
 
     @property
     def held(self) -> Iterator[Message]:
-        """The messages that wait in the mailbox of a firm bound."""
         return iter(()) if self.firm is None else self.firm.held
 
 

@@ -48,12 +48,7 @@ _MOST_DROPPED = 1000
 class WorkerActor:
     """Hosts one worker: the driver deploys, starts and watches it; its peers and feeders send it envelopes.
 
-    Each dataflow has a thread and links of its own here, so that they neither wait for nor fail with each other; calls
-    name it by its job.
-
-    Args:
-        operators: the number of operators of its first dataflow.
-        job: the name of the job that it was made for.
+    Each dataflow has a thread and links of its own here; calls name it by its job.
     """
 
     def __init__(self, worker: int, workers: int, operators: int, job: str, logs: LogSettings) -> None:
@@ -79,7 +74,7 @@ class WorkerActor:
         logs.use(self._about, bare)
 
     def __repr__(self) -> str:
-        """The label in Ray's dashboard, and of each line of output that Ray brings to the driver."""
+        """The label in Ray's dashboard, and of each line of output in the driver."""
         dataflow = self._job.rpartition("-")[0]
         return f"{dataflow} worker {self._worker} of {self._workers}, {self._operators} operators"
 
@@ -112,7 +107,6 @@ class WorkerActor:
         return sockets.listener.address
 
     def read(self, job: str, plan: Plan, snapshots: WorkerSnapshots) -> SnapshotDamaged | None:
-        """Read the worker's initial state; return any damage."""
         with self._deploying(job):
             try:
                 self._beginnings[job] = snapshots.beginning(plan, self._worker, self._workers)
@@ -183,14 +177,10 @@ class WorkerActor:
         return sender, sockets, connect
 
     def start(self, job: str) -> None:
-        """Let a dataflow run."""
         self._loop(job).start()
 
     def drop(self, job: str, timeout_s: float) -> str | None:
-        """End a dataflow; if it does not end within ``timeout_s`` seconds, return in words what it is doing.
-
-        It then ends after that.
-        """
+        """End a dataflow; if it does not end within ``timeout_s`` seconds, return in words what it is doing."""
         self._dropped.append(job)
         sockets = self._sockets.get(job)
         if sockets is not None:
@@ -221,7 +211,6 @@ class WorkerActor:
     # ------------------------------------------------------------------ while it runs
 
     def receive(self, job: str, frames: Sequence[Any]) -> None:
-        """Receive the frames of an envelope from a peer, the driver or another feeder."""
         envelope = ENVELOPES.decode(frames[0], frames[1:])
         self._deployment(job, envelope.incarnation).deliver(envelope)
 
@@ -230,7 +219,7 @@ class WorkerActor:
         return self._loop(job).mail.fetch(member, timeout_s)
 
     def live(self, timeout_s: float) -> tuple[str, ...]:
-        """Return after ``timeout_s`` seconds, as a sign of life; at once the jobs whose telemetry is wanted."""
+        """Return after ``timeout_s`` seconds, or at once the jobs whose telemetry is wanted."""
         if not timeout_s or not self._is_wanted.wait(timeout_s):
             return ()
         self._is_wanted.clear()
@@ -246,19 +235,15 @@ class WorkerActor:
         return True
 
     def report(self, job: str, timeout_s: float) -> WorkerReport | BusyWorker:
-        """Return the worker's report within ``timeout_s`` seconds."""
         return replace(self._loop(job).report(timeout_s), lines=self._lines.of(job))
 
     def states(self) -> dict[str, tuple[str, str]]:
-        """Return the state and the probes' progress of each dataflow, in words, by job."""
         return {job: loop.state() for job, loop in list(self._loops.items())}
 
     def explain(self, job: str, name: str, workers: Sequence[Any]) -> str:
-        """Explain a probe, topic or capture to a process without the dataflow."""
         return self._loop(job).explain(name, ask_workers(workers, job))
 
     def captured(self, job: str, name: str) -> tuple[list[tuple[Any, Any]], int]:
-        """Return the packed captured batches of this worker, and their number."""
         kept = self._loop(job).captured(name)
         return [(time, pack(batch)) for time, batch in kept], len(kept)
 
@@ -269,15 +254,13 @@ class WorkerActor:
         yield from make(self._loop(job).captured(name)[:count], *arguments)
 
     def claim(self, job: str, incarnation: int, handle: int, feeder: FeederName) -> Claim:
-        """Assign a handle to the feeder that first uses it; a late feeder learns who has it."""
         return self._deployment(job, incarnation).feeders.claim(handle, feeder)
 
     def incarnation(self, job: str) -> int:
-        """Return the number of the present deployment of a dataflow."""
         return self._loop(job).incarnation
 
     def _deployment(self, job: str, incarnation: int) -> WorkerLoop:
-        """Return the loop of a dataflow, if it has not gone back to a snapshot since a member was connected."""
+        """Return the loop of a dataflow, unless it has gone back since the member connected."""
         loop = self._loop(job)
         if incarnation != loop.incarnation:
             raise JobError(f"job {job!r} has gone back to a snapshot since, on worker {self._worker}")

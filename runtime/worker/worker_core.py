@@ -51,10 +51,6 @@ class WorkerCore(OperatorHost):
     Args:
         wake: called from any thread after a use of a token, as the worker may sleep.
         hold_back: False sends progress at the end of every step, even if it moves no frontier.
-        bytes_in_flight: the limit of this worker's bytes in flight before sources wait.
-        clock: returns seconds, for statistics only.
-        on_leak: whether a dropped token fails the worker or is only logged.
-        beginning: the state of a snapshot; None for none.
 
     Attributes:
         leaks: the last 100 dropped tokens.
@@ -231,9 +227,9 @@ class WorkerCore(OperatorHost):
     def release(self) -> bool:
         """Count unread messages as received, at each input; return whether there were any.
 
-        For shells, if sources are held back and nothing else happens: an operator may be waiting for records that only
-        a held source would send. Each call counts twice as many as the one before, until sources go on. Messages to an
-        operator that expects a thread are not counted: the thread will make it read on.
+        For shells, if sources are held back and nothing else happens: an operator may be waiting for records of a held
+        source. Each call counts twice as many as the one before, until sources go on. Messages to an operator that
+        expects a thread are not counted: the thread will make it read on.
         """
         released = [
             port.release(self._to_release)
@@ -253,7 +249,6 @@ class WorkerCore(OperatorHost):
                 self.activate(self._compiled.locations[number].operator)
 
     def count_tokens(self) -> None:
-        """Apply the recorded uses of tokens."""
         if not self.ledger.is_empty:
             self._progress.record(self.ledger.drain())
             self._substreams.record_tokens(self.ledger.labelled)
@@ -263,7 +258,6 @@ class WorkerCore(OperatorHost):
         return self._instances[self.plan.captures[name]].kept.captured
 
     def location(self, number: int) -> Location:
-        """Return a location by its number."""
         return self._compiled.locations[number]
 
     def view(self) -> dict[tuple[int, Time], int]:
@@ -271,7 +265,7 @@ class WorkerCore(OperatorHost):
         return dict(self._tracker.counts())
 
     def report(self) -> WorkerReport:
-        """Return this worker's report, for `Job.explain` and `Job.statistics`; between steps only."""
+        """Return the report for `Job.explain` and `Job.statistics`; between steps only."""
         plan, kept = self.plan, [instance.kept for instance in self._instances]
         return WorkerReport(
             self.worker,
@@ -308,18 +302,15 @@ class WorkerCore(OperatorHost):
 
     @property
     def is_idle(self) -> bool:
-        """Whether a step would do nothing."""
         if not (self.agenda.is_empty and self.ledger.is_empty):
             return False
         return not (self._progress.is_due or self.flow.is_due or self.books.is_due or self.memory.marker is not None)
 
     def forget(self, feeder: int) -> None:
-        """Forget a feeder that has finished; between steps only."""
         self._inbox.forget(feeder)
         self.intake.taken.pop(feeder, None)
 
     def heard(self, feeder: int) -> int:
-        """Return how many envelopes of a feeder have come without a gap."""
         return self._inbox.accepted(feeder)
 
     @property
@@ -329,6 +320,6 @@ class WorkerCore(OperatorHost):
 
     @property
     def is_complete(self) -> bool:
-        """Whether this worker knows that no more work can come, and has acted on that."""
+        """Whether this worker knows that no work can come, and has acted on that."""
         is_over = self._tracker.is_complete and self.is_idle and self.books.is_over
         return is_over and not any(self._instances[operator].has_more_work for operator in self.agenda.expected)

@@ -45,14 +45,7 @@ Connect: TypeAlias = Callable[[Mapping[int, SocketAddress]], Sender[Envelope]]
 
 
 class WorkerLoop:
-    """Runs a worker core on a thread of its own, so that calls are answered while operators run.
-
-    Args:
-        snapshots: where it writes its parts; None for none.
-
-    Attributes:
-        feeders: the other feeding processes, as far as this worker knows.
-    """
+    """Runs a worker core on a thread of its own, so that calls are answered while operators run."""
 
     def __init__(  # noqa: PLR0913 - as many as the core has, and the link
         self,
@@ -115,15 +108,13 @@ class WorkerLoop:
         self._receiver.wake()
 
     def deliver(self, envelope: Envelope) -> None:
-        """Receive an envelope that came by a call, and wake the loop."""
         self._receiver.deliver(envelope)
 
     def captured(self, name: str) -> list[tuple[Any, Any]]:
-        """Return what was captured so far."""
         return list(self._core.captured(name))
 
     def report(self, timeout_s: float) -> WorkerReport | BusyWorker:
-        """Return the worker's report between two steps, or what it is busy with after ``timeout_s`` seconds."""
+        """Return the report between two steps, or after ``timeout_s`` the running operator."""
         asked: Future[WorkerReport] = Future()
         self._asked.append(asked)
         self._receiver.wake()
@@ -135,7 +126,7 @@ class WorkerLoop:
             return self._core.running()
 
     def state(self) -> tuple[str, str]:
-        """Return in words the state of the dataflow and the probes' progress, without waiting for a step."""
+        """Return in words the state and the probes' progress, without waiting for a step."""
         status = self._status
         probes = [f"{name}: {', '.join(map(repr, at)) or 'ended'}" for name, at in sorted(status.probes.items())]
         return status.phase.name.lower() if self._started else "paused", "; ".join(probes)
@@ -155,7 +146,6 @@ class WorkerLoop:
         return str(Explainer(view, None, () if self._started else (PAUSED,)).explain(name))
 
     def running(self) -> BusyWorker:
-        """Return the running operator, and since when."""
         return self._core.running()
 
     def here(self) -> BusyWorker | None:
@@ -163,7 +153,6 @@ class WorkerLoop:
         return self._core.running() if threading.get_ident() == self._thread.ident else None
 
     def stop(self) -> None:
-        """Let the thread end after the present step."""
         self._stopping = True
         self._receiver.wake()
 

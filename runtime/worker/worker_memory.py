@@ -1,7 +1,4 @@
-"""One worker's share in the snapshots of its job: it restores saved state, and takes its part of new ones.
-
-It takes a part between two steps, before the first envelope of the new number; see `Cut`.
-"""
+"""One worker's share in the snapshots of its job: it restores saved state, and takes its part of new ones."""
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,11 +27,7 @@ from tidewheel.transport.socket_address import DRIVER
 class WorkerMemory:
     """Takes the parts of one worker.
 
-    Args:
-        beginning: the state of a snapshot; None for none.
-
     Attributes:
-        marker: the message for peers on a begun snapshot; None for none.
         feeders_in: returns the feeders as a snapshot begins, on worker 0.
     """
 
@@ -66,7 +59,6 @@ class WorkerMemory:
     # ------------------------------------------------------------------ the beginning
 
     def prepare(self, instance: OperatorInstance) -> None:
-        """Let an operator find its saved state, before it is built."""
         saved = self._beginning.operators.get(instance.name)
         instance.kept = OperatorState(
             instance.name,
@@ -124,7 +116,6 @@ class WorkerMemory:
             self._complete()
 
     def feeder_leaves(self, feeder: int, number: int) -> None:
-        """Note that a feeder has sent its last envelope, in the snapshot ``number``."""
         if self._is_tracked and self.cut.gone(feeder, number):
             self._complete()
 
@@ -143,7 +134,6 @@ class WorkerMemory:
         return positions_of(mailbox, [positions.get(name, {}) for positions in told])
 
     def write_all_next(self) -> None:
-        """Have the next part contain all keyed state, as the last part is not written."""
         for instance in self._instances:
             instance.kept.write_all_next()
 

@@ -24,7 +24,6 @@ class WorkerSubstreams:
 
     Args:
         instances: this worker's operators; those that declare substreams get their gates.
-        saved: restored operators' knowledge of substreams, by name; None for none.
 
     Raises:
         SnapshotError: the snapshot numbers declarations differently.
@@ -70,27 +69,23 @@ class WorkerSubstreams:
         return True
 
     def record_tokens(self, groups: list[tuple[Label, tuple[Change, ...]]]) -> None:
-        """Count the drained changes of substreams' tokens, and clear them."""
         for label, changes in groups:
             for (location, time), difference in changes:
                 self.books.record(label, location, time, difference)
         groups.clear()
 
     def hear(self, news: SubstreamNews) -> list[Envelope]:
-        """Receive another worker's news; return held envelopes that are to be received again."""
         self.books.receive(news)
         early, self._early = self._early, []
         return early
 
     def open_substreams(self) -> tuple[OpenSubstreams, ...]:
-        """Return the open substreams here, by declaration."""
         found = (gate.open_substreams() for gate in self.gates)
         return tuple(one for one in found if one.count or one.waiting)
 
     # ------------------------------------------------------------------ snapshots
 
     def part_of(self, instance: OperatorInstance) -> SubstreamPart | None:
-        """Return an operator's knowledge of substreams, for a snapshot; None for none."""
         if not self._declared:
             return None
         gate, view, part = instance.gate, self.books.view, SubstreamPart()

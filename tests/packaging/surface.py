@@ -6,9 +6,10 @@
 import inspect
 import re
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, Final
 
 FILE: Final = Path(__file__).parents[1] / "surface.txt"
@@ -27,6 +28,7 @@ DOORS: Final = (
 
 _HEADER: Final = "Written by `python -m tests.packaging.surface`."
 _WIDTH: Final = 118
+_CALLED: Final = (FunctionType, staticmethod, classmethod, property, cached_property)
 
 
 def doors() -> dict[str, ModuleType]:
@@ -37,6 +39,28 @@ def doors() -> dict[str, ModuleType]:
 def surface() -> str:
     """Return the text of the file."""
     return "\n".join([_HEADER, *(line for name, door in doors().items() for line in _of_door(name, door))]) + "\n"
+
+
+def undocumented() -> Iterator[str]:
+    """Yield the public classes, functions, methods and properties that have no docstring, or only a generated one."""
+    for door_name, door in doors().items():
+        for name in door.__all__:
+            yield from (f"{door_name}.{path}" for path in _undocumented(name, getattr(door, name)))
+
+
+def _undocumented(name: str, found: Any) -> Iterator[str]:
+    if inspect.isfunction(found):
+        if not found.__doc__:
+            yield name
+    elif inspect.isclass(found):
+        if not found.__doc__ or found.__doc__.startswith(f"{found.__name__}("):  # as dataclasses write it
+            yield name
+        for member in dir(found):
+            if member.startswith("_") or not _home(found, member).__module__.startswith("tidewheel"):
+                continue
+            static = inspect.getattr_static(found, member)
+            if isinstance(static, _CALLED) and not inspect.getdoc(getattr(found, member)):
+                yield f"{name}.{member}"
 
 
 def _of_door(name: str, door: ModuleType) -> Iterator[str]:
@@ -60,7 +84,7 @@ def _of_name(name: str, found: Any) -> Iterator[str]:
 
 
 def _of_member(owner: type, name: str) -> Iterator[str]:
-    home = next(base for base in owner.__mro__ if name in vars(base))
+    home = _home(owner, name)
     if not home.__module__.startswith("tidewheel"):  # what an exception or a tuple has
         return
     member = inspect.getattr_static(owner, name)
@@ -71,6 +95,11 @@ def _of_member(owner: type, name: str) -> Iterator[str]:
     elif home is owner or not _is_public(home):
         yield f"    {name}{_signature(member)}"
         yield from _first_line(member, "        ")
+
+
+def _home(owner: type, name: str) -> type:
+    """Return the class of ``owner`` and its bases that defines an attribute."""
+    return next(base for base in owner.__mro__ if name in vars(base))
 
 
 def _is_public(made: type) -> bool:

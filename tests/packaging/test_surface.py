@@ -7,7 +7,7 @@ from importlib import import_module
 import pytest
 
 from tests.packaging.repository import FACADE
-from tests.packaging.surface import FILE, doors, surface
+from tests.packaging.surface import FILE, doors, surface, undocumented
 
 
 def test_the_surface_is_the_one_in_the_file() -> None:
@@ -21,6 +21,11 @@ def test_each_public_name_has_one_door() -> None:
     """No program has to choose between two ways to import the same. `tidewheel.progress` has its errors, too."""
     found = Counter(name for door in doors().values() for name in door.__all__)
     assert {name for name, times in found.items() if times > 1} == {"GraphError", "TidewheelError"}
+
+
+def test_each_public_name_has_a_docstring() -> None:
+    """Users read them, in `help` and in the reference. Ruff asks for none (D101 to D103): names inside say enough."""
+    assert not list(undocumented())
 
 
 def test_the_top_is_short() -> None:
