@@ -13,8 +13,9 @@ from tidewheel.console.page.page_jobs import PageJobs
 from tidewheel.gateway.access import check_token, new_token
 from tidewheel.gateway.clients import MAX_EPOCH_BYTES
 from tidewheel.gateway.errors import GatewayError
-from tidewheel.gateway.gateway import Gateway, check_extra
+from tidewheel.gateway.gateway import Gateway
 from tidewheel.gateway.gateway_config import GatewayConfig
+from tidewheel.host.extras import check_extra
 from tidewheel.host.ray_cluster import connect_to_running
 from tidewheel.pubsub.errors import NoCluster
 from tidewheel.pubsub.subscribers.topics import topics
@@ -63,7 +64,7 @@ def serve(options: argparse.Namespace, show: Callable[[str], None]) -> None:
         DeliveryError: there is no Ray cluster.
         KeyboardInterrupt: Ctrl-C ended the gateway.
     """
-    check_extra()
+    check_extra("gateway", "tidewheel serve", GatewayError)
     given = given_token(options.token_file, os.environ)
     if options.no_token and given is not None:
         raise GatewayError(f"--no-token, and a token in {VARIABLE}: which of them is meant?")

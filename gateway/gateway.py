@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
@@ -11,6 +10,7 @@ from tidewheel.gateway.clients import Clients
 from tidewheel.gateway.errors import GatewayError
 from tidewheel.gateway.gateway_config import GatewayConfig, listen, url
 from tidewheel.gateway.site import Site
+from tidewheel.host.extras import check_extra
 
 if TYPE_CHECKING:
     from typing import Self
@@ -69,7 +69,7 @@ class Gateway:
     def start(self) -> None:
         """Begin to listen, once; a failed start may be tried again."""
         config = self._config
-        check_extra()
+        check_extra("gateway", "the gateway", GatewayError)
         from tidewheel.gateway.application import application
         from tidewheel.gateway.web_server import WebServer
 
@@ -110,15 +110,3 @@ class Gateway:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
-
-
-def check_extra() -> None:
-    """Raise GatewayError, with the remedy, if a library of the extra ``gateway`` is missing."""
-    try:
-        for library in ("prometheus_client", "starlette", "uvicorn", "websockets"):
-            import_module(library)
-    except ImportError as error:
-        raise GatewayError(
-            f"the gateway needs libraries that tidewheel does without ({error}). Install them where "
-            "tidewheel is installed: pip install 'tidewheel[gateway]'"
-        ) from error

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tidewheel.host.extras import check_extra
 from tidewheel.host.ray_internals import owner_address
 from tidewheel.progress import TidewheelError
 from tidewheel.pubsub.messages.events import Batch
@@ -74,6 +75,7 @@ def to_spark(
             ``schema``; columns share a name, apart from case, with each other or with ``time``; a time is no 64-bit
             integer; or a worker makes no block for two minutes.
     """
+    check_extra("spark", "to_spark()", BridgeError)
     from tidewheel.spark_bridge.arrow_blocks import is_on_ray
     from tidewheel.spark_bridge.arrow_streams import in_blocks, put_block
     from tidewheel.spark_bridge.driver_rows import created, note

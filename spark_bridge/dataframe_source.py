@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from tidewheel.host.extras import check_extra
 from tidewheel.host.ray_cluster import connect
 from tidewheel.operators.sources.partitioned_source import Pause
 from tidewheel.runtime.errors import JobError
@@ -153,6 +154,7 @@ def from_spark(
         BridgeError: ``df`` is no DataFrame, or a streaming one; its types have no Arrow form, or Spark cannot compute
             it; the epoch column is missing, no integer, or has nulls or negative values; or ``partitions`` is below 1.
     """
+    check_extra("spark", "from_spark()", BridgeError)
     from tidewheel.spark_bridge.arrow_blocks import arrow_schema, block_count, blocks_of, is_on_ray
     from tidewheel.spark_bridge.dataframe_blocks import DataFrameBlocks
     from tidewheel.spark_bridge.epoch_order import cached, checked_row_count, epoch_column, in_epoch_order

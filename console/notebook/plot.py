@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 from tidewheel.console.page.job_page import Shown
 from tidewheel.display.notebook_cell import is_notebook
 from tidewheel.gateway.json_form import encode_json
+from tidewheel.host.extras import check_extra
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.events import Epoch
 from tidewheel.pubsub.subscribers.subscription import What
@@ -174,12 +175,9 @@ def plot(subscription: Topic, what: What, most: int = MOST_POINTS) -> "LiveWidge
         raise _refused(topic, f"{said}, not {_short(what)}")
     if isinstance(most, bool) or not isinstance(most, int) or most < _LEAST_POINTS:
         raise _refused(topic, f"most is a number of points, at least {_LEAST_POINTS}, not {most!r}")
-    try:
-        from tidewheel.console.notebook.live_widget import LiveWidget
-    except ImportError as error:
-        said = f"plot() needs anywidget, which is not installed ({error}). Install it where tidewheel is: "
-        how = "pip install 'tidewheel[notebook]', and restart the kernel"
-        raise _refused(topic, said + how) from error
+    check_extra("notebook", "plot()", partial(_refused, topic))
+    from tidewheel.console.notebook.live_widget import LiveWidget
+
     label = "a number for each epoch" if callable(what) else f"mean of {what}"
     return LiveWidget(
         PlotPage(most),

@@ -4,10 +4,12 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from math import inf
 from typing import Any, Self, TypeAlias
 
 from tidewheel.display.live_views import live_view
+from tidewheel.host.extras import check_extra
 from tidewheel.progress import Antichain, Time
 from tidewheel.pubsub.catalog.catalog import TopicInfo
 from tidewheel.pubsub.errors import DeliveryError, TopicStopped
@@ -284,7 +286,8 @@ class Subscription:
         return table
 
     def to_pandas(self, until: Time | None = None, timeout_s: float | None = None) -> Any:
-        """Return `to_arrow` as a ``pandas.DataFrame``; raises as that does."""
+        """Return `to_arrow` as a ``pandas.DataFrame``, of the extra ``data``; raises as that does."""
+        check_extra("data", "to_pandas()", partial(DeliveryError, topic=self.topic))
         return self.to_arrow(until, timeout_s).to_pandas()
 
     def plot(self, what: What, *, max_epochs: int = 600) -> Any:

@@ -11,6 +11,7 @@ from weakref import WeakMethod
 
 from tidewheel.display.notebook_cell import NotebookCell, display
 from tidewheel.host.attachment import Telemetry
+from tidewheel.host.extras import install_command
 from tidewheel.runtime.description.outline import Outline
 from tidewheel.runtime.drawing.figured import with_figures
 from tidewheel.runtime.drawing.picture import picture_of
@@ -22,7 +23,7 @@ _EVERY_S = 1.0
 _FINAL = {"complete", "failed", "stopped"}
 _HINT = (
     "<div><small>The live page of the job is shown here where anywidget is installed: where tidewheel is, "
-    "<code>pip install 'tidewheel[notebook]'</code>. Then restart the kernel.</small></div>"
+    f"<code>{install_command('notebook')}</code>. Then restart the kernel.</small></div>"
 )
 
 Figures: TypeAlias = Mapping[str, OperatorStatistics]

@@ -18,6 +18,7 @@ from reprlib import repr as short
 from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakSet
 
+from tidewheel.host.extras import check_extra
 from tidewheel.progress import IntegerDomain
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.runtime.errors import JobError
@@ -86,6 +87,7 @@ def feed(
         JobError: the job of ``commit_after`` has ended, or its probe's times are no integers.
         pyspark.errors.PySparkException: Spark cannot run such a query.
     """
+    check_extra("spark", "feed()", BridgeError)
     from tidewheel.spark_bridge.arrow_blocks import arrow_schema, is_on_ray
     from tidewheel.spark_bridge.driver_rows import is_remote, note
     from tidewheel.spark_bridge.structured_streaming.feed_query import StreamingFeed

@@ -5,6 +5,7 @@ Only what belongs to this process, to its Ray cluster or to its folder for tempo
 """
 
 import re
+import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -16,7 +17,6 @@ from tempfile import gettempdir
 
 import psutil
 import ray
-from py4j.clientserver import ClientServerConnection
 
 import tidewheel as tw
 from tests.links.open_files import open_files
@@ -127,9 +127,12 @@ def own_traces() -> Counter[str]:
 
 def _connections_from_spark() -> dict[threading.Thread, socket]:
     """Return the sockets of threads that Spark's JVM calls this process by: it opens some as it collects garbage."""
+    py4j = sys.modules.get("py4j.clientserver")
+    if py4j is None:  # this process has no JVM
+        return {}
     targets = {thread: getattr(thread, "_target", None) for thread in threading.enumerate()}
     connections = {thread: getattr(target, "__self__", None) for thread, target in targets.items()}
-    return {thread: one.socket for thread, one in connections.items() if isinstance(one, ClientServerConnection)}
+    return {thread: one.socket for thread, one in connections.items() if isinstance(one, py4j.ClientServerConnection)}
 
 
 @cache

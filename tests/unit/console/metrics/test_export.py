@@ -1,6 +1,7 @@
 """The thread that passes a job's telemetry on: until the job ends, whatever goes wrong."""
 
 import logging
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any, Self
@@ -10,7 +11,7 @@ import pytest
 from tests.kit.messages import raises
 from tests.kit.telemetry.full_document import document
 from tests.waiting import WITHIN_S, eventually
-from tidewheel.console.metrics import export, open_telemetry, ray_metrics
+from tidewheel.console.metrics import export, ray_metrics
 from tidewheel.console.metrics.export import TelemetryExport
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.subscribers.view import View
@@ -98,11 +99,7 @@ def test_a_job_that_is_lost_is_logged(
 
 def test_a_target_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """It says what to install, or what there is."""
-
-    def missing(job: str) -> None:
-        raise ImportError("No module named 'opentelemetry'")
-
-    monkeypatch.setattr(open_telemetry, "OpenTelemetry", missing)
+    monkeypatch.setitem(sys.modules, "opentelemetry", None)
     with raises(DeliveryError):
         TelemetryExport(JOB, "opentelemetry")
     with raises(DeliveryError):

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 import urllib.request
 from collections.abc import Iterator
 from urllib.parse import parse_qs, urlsplit
@@ -12,7 +13,7 @@ import tidewheel as tw
 from tests.kit.messages import raises
 from tests.waiting import eventually
 from tidewheel.console.page import own_page
-from tidewheel.gateway import GatewayError, gateway
+from tidewheel.gateway import GatewayError
 
 
 @pytest.fixture(autouse=True)
@@ -58,11 +59,7 @@ def test_a_program_says_once_where_its_page_is(capsys: pytest.CaptureFixture[str
 
 def test_without_the_extra_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
     """The error says what to install; no job runs."""
-
-    def missing(name: str) -> None:
-        raise ImportError(f"No module named {name!r}")
-
-    monkeypatch.setattr(gateway, "import_module", missing)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
     with raises(GatewayError):
         tw.run(_flow(), engine="local", page=True)
     assert vars(own_page)["_started"].cache_info().currsize == 0

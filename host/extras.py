@@ -1,0 +1,49 @@
+"""The extras of tidewheel: the libraries that a part of it needs, and the command that installs them."""
+
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from typing import Final, Literal, TypeAlias
+
+from tidewheel.progress.errors import TidewheelError
+
+Extra: TypeAlias = Literal["data", "gateway", "notebook", "otel", "spark"]
+"""A name in the brackets of ``pip install 'tidewheel[...]'``."""
+
+LIBRARIES: Final[Mapping[Extra, tuple[str, ...]]] = {
+    "data": ("pandas",),
+    "gateway": ("prometheus_client", "starlette", "uvicorn", "websockets"),
+    "notebook": ("anywidget", "traitlets"),
+    "otel": ("opentelemetry",),
+    "spark": ("pyspark", "py4j"),
+}
+"""The packages that each extra brings and cannot be without, by the names under which a program imports them.
+
+Without RayDP, Spark works with sessions that a program makes; `spark_bridge/spark_release.py` tells of those.
+"""
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs an extra.
+
+    >>> install_command("spark")
+    "pip install 'tidewheel[spark]'"
+    """
+    return f"pip install 'tidewheel[{extra}]'"
+
+
+def check_extra(extra: Extra, part: str, error: Callable[[str], TidewheelError]) -> None:
+    """Raise an error with the command that installs an extra if a library of it is missing.
+
+    It looks for the libraries and imports none of them.
+
+    Args:
+        extra: the extra.
+        part: the part of tidewheel that needs them, as the subject of the message.
+        error: makes the error of its message.
+    """
+    for library in LIBRARIES[extra]:
+        if find_spec(library) is None:
+            raise error(
+                f"{part} needs {library}, which is not installed. Install the extra where tidewheel is: "
+                f"{install_command(extra)}"
+            ) from ModuleNotFoundError(f"No module named {library!r}", name=library)
