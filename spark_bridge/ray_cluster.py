@@ -21,6 +21,7 @@ from tidewheel.host.until import until
 from tidewheel.runtime.errors import JobError
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.java import REQUIRED_VERSION, Java, probe_java
+from tidewheel.spark_bridge.spark_release import installed
 
 APP_MASTER = "RAY_APP_MASTER"
 """The name that RayDP gives the actor of its application master, one in a Ray namespace."""
@@ -158,7 +159,8 @@ def _check_java() -> None:
     for node, java in zip(nodes, answers, strict=True):
         if java is not None and java.version == REQUIRED_VERSION:
             continue
-        found = "no Java" if java is None else f"Java {java.version} ({java.home})"
+        start = " ".join(("java", *installed().java_options))
+        found = f"no Java that `{start}` starts" if java is None else f"Java {java.version} ({java.home})"
         raise BridgeError(
             f"Ray was started with {found} on the PATH of node {node['NodeManagerAddress']}, but RayDP needs Java "
             f"{REQUIRED_VERSION} there, and a running node cannot change it. Enter session() before Ray starts, or "
@@ -169,4 +171,4 @@ def _check_java() -> None:
 
 def _java_on_path() -> Java | None:
     executable = shutil.which("java")
-    return None if executable is None else probe_java(Path(executable))
+    return None if executable is None else probe_java(Path(executable), installed().java_options)

@@ -41,6 +41,11 @@ class SparkRelease:
         """Whether PySpark has public conversions from and to Arrow tables, which came with 4.0."""
         return self.pyspark is not None and not self.pyspark.startswith("3.")
 
+    @property
+    def java_options(self) -> tuple[str, ...]:
+        """The options with which Spark starts each JVM, as far as some Java does not start with them."""
+        return ("--add-modules=jdk.incubator.vector",) if self.converts_arrow else ()
+
     def check_raydp(self) -> None:
         """Check that RayDP can run this Spark on Ray.
 

