@@ -21,7 +21,7 @@ from tidewheel.spark_bridge import driver_rows, jvm
 from tidewheel.spark_bridge.arrow_streams import put_block
 from tidewheel.spark_bridge.dataframe_blocks import CACHED, DataFrameBlocks
 from tidewheel.spark_bridge.errors import BridgeError, computing
-from tidewheel.spark_bridge.spark_types import readable_type
+from tidewheel.spark_bridge.spark_types import quoted, readable_type
 
 ROWS_PER_BLOCK = 65_536
 """The number of rows in a block of ``from_spark`` with an epoch column, unless the caller gives a number of blocks."""
@@ -91,15 +91,6 @@ def _put_blocks(df: DataFrame, name: str, schema: pa.Schema, count: int | None) 
 def block_count(rows: int, df: DataFrame) -> int:
     """Return a number of blocks for so many rows: enough to give each core of Spark some of the work."""
     return max(-(-rows // ROWS_PER_BLOCK), 2 * driver_rows.cores(df.sparkSession))
-
-
-def quoted(column: str) -> str:
-    """Return ``column`` quoted so that Spark finds exactly this name, dots and backquotes included.
-
-    >>> quoted("net.price")
-    '`net.price`'
-    """
-    return "`" + column.replace("`", "``") + "`"
 
 
 def _arrow_schema(df: DataFrame) -> pa.Schema | None:

@@ -11,13 +11,14 @@ from weakref import WeakSet
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, functions
+from pyspark.sql.types import ArrayType, MapType, StructType
 
 from tidewheel.spark_bridge import jvm
 from tidewheel.spark_bridge.arrow_streams import write_stream
 from tidewheel.spark_bridge.errors import computing
 from tidewheel.spark_bridge.spark_release import installed
-from tidewheel.spark_bridge.spark_types import arrow_type, spark_schema
+from tidewheel.spark_bridge.spark_types import arrow_type, quoted, spark_schema, spark_type
 
 _logger = logging.getLogger(__name__)
 
@@ -75,7 +76,7 @@ def collected(df: DataFrame, schema: pa.Schema, name: str) -> pa.Table:
         BridgeError: Spark could not compute the DataFrame ``name``.
     """
     with computing(name):
-        table = _of_spark_4(df).toArrow() if installed().converts_arrow else _collected_privately(df, schema)
+        table = _of_spark_4(_nullable(df)).toArrow() if installed().converts_arrow else _collected_privately(df, schema)
     return table.cast(schema)
 
 
@@ -87,6 +88,20 @@ def created(spark: SparkSession, tables: Iterable[pa.Table], schema: pa.Schema) 
         made: DataFrame = _of_spark_4(spark).createDataFrame(table, rows)
         return made
     return jvm.dataframe_of_tables(spark, [table], write_stream, rows.json())
+
+
+def _nullable(df: DataFrame) -> DataFrame:
+    """Return a DataFrame whose columns may have nulls anywhere inside.
+
+    PySpark 4 fails where a struct is null whose fields may not be.
+    """
+    columns = []
+    for field in df.schema.fields:
+        column = functions.col(quoted(field.name))
+        if isinstance(field.dataType, ArrayType | MapType | StructType):
+            column = column.cast(spark_type(arrow_type(field.dataType))).alias(field.name)
+        columns.append(column)
+    return df.select(*columns)
 
 
 def _collected_privately(df: DataFrame, schema: pa.Schema) -> pa.Table:

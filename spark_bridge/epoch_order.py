@@ -10,8 +10,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, functions
 from pyspark.sql.types import DataType, IntegralType
 
-from tidewheel.spark_bridge.arrow_blocks import quoted
 from tidewheel.spark_bridge.errors import BridgeError
+from tidewheel.spark_bridge.spark_types import quoted
 
 EPOCH = "__tidewheel_epoch"
 """The column that has the epochs while rows are on their way, where they are computed from others."""

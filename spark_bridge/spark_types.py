@@ -1,4 +1,4 @@
-"""The Arrow types that Spark reads, and the Spark types that they become.
+"""The Arrow types that Spark reads, the Spark types that they become, and the names of columns.
 
 Spark reads a record batch by its own schema, not the batch's, so the Arrow type must be exactly the one that Spark
 expects. ``readable_type`` widens, decodes or re-encodes a type to that one without losing a value, and ``spark_schema``
@@ -160,6 +160,15 @@ def arrow_type(kind: DataType) -> pa.DataType | None:
     if isinstance(kind, UserDefinedType):
         return arrow_type(kind.sqlType())
     return next((arrow for arrow, spark in _PLAIN.items() if isinstance(kind, spark)), None)
+
+
+def quoted(column: str) -> str:
+    """Return ``column`` quoted so that Spark finds exactly this name, dots and backquotes included.
+
+    >>> quoted("net.price")
+    '`net.price`'
+    """
+    return "`" + column.replace("`", "``") + "`"
 
 
 def _readable_nested(kind: pa.DataType) -> pa.DataType | None:

@@ -111,11 +111,10 @@ def fed(spark: SparkSession, folder: Path, engine: Any) -> Any:
 
 def start(kind: str) -> SparkSession:
     """Start a session of Spark."""
-    settings = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", **FAST_START}
     if kind == "connect":
-        builder: SparkSession.Builder = SparkSession.builder.remote("local[1]")
-    else:
-        builder = SparkSession.builder.master("local[1]").appName("plain").config("spark.log.level", "ERROR")
+        return SparkSession.builder.remote("local[1]").config("spark.sql.shuffle.partitions", 2).getOrCreate()
+    settings = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", **FAST_START}
+    builder = SparkSession.builder.master("local[1]").appName("plain").config("spark.log.level", "ERROR")
     for name, value in settings.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
