@@ -6,7 +6,7 @@ from typing import Final, Literal, TypeAlias
 
 from tidewheel.progress.errors import TidewheelError
 
-Extra: TypeAlias = Literal["data", "gateway", "notebook", "otel", "spark"]
+Extra: TypeAlias = Literal["data", "gateway", "notebook", "otel", "spark", "testing"]
 """A name in the brackets of ``pip install 'tidewheel[...]'``."""
 
 LIBRARIES: Final[Mapping[Extra, tuple[str, ...]]] = {
@@ -15,6 +15,7 @@ LIBRARIES: Final[Mapping[Extra, tuple[str, ...]]] = {
     "notebook": ("anywidget", "traitlets"),
     "otel": ("opentelemetry",),
     "spark": ("pyspark", "py4j", "raydp"),
+    "testing": ("pytest",),
 }
 """The packages that each extra brings, by the names under which a program imports them."""
 

@@ -9,9 +9,12 @@ from tidewheel.batches.batches import is_schema
 from tidewheel.operators.base.batchwise import build_batchwise
 from tidewheel.operators.base.stream_base import Record, check_list, check_positive, check_stream, make_pact, make_paths
 from tidewheel.operators.records.record_operators import Tried
+from tidewheel.operators.sources.contract import Source
 from tidewheel.operators.sources.input import InputBuild, OnBadRecord, Schema, check_for
+from tidewheel.operators.sources.partition_epochs import EpochRule
 from tidewheel.operators.sources.partitioned_source import OperatorSource, PartitionedSource
 from tidewheel.operators.sources.source import source_build
+from tidewheel.operators.sources.source_operators import SourceOperators
 from tidewheel.operators.stream import Feedback, Loop, Stream
 from tidewheel.operators.substreams.substream_operators import Bound, ends_wanted
 from tidewheel.progress import GraphError, PathSummary, TimeDomain
@@ -94,27 +97,39 @@ class Dataflow(Described):
         came._note_side_by_side({".results": results, ".failures": failures})
         return Tried(results, Stream(self, failures._outlet))
 
-    @adds_operators("paced_by", "epochs_ahead")
+    @adds_operators("paced_by", "epochs_ahead", "epoch_every_s", "epoch_records")
     def source(
         self,
         name: str,
-        source: PartitionedSource[Record] | OperatorSource[Record],
+        source: Source[Record] | PartitionedSource[Record] | OperatorSource[Record],
         *,
         paced_by: str | None = None,
         epochs_ahead: int = 1,
+        epoch_every_s: float | None = None,
+        epoch_records: int | None = None,
     ) -> Stream[Record]:
         """Add a stream that each worker reads from its partitions of ``source``.
 
         Sources wait while more bytes are in flight than `RuntimeConfig` allows.
 
+        A `Source` may say the epochs of its records. If it says none, epochs are common to all its partitions: one that
+        begins an epoch takes the others along, idle ones too. By default each unit that the source yields, such as a
+        batch or a transaction, ends an epoch; a unit is never divided.
+
         Args:
             name: the operator's name.
             source: an `IterableSource`, `RecordSource`, `LineSource`, `ParquetSource`, `TickSource`, `QueueSource` or
-                `ReplaySource`, or your own `PartitionedSource`.
+                `ReplaySource`, or your own `Source`.
             paced_by: a probe of this dataflow that the source waits for. No partition begins an epoch while
                 ``epochs_ahead`` of its epochs are incomplete there.
             epochs_ahead: how many; 1 runs one epoch after the other. Operators that need several epochs to complete
                 one, such as windows, need more.
+            epoch_every_s: for a `Source` that says no epochs: begin an epoch every so many seconds.
+            epoch_records: for such a source: a partition ends the epoch behind the unit with which it has read so many
+                records of it.
+
+        Raises:
+            GraphError: an argument is wrong, or the source cannot be pickled.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("lengths")
@@ -125,6 +140,13 @@ class Dataflow(Described):
         [Captured(time=0, batch=[2, 2])]
         """
         check_positive(f"source {name!r}", "epochs_ahead", epochs_ahead)
+        rule = EpochRule(epoch_every_s, epoch_records)
+        if isinstance(source, Source):
+            operators = SourceOperators(name, source, rule, paced_by, epochs_ahead)
+            operators.check(self._description)
+            return Stream(self, operators.add(self._description))
+        if rule != EpochRule():
+            raise GraphError(f"source {name!r}: a {type(source).__qualname__} says its epochs itself")
         return self._begin(name, source_build(name, source, paced_by, epochs_ahead))
 
     def from_topic(

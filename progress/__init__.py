@@ -4,7 +4,7 @@ from tidewheel.progress.antichain import Antichain, MutableAntichain
 from tidewheel.progress.change_batch import Change, ChangeBatch, HeldBatch, NetBatch, ProgressBatch
 from tidewheel.progress.compiled_graph import CompiledGraph
 from tidewheel.progress.errors import GraphError, ProtocolError, TidewheelError
-from tidewheel.progress.graph import GraphShape, Location, OperatorShape, Source, Step, Target
+from tidewheel.progress.graph import GraphShape, Location, OperatorShape, Step, Target
 from tidewheel.progress.path_summary import ROOT, Nesting, PathSummary
 from tidewheel.progress.spread import Accumulated, Broadcast, Committed, Knowledge, Spread, SpreadName
 from tidewheel.progress.time_domain import IntegerDomain, ProductDomain, Summary, Time, TimeDomain, UnitDomain
@@ -34,7 +34,6 @@ __all__ = [
     "ProductDomain",
     "ProgressBatch",
     "ProtocolError",
-    "Source",
     "Spread",
     "SpreadName",
     "Step",

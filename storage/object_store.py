@@ -71,6 +71,15 @@ class RemoteFolder:
                 return False
         return True
 
+    def replace_version(self, name: str, data: bytes, version: str) -> bool:
+        """Put an object in place of one that has an ETag; return False if it has another one."""
+        with self._clear_errors(name, "written"):
+            try:
+                obstore.put(self._store, name, data, mode={"e_tag": version})
+            except exceptions.PreconditionError:
+                return False
+        return True
+
     def read(self, name: str, size: int = 0) -> bytes | None:
         """Return the bytes of an object."""
         with self._clear_errors(name, "read"):
@@ -111,6 +120,36 @@ class RemoteFolder:
         """Return the sizes of the objects under a prefix."""
         with self._clear_errors(prefix, "listed"):
             return {meta["path"]: meta["size"] for page in obstore.list(self._store, prefix) for meta in page}
+
+    def versions(self, prefix: str) -> Iterator[tuple[str, tuple[str, int]]]:
+        """Yield the objects under a prefix, or the one of that name, with their ETags and sizes."""
+        with self._clear_errors(prefix, "listed"):
+            found = [meta for page in obstore.list(self._store, prefix or None) for meta in page]
+            if not found and prefix:
+                try:
+                    found = [obstore.head(self._store, prefix)]
+                except FileNotFoundError as error:
+                    if _NO_BUCKET.search(str(error)):
+                        raise
+        for meta in found:
+            yield meta["path"], (meta["e_tag"] or meta["version"] or "", meta["size"])
+
+    def read_version(self, name: str, version: str, start: int, size: int) -> bytes | None:
+        """Return a part of an object; None if it has another ETag.
+
+        Raises:
+            FileNotFoundError: it is gone.
+        """
+        with self._clear_errors(name, "read"):
+            try:
+                answer = obstore.get(self._store, name, options={"range": (start, start + size), "if_match": version})
+                return bytes(answer.bytes())
+            except exceptions.PreconditionError:
+                return None
+            except FileNotFoundError as error:
+                if _NO_BUCKET.search(str(error)):
+                    raise
+        raise FileNotFoundError(name)
 
     def remove(self, names: Sequence[str]) -> None:
         """Remove objects, up to a thousand a request."""

@@ -29,7 +29,7 @@ Visible: TypeAlias = Literal["snapshot", "epoch"]
 Read: TypeAlias = Callable[[Path], Mapping[Time, Iterable[Any]]]
 
 _TIMEOUT_S = 60.0
-_IN_MEMORY = next((folder for folder in ("/dev/shm",) if os.access(folder, os.W_OK)), None)  # noqa: S108 - no power fails
+IN_MEMORY = next((folder for folder in ("/dev/shm",) if os.access(folder, os.W_OK)), None)  # noqa: S108 - no power fails
 
 
 def check_sink(
@@ -179,7 +179,7 @@ class _Checked:
     workers_after: int
 
     def store(self, crash: _Moment | None = None) -> list[_Call]:
-        with tempfile.TemporaryDirectory(prefix="tidewheel-", dir=_IN_MEMORY) as scratch:
+        with tempfile.TemporaryDirectory(prefix="tidewheel-", dir=IN_MEMORY) as scratch:
             folder = Path(scratch, "sink")
             folder.mkdir()
             sink = _Watched(self.make(folder), partial(self._check_whole, folder), crash)

@@ -1,26 +1,74 @@
 """The formats in which epochs are written to files."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
-from pathlib import Path
+from dataclasses import dataclass, fields, is_dataclass
 from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
 
 from tidewheel.batches.batches import Batch, is_arrow, is_numpy, records
+from tidewheel.operators.files.compression import CODECS
 from tidewheel.operators.keys.arrow_rows import as_table
-from tidewheel.storage.files import FILES
+from tidewheel.progress import GraphError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_LINE_CODECS = tuple(codec for codec in CODECS.values() if codec != "xz")
 
-def write_file(path: Path, batches: Sequence[Batch]) -> None:
-    """Write batches, at least one, durably to a new file, whose suffix says the format."""
-    with path.open("wb") as file:
-        FILE_FORMATS[path.suffix[1:]](file, batches)
-        file.flush()
-        FILES.sync(file.fileno())
+
+@dataclass(frozen=True, slots=True)
+class FileFormat:
+    """A format of files, and how they are compressed.
+
+    Args:
+        name: one of `FILE_FORMATS`.
+        compression: of the file in formats of lines, of its pages in Parquet and Arrow; None for the format's default.
+
+    Raises:
+        GraphError: there is no such format, or it is not compressed that way.
+    """
+
+    name: str
+    compression: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check both."""
+        if self.name not in FILE_FORMATS:
+            raise GraphError(f"write_files: format is one of {', '.join(map(repr, FILE_FORMATS))}, not {self.name!r}")
+        codecs = _OWN_CODECS.get(self.name, _LINE_CODECS)
+        if self.compression is not None and self.compression not in codecs:
+            raise GraphError(
+                f"write_files: compression of {self.name} is one of {', '.join(map(repr, codecs))}, or None, not "
+                f"{self.compression!r}"
+            )
+
+    @property
+    def suffix(self) -> str:
+        """The end of the files' names.
+
+        >>> FileFormat("csv", "gzip").suffix, FileFormat("parquet", "zstd").suffix
+        ('csv.gz', 'parquet')
+        """
+        if self.compression is None or self.name in _OWN_CODECS:
+            return self.name
+        return self.name + next(suffix for suffix, codec in CODECS.items() if codec == self.compression)
+
+    def write(self, file: IO[bytes], batches: Sequence[Batch]) -> None:
+        """Write batches, at least one, to an open file.
+
+        Raises:
+            TypeError: the records do not fit into the format.
+        """
+        import pyarrow as pa
+
+        if self.compression is None or self.name in _OWN_CODECS:
+            FILE_FORMATS[self.name](file, batches, self.compression)
+            return
+        buffer = pa.BufferOutputStream()
+        with pa.CompressedOutputStream(buffer, self.compression) as packed:
+            FILE_FORMATS[self.name](packed, batches, None)
+        file.write(buffer.getvalue())
 
 
 _ADVICE = (
@@ -87,13 +135,32 @@ def _columns(rows: list[Any]) -> dict[str, list[Any]]:
     return {name: [row.get(name) for row in rows] for name in names}
 
 
-def _write_parquet(file: IO[bytes], batches: Sequence[Batch]) -> None:
+def _write_parquet(file: IO[bytes], batches: Sequence[Batch], compression: str | None) -> None:
     import pyarrow.parquet as pq
 
-    pq.write_table(table_of(batches), file)
+    pq.write_table(table_of(batches), file, compression=compression or "snappy")
 
 
-def _write_csv(file: IO[bytes], batches: Sequence[Batch]) -> None:
+def _write_arrow(file: IO[bytes], batches: Sequence[Batch], compression: str | None) -> None:
+    import pyarrow as pa
+
+    table = table_of(batches)
+    with pa.ipc.new_file(file, table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as writer:
+        writer.write_table(table)
+
+
+def _write_text(file: IO[bytes], batches: Sequence[Batch], _: str | None) -> None:
+    for batch in batches:
+        for record in records(batch):
+            if not isinstance(record, str) or "\n" in record or "\r" in record:
+                raise TypeError(
+                    f"a record of text is a str without line ends, which is a line, not {record!r:.200}: map the "
+                    "records to such, or write jsonl"
+                )
+            file.write(record.encode() + b"\n")
+
+
+def _write_csv(file: IO[bytes], batches: Sequence[Batch], _: str | None) -> None:
     import pyarrow as pa
     from pyarrow import csv
 
@@ -107,7 +174,7 @@ def _write_csv(file: IO[bytes], batches: Sequence[Batch]) -> None:
     csv.write_csv(table, file)
 
 
-def _write_lines(file: IO[bytes], batches: Sequence[Batch]) -> None:
+def _write_lines(file: IO[bytes], batches: Sequence[Batch], _: str | None) -> None:
     encoder = msgspec.json.Encoder(enc_hook=_iso_text)
     for batch in batches:
         rows = records(as_table(batch) if _has_columns(batch) else batch)
@@ -124,9 +191,17 @@ def _iso_text(value: Any) -> str | None:
     )
 
 
-FILE_FORMATS: Mapping[str, Callable[[IO[bytes], Sequence[Batch]], None]] = {
+FILE_FORMATS: Mapping[str, Callable[[Any, Sequence[Batch], str | None], None]] = {
     "parquet": _write_parquet,
     "csv": _write_csv,
     "jsonl": _write_lines,
+    "arrow": _write_arrow,
+    "text": _write_text,
 }
-"""The functions that write batches to an open file, by the end of its name; "jsonl" has a record a line, as JSON."""
+"""The functions that write batches to an open file, by the name of the format; "jsonl" has a record a line, as JSON."""
+
+_OWN_CODECS: Mapping[str, tuple[str, ...]] = {
+    "parquet": ("snappy", "zstd", "gzip", "lz4", "brotli"),
+    "arrow": ("zstd", "lz4"),
+}
+"""The formats that compress parts of a file themselves, and how."""

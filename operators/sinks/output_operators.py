@@ -3,6 +3,8 @@
 import os
 from collections.abc import Callable
 from hashlib import sha256
+from pathlib import Path
+from reprlib import repr as short
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import cloudpickle
@@ -13,7 +15,8 @@ from tidewheel.operators.epochs.gathered_epochs import build_gathered
 from tidewheel.operators.keys.record_hash import GatherPact
 from tidewheel.operators.sinks.capture import build_capture
 from tidewheel.operators.sinks.covered import build_covered
-from tidewheel.operators.sinks.file_formats import FILE_FORMATS
+from tidewheel.operators.sinks.epoch_manifests import EpochManifests
+from tidewheel.operators.sinks.file_formats import FileFormat
 from tidewheel.operators.sinks.publish import build_publish, declared_schema, publish_pact
 from tidewheel.operators.sinks.sink import PART_BYTES, Sink, SinkOperators, sink_operators
 from tidewheel.operators.sinks.write_files import EpochFolders, WrittenEpoch
@@ -24,7 +27,7 @@ from tidewheel.pubsub.publishers.topic_log import Log, topic_log
 from tidewheel.runtime.description.origin import adds_operators
 from tidewheel.runtime.description.plan import EndsWanted
 from tidewheel.runtime.tokens.timestamp_token import TimestampToken
-from tidewheel.storage.store_url import local_path
+from tidewheel.storage.store_url import absolute, is_place, is_url, local_path
 
 if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream
@@ -290,12 +293,13 @@ class OutputOperators(StreamBase[Record]):
             parts = parts._unary(f"{name}: wait for a snapshot", build_covered())
         return parts._unary(f"{name}: commit", made.build_commit, GatherPact())._for_effect()
 
-    @adds_operators("folder", "overwrite", "file_bytes")
+    @adds_operators("folder", "compression", "overwrite", "file_bytes")
     def write_files(
         self,
         folder: str | os.PathLike[str],
-        format: Literal["parquet", "csv", "jsonl"] = "parquet",  # noqa: A002 - as pandas and Spark have it
+        format: Literal["parquet", "csv", "jsonl", "arrow", "text"] = "parquet",  # noqa: A002 - as pandas and Spark
         *,
+        compression: Literal["gzip", "zstd", "bz2", "lz4", "snappy", "brotli"] | None = None,
         overwrite: bool = False,
         file_bytes: int = PART_BYTES,
         name: str = "write_files",
@@ -307,13 +311,19 @@ class OutputOperators(StreamBase[Record]):
         without records has no folder. Only one job at a time may write to ``folder``; it first removes what failed runs
         have left.
 
+        An object store cannot rename. There worker 0 puts a manifest, ``_epochs/epoch=7.json``, unless it exists: it
+        has the names of the epoch's files, and `FileSource` reads these only.
+
         Args:
-            folder: where the epochs' folders go: a path, not a URL, that all nodes see.
-            format: ``"parquet"``, ``"csv"``, or ``"jsonl"`` with one record a line. Rows of Arrow, dicts, named tuples
-                and dataclasses have columns. In Parquet and CSV a plain tuple has the columns "_1", "_2" and so on, as
-                in Spark, and any other record "value". The records of a file decide the types of its columns, so files
-                may differ; Arrow tables of one schema prevent that. JSON has null for NaN and infinity, and times in
-                ISO 8601.
+            folder: where the epochs' folders go: a path that all nodes see, or a URL: ``s3://``, ``gs://``, ``az://``
+                or ``file://``.
+            format: ``"parquet"``, ``"csv"``, ``"arrow"`` for Arrow IPC, ``"jsonl"`` with one record a line, or
+                ``"text"``, whose records are lines. Rows of Arrow, dicts, named tuples and dataclasses have columns. In
+                Parquet, CSV and Arrow a plain tuple has the columns "_1", "_2" and so on, as in Spark, and any other
+                record "value". The records of a file decide the types of its columns, so files may differ; Arrow tables
+                of one schema prevent that. JSON has null for NaN and infinity, and times in ISO 8601.
+            compression: how files are compressed. Parquet does it inside, by default with snappy, as does Arrow; other
+                files then have a name such as ``part.csv.gz``.
             overwrite: whether an epoch replaces that of another run, which is missing for a moment; otherwise that
                 fails the job. A job that continues with the same folder of snapshots is the same run.
             file_bytes: how many bytes of an epoch, in memory, a worker gathers before it writes a file.
@@ -335,12 +345,14 @@ class OutputOperators(StreamBase[Record]):
         ...         [record for captured in job.captured("written") for record in captured.batch]
         [(0, 'epoch=0', 3), (1, 'epoch=1', 3)]
         """
-        path = local_path(folder, "write_files: a folder", GraphError).absolute()
-        if format not in FILE_FORMATS:
-            raise GraphError(f"write_files: format is one of {', '.join(map(repr, FILE_FORMATS))}, not {format!r}")
+        if not is_place(folder):
+            raise GraphError(f"write_files: a folder is a text or a pathlib.Path, not {short(folder)}")
+        place = absolute(folder, "write_files: a folder", GraphError)
+        kind = FileFormat(format, compression)
         check_positive("write_files", "file_bytes", file_bytes)
-        self._claim("write_files", str(path.resolve()), f"writes to {str(path)!r}")
-        return self._committed(name, EpochFolders(path, format, overwrite).operators(self.nesting.domain, file_bytes))
+        self._claim("write_files", place if is_url(place) else str(Path(place).resolve()), f"writes to {place!r}")
+        sink = EpochManifests(place, kind, overwrite) if is_url(place) else EpochFolders(Path(place), kind, overwrite)
+        return self._committed(name, sink.operators(self.nesting.domain, file_bytes))
 
     def _claim(self, operator: str, place: str, does: str) -> None:
         description = self._description

@@ -1,4 +1,4 @@
-"""The sink of write_files: each epoch is a folder such as "epoch=7", which appears when it is whole.
+"""The sink of write_files to a file system: each epoch is a folder such as "epoch=7", which appears when it is whole.
 
 See `storage/whole_folders.py`.
 
@@ -9,7 +9,7 @@ that is made visible again is replaced by an equal one.
 File names also tell a job that goes back before its first snapshot which epochs are its own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from secrets import token_hex
@@ -17,10 +17,11 @@ from urllib.parse import quote
 
 from tidewheel.batches.batches import Batch
 from tidewheel.operators.base.division import everywhere
-from tidewheel.operators.sinks.file_formats import write_file
+from tidewheel.operators.sinks.file_formats import FileFormat
 from tidewheel.operators.sinks.sink import Sink, SinkOperators
 from tidewheel.progress import IntegerDomain, Time, TimeDomain
 from tidewheel.runtime.worker.operator_context import OperatorContext, host_of, instance_of
+from tidewheel.storage.files import FILES
 from tidewheel.storage.whole_folders import WholeFolders
 
 _EPOCH = "epoch="
@@ -49,14 +50,14 @@ class EpochFolders(Sink):
     """The epochs' folders in one folder, of which at most one job at a time writes.
 
     Args:
-        suffix: the suffix of the files, which says their format.
+        format: of the files.
         is_numbered: whether times are integers, in their order.
         older: the names of the epochs from before the job.
         start: the beginning of a worker's file names; ``end`` is their end in this run.
     """
 
     root: Path
-    suffix: str
+    format: FileFormat
     overwrite: bool = False
     is_numbered: bool = True
     older: frozenset[str] = frozenset()
@@ -86,8 +87,11 @@ class EpochFolders(Sink):
         """
         unfinished = self._folders.begin(self.path(epoch).name)
         written = sum(1 for _ in unfinished.glob(f"{self.start}-*"))
-        name = f"{self.start}-{written:05d}{self.end}.{self.suffix}"
-        write_file(unfinished / name, records)
+        name = f"{self.start}-{written:05d}{self.end}.{self.format.suffix}"
+        with (unfinished / name).open("wb") as file:
+            self.format.write(file, records)
+            file.flush()
+            FILES.sync(file.fileno())
         return name
 
     def commit(self, epoch: Time, parts: Sequence[str]) -> None:
@@ -101,12 +105,11 @@ class EpochFolders(Sink):
 
     def last_committed(self) -> Time | None:
         """Return the last epoch that this job has written; None if there is none, or times are no integers."""
-        own = [name.removeprefix(_EPOCH) for name in self._folders.existing().difference(self.older)]
-        return max((int(text) for text in own if text.isdecimal()), default=None) if self.is_numbered else None
+        return last_epoch(self._folders.existing().difference(self.older)) if self.is_numbered else None
 
     def path(self, epoch: Time) -> Path:
         """Return the folder of an epoch; raise FileExistsError for an older one that must not be overwritten."""
-        final = self.root / f"{_EPOCH}{_text(epoch)}"
+        final = self.root / epoch_name(epoch)
         if final.name in self.older and final.exists() and not self.overwrite:
             raise FileExistsError(
                 f"{final} is there already, of another run: write_files(..., overwrite=True) replaces it"
@@ -121,6 +124,21 @@ class EpochFolders(Sink):
 def _written(folders: EpochFolders, time: Time, records: int) -> WrittenEpoch:
     path = folders.path(time)
     return WrittenEpoch(time, str(path), sum(1 for _ in path.iterdir()), records)
+
+
+def epoch_name(time: Time) -> str:
+    """Return the name of the folder of an epoch.
+
+    >>> epoch_name(7), epoch_name((1, 2))
+    ('epoch=7', 'epoch=1-2')
+    """
+    return f"{_EPOCH}{_text(time)}"
+
+
+def last_epoch(names: Iterable[str]) -> Time | None:
+    """Return the last of the integer epochs whose folders have these names; None if there is none."""
+    own = [name.removeprefix(_EPOCH) for name in names]
+    return max((int(text) for text in own if text.isdecimal()), default=None)
 
 
 def _text(time: Time) -> str:

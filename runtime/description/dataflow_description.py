@@ -7,7 +7,8 @@ from typing import Any
 
 from tidewheel.display.checked_name import MOST_OF_OPERATORS, check_name
 from tidewheel.host.attachment import Attachment, Telemetry
-from tidewheel.progress import CompiledGraph, GraphError, IntegerDomain, PathSummary, Source, TimeDomain
+from tidewheel.progress import CompiledGraph, GraphError, IntegerDomain, PathSummary, TimeDomain
+from tidewheel.progress.graph import Source
 from tidewheel.runtime.description.declared import declared_substreams
 from tidewheel.runtime.description.described_operator import DescribedOperator, check_substreams, mixes_substreams
 from tidewheel.runtime.description.fusion import fuse

@@ -4,7 +4,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tidewheel.progress import CompiledGraph, GraphError, Source, Target
+from tidewheel.progress import CompiledGraph, GraphError, Target
+from tidewheel.progress.graph import Source
 from tidewheel.runtime.description.plan import EndsWanted, Plan
 
 

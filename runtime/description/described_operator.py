@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tidewheel.progress import GraphError, OperatorShape, PathSummary, Source
+from tidewheel.progress import GraphError, OperatorShape, PathSummary
+from tidewheel.progress.graph import Source
 from tidewheel.runtime.description.origin import Origin
 from tidewheel.runtime.description.outline import OperatorOutline
 from tidewheel.runtime.description.pacts import Pact

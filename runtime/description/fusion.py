@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from tidewheel.progress import OperatorShape, Source
+from tidewheel.progress import OperatorShape
+from tidewheel.progress.graph import Source
 from tidewheel.runtime.description.pacts import Pact
 from tidewheel.runtime.description.plan import OperatorPlan, Plan
 

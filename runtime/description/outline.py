@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter, itemgetter
 from typing import Any
 
-from tidewheel.progress import Source
+from tidewheel.progress.graph import Source
 from tidewheel.progress.redaction import redacted
 from tidewheel.runtime.description.fusion import chains_of
 from tidewheel.runtime.description.pacts import Exchange, Key, Pact

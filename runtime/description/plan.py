@@ -7,7 +7,8 @@ from reprlib import repr as short
 from typing import Any, Literal, TypeAlias
 
 from tidewheel.batches.batches import Batch
-from tidewheel.progress import GraphShape, Location, Nesting, OperatorShape, PathSummary, Source, Target
+from tidewheel.progress import GraphShape, Location, Nesting, OperatorShape, PathSummary, Target
+from tidewheel.progress.graph import Source
 from tidewheel.runtime.description.origin import Origin
 from tidewheel.runtime.description.pacts import Pact
 
@@ -103,6 +104,16 @@ class OperatorPlan:
     def is_endless(self) -> bool:
         return bool(getattr(self.build, "endless", False))
 
+    @property
+    def asks_for_ends(self) -> bool:
+        """Whether it asks which times have been processed everywhere; see `Plan.ends`."""
+        return bool(getattr(self.build, "asks_for_ends", False))
+
+    @property
+    def is_aside(self) -> bool:
+        """Whether its records say only what other operators do."""
+        return bool(getattr(self.build, "is_aside", False))
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -170,7 +181,29 @@ class Plan:
             for port in range(len(operator.shape.outputs))
         ]
         ports = (graph.target(at.operator, at.port, worker) for at in self.notified())
-        return [*ports, *entries, *self.probes.values()]
+        ends = self.ends(graph) if any(operator.asks_for_ends for operator in self.operators) else []
+        return [*ports, *entries, *self.probes.values(), *ends]
+
+    def ends(self, graph: GraphShape) -> list[Location]:
+        """Return the locations of `graph` behind which nothing follows: a time that has passed all has been processed.
+
+        Operators aside, whose records say only what others do, do not count.
+        """
+        read = {source for operator in self.operators for source in operator.sources}
+        asides = {index for index, operator in enumerate(self.operators) if operator.is_aside}
+        aside = {source for index in asides for source in self.operators[index].sources}
+        found: list[Location] = []
+        for index, operator in enumerate(self.operators):
+            if index in asides:
+                continue
+            shape = operator.shape
+            outputs = (Source(index, port) for port in range(len(shape.outputs)))
+            found += [source for source in outputs if source not in read and source not in aside]
+            onward = {port for port, _ in shape.summaries}
+            for port in range(len(shape.inputs)):
+                if port not in onward:
+                    found += graph.targets(index, port)
+        return found
 
 
 def passing(

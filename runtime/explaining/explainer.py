@@ -4,7 +4,8 @@ from collections import deque
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from tidewheel.progress import Location, Source, Target, Time
+from tidewheel.progress import Location, Target, Time
+from tidewheel.progress.graph import Source
 from tidewheel.runtime.description.plan import OperatorPlan, Plan
 from tidewheel.runtime.explaining.explanation import Explanation, Holder
 from tidewheel.runtime.explaining.job_view import JobView, Reach

@@ -9,18 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from tidewheel.progress import (
-    Antichain,
-    ChangeBatch,
-    CompiledGraph,
-    Location,
-    PathSummary,
-    Source,
-    Target,
-    Time,
-    Tracker,
-)
+from tidewheel.progress import Antichain, ChangeBatch, CompiledGraph, Location, PathSummary, Target, Time, Tracker
 from tidewheel.progress.cycles import strong_components
+from tidewheel.progress.graph import Source
 from tidewheel.runtime.description.plan import OperatorPlan, Plan
 from tidewheel.runtime.messages.statistics import JobStatistics
 from tidewheel.runtime.messages.worker_report import BusyWorker, OpenSubstreams, WorkerReport

@@ -15,7 +15,8 @@ from operator import attrgetter
 from typing import Any, Final
 
 from tidewheel.display.merge_patch import Document
-from tidewheel.progress import Location, Source, Target
+from tidewheel.progress import Location, Target
+from tidewheel.progress.graph import Source
 from tidewheel.runtime.explaining.explainer import Explainer, explicable
 from tidewheel.runtime.explaining.job_view import JobView, by_worker
 from tidewheel.runtime.messages.worker_report import BusyWorker, WorkerReport

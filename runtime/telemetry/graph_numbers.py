@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
-from tidewheel.progress import Location, Source, Target
+from tidewheel.progress import Location, Target
+from tidewheel.progress.graph import Source
 from tidewheel.runtime.description.outline import OperatorOutline, Outline, describe_pact
 from tidewheel.runtime.description.plan import Plan
 

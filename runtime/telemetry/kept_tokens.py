@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Final
 
-from tidewheel.progress import Source, Target, Time
+from tidewheel.progress import Target, Time
+from tidewheel.progress.graph import Source
 from tidewheel.runtime.explaining.job_view import JobView
 from tidewheel.runtime.messages.worker_report import WorkerReport
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tidewheel.host.log_lines import about
-from tidewheel.progress import Antichain, CompiledGraph, GraphError, Spread, Time, Tracker
+from tidewheel.progress import Antichain, CompiledGraph, GraphError, Nesting, Spread, Time, Tracker
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.messages.envelope import InputCommand, Message
 from tidewheel.runtime.messages.questions import Questions
@@ -58,6 +58,11 @@ class Saving:
         self.are_taken = are_taken
         self.run = run
         self._waiting: dict[int, tuple[int, bool]] = {}
+        self._followers: set[int] = set()
+
+    def follow(self, operator: int) -> None:
+        """Schedule an operator at each durable snapshot, though it waits for none."""
+        self._followers.add(operator)
 
     def wait(self, operator: int, behind: int, *, has_ended: bool) -> None:
         """Schedule an operator at each durable snapshot, as it waits for one later than ``behind``; -1 ends that.
@@ -73,6 +78,8 @@ class Saving:
             for operator, (behind, _) in self._waiting.items():
                 if behind >= 0:
                     activate(operator)
+            for operator in self._followers:
+                activate(operator)
 
     def awaited(self, *, has_ended: bool = False) -> int:
         """Return the number that a later snapshot must exceed; -1 for none.
@@ -137,6 +144,11 @@ class ProbeWatch:
             self._names.setdefault(location, []).append(name)
         self._moved = set(plan.probes)
         self._followers: set[int] = set()
+        self._ends: dict[int, Nesting] = {}
+        self._end_followers: set[int] = set()
+        if any(operator.asks_for_ends for operator in plan.operators):
+            graph = compiled.graph
+            self._ends = {compiled.index[location]: graph.nesting(location) for location in plan.ends(graph)}
 
     def frontier(self, name: str) -> Antichain:
         return self._host.frontier(self._places[name])
@@ -146,6 +158,25 @@ class ProbeWatch:
             self._moved.update(self._names[location])
             for follower in self._followers:
                 self._host.activate(follower)
+        if location in self._ends:
+            for follower in self._end_followers:
+                self._host.activate(follower)
+
+    def follow_ends(self, operator: int) -> None:
+        """Schedule an operator whenever a time may have been processed everywhere."""
+        self._end_followers.add(operator)
+
+    def has_processed(self, time: Time) -> bool:
+        """Tell whether all workers have processed all records of an epoch, and what came of them.
+
+        Some operator has to ask for the ends; see `Plan.ends`.
+        """
+        for location, nesting in self._ends.items():
+            epochs = nesting.coordinate_domains[0]
+            for element in self._host.frontier(location):
+                if epochs.less_equal(nesting.coordinates(element)[0], time):
+                    return False
+        return True
 
     def drain_moved(self) -> set[str]:
         """Return the probes that have moved since the last call; at first, all."""

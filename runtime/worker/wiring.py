@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from tidewheel.progress import CompiledGraph, Source, Target
+from tidewheel.progress import CompiledGraph, Target
+from tidewheel.progress.graph import Source
 from tidewheel.runtime.description.declared import DeclaredSubstreams
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.worker.firm_mailbox import FirmMailbox, WaitingEnds

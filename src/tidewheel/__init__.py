@@ -13,9 +13,12 @@ if TYPE_CHECKING:
     from tidewheel import errors as errors
     from tidewheel import progress as progress
     from tidewheel import types as types
+    from tidewheel.host.retry import Retry as Retry
     from tidewheel.operators.collections.collection import Collection as Collection
     from tidewheel.operators.dataflow import Dataflow as Dataflow
     from tidewheel.operators.sinks.sink import Sink as Sink
+    from tidewheel.operators.sources.contract import Fetched as Fetched
+    from tidewheel.operators.sources.contract import Source as Source
     from tidewheel.operators.sources.line_source import LineSource as LineSource
     from tidewheel.operators.sources.parquet_source import ParquetSource as ParquetSource
     from tidewheel.operators.sources.partitioned_source import Pause as Pause
@@ -53,9 +56,11 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _WHERE: Final = {
+    "tidewheel.host.retry": ("Retry",),
     "tidewheel.operators.collections.collection": ("Collection",),
     "tidewheel.operators.dataflow": ("Dataflow",),
     "tidewheel.operators.sinks.sink": ("Sink",),
+    "tidewheel.operators.sources.contract": ("Fetched", "Source"),
     "tidewheel.operators.sources.line_source": ("LineSource",),
     "tidewheel.operators.sources.parquet_source": ("ParquetSource",),
     "tidewheel.operators.sources.partitioned_source": ("Pause",),

@@ -19,7 +19,6 @@ def numbers() -> tw.Stream[int]:
 
 
 LOCAL: dict[str, Callable[[Any], Any]] = {
-    "write_files": lambda place: numbers().write_files(place),
     "capture_to": lambda place: numbers().capture_to(place),
     "LineSource": tw.LineSource,
     "LineSource of several": lambda place: tw.LineSource([place]),
@@ -32,6 +31,7 @@ LOCAL: dict[str, Callable[[Any], Any]] = {
 
 ANY: dict[str, Callable[[Any], Any]] = {
     **LOCAL,
+    "write_files": lambda place: numbers().write_files(place),
     "Snapshots": tw.Snapshots,
     "publish": lambda place: numbers().publish("paths", log=tw.Log(place)),
 }

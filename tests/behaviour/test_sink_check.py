@@ -13,11 +13,14 @@ import tidewheel as tw
 from tests.kit.messages import raises
 from tests.kit.operators import sinks
 from tests.kit.operators.sinks import Table, read_table
+from tidewheel.operators.sinks.epoch_manifests import EpochManifests
+from tidewheel.operators.sinks.file_formats import FileFormat
 from tidewheel.operators.sinks.write_files import EpochFolders
 from tidewheel.progress import IntegerDomain, Time
 from tidewheel.spark_bridge.structured_streaming.epoch_checkpoint import WriterIdentity
 from tidewheel.spark_bridge.structured_streaming.epoch_folder import EpochFolder
 from tidewheel.spark_bridge.structured_streaming.epoch_sink import EpochSink
+from tidewheel.storage.stored_files import FileFinder, opened
 from tidewheel.storage.whole_folders import WholeFolders
 from tidewheel.testing import check_sink
 
@@ -54,7 +57,7 @@ def test_the_sink_of_files_passes() -> None:
             for epoch in folder.glob("epoch=*")
         }
 
-    check_sink(lambda folder: FilesOfRecords(folder, "jsonl"), read_files, EPOCHS)
+    check_sink(lambda folder: FilesOfRecords(folder, FileFormat("jsonl")), read_files, EPOCHS)
 
 
 class FilesOfRecords(EpochFolders):
@@ -66,6 +69,29 @@ class FilesOfRecords(EpochFolders):
 
     def prepare(self, epoch: Time, records: Any) -> str:
         return super().prepare(epoch, [records])
+
+
+def test_the_sink_of_files_in_a_store_passes(bucket: str) -> None:
+    """It is what `write_files` uses for a URL: files under new names, and a manifest that is put if absent."""
+
+    class Manifests(EpochManifests):
+        """Receives one batch, as other sinks do, and not a list of batches."""
+
+        def prepare(self, epoch: Time, records: Any) -> str:
+            return super().prepare(epoch, [records])
+
+    def url(folder: Path) -> str:
+        return f"{bucket}/{folder.parent.name}"
+
+    def read_files(folder: Path) -> Mapping[Time, Iterable[int]]:
+        found: dict[Time, list[int]] = {}
+        for file in FileFinder("test", url(folder), OSError).find():
+            epoch = int(file.path.rpartition("epoch=")[2].partition("/")[0])
+            with opened(file) as reader:
+                found.setdefault(epoch, []).extend(map(json.loads, reader.read().split()))
+        return found
+
+    check_sink(lambda folder: Manifests(url(folder), FileFormat("jsonl")), read_files, [[3], [4]])
 
 
 def test_the_sink_of_spark_tables_passes() -> None:

@@ -18,12 +18,12 @@ from tidewheel.progress import (
     Nesting,
     OperatorShape,
     PathSummary,
-    Source,
     Step,
     Target,
     Time,
     TimeDomain,
 )
+from tidewheel.progress.graph import Source
 
 
 @dataclass(frozen=True, slots=True)

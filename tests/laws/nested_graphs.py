@@ -2,16 +2,8 @@
 
 from random import Random
 
-from tidewheel.progress import (
-    ROOT,
-    GraphShape,
-    IntegerDomain,
-    Nesting,
-    OperatorShape,
-    PathSummary,
-    Source,
-    Target,
-)
+from tidewheel.progress import ROOT, GraphShape, IntegerDomain, Nesting, OperatorShape, PathSummary, Target
+from tidewheel.progress.graph import Source
 
 
 class NestedGraph:

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from tests.laws.domains import probing_times
-from tidewheel.progress import GraphShape, Location, PathSummary, Source, Step, Time, TimeDomain, Tracker
+from tidewheel.progress import GraphShape, Location, PathSummary, Step, Time, TimeDomain, Tracker
+from tidewheel.progress.graph import Source
 
 Arrivals: TypeAlias = tuple[Time | None, ...]
 """The arrivals of the probing times, in their order; None for one that does not arrive."""

@@ -19,12 +19,12 @@ from tidewheel.progress import (
     CompiledGraph,
     Location,
     ProgressBatch,
-    Source,
     Spread,
     Target,
     Time,
     Tracker,
 )
+from tidewheel.progress.graph import Source
 
 Counts: TypeAlias = Counter[tuple[Location, Time]]
 MakeSpread: TypeAlias = Callable[[Tracker, int, int], Spread]

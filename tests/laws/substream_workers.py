@@ -11,7 +11,8 @@ from random import Random
 from typing import Any, NamedTuple, TypeAlias
 
 from tests.laws.graphs import later
-from tidewheel.progress import CompiledGraph, Location, Source, Target, Time
+from tidewheel.progress import CompiledGraph, Location, Target, Time
+from tidewheel.progress.graph import Source
 from tidewheel.progress.substream_tracker import Ends, Key, SubstreamTracker
 
 Live: TypeAlias = tuple[int, Location, Time]

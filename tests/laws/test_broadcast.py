@@ -16,11 +16,11 @@ from tidewheel.progress import (
     OperatorShape,
     PathSummary,
     ProgressBatch,
-    Source,
     Target,
     Time,
     Tracker,
 )
+from tidewheel.progress.graph import Source
 
 GRAPH = CompiledGraph(
     GraphShape(

@@ -10,7 +10,8 @@ from tests.laws.domains import BITEMPORAL, INTEGERS, UNIT
 from tests.laws.graphs import GraphLimits, describe_graph
 from tests.laws.oracles import is_idle, simple_cycles
 from tests.laws.strategies import graphs, law_settings, rings
-from tidewheel.progress import CompiledGraph, GraphError, GraphShape, Location, Source, Target
+from tidewheel.progress import CompiledGraph, GraphError, GraphShape, Location, Target
+from tidewheel.progress.graph import Source
 
 
 def idle_cycles_exist(graph: GraphShape) -> bool:

@@ -14,7 +14,8 @@ from tests.laws.graphs import describe_graph, random_graph
 from tests.laws.oracles import sources
 from tests.laws.strategies import SEEDS, law_settings
 from tests.laws.substream_workers import SubstreamChange, SubstreamEnd, SubstreamPoint, SubstreamWorkers, take
-from tidewheel.progress import ROOT, CompiledGraph, GraphError, GraphShape, OperatorShape, PathSummary, Source, Target
+from tidewheel.progress import ROOT, CompiledGraph, GraphError, GraphShape, OperatorShape, PathSummary, Target
+from tidewheel.progress.graph import Source
 from tidewheel.progress.substream_tracker import Key, SubstreamTracker
 
 KEYS = 4

@@ -48,6 +48,7 @@ LAYERS = {
     "differential": "updates, arrangements, joins and reductions of collections; no I/O",
     "operators": "`Stream`, `Collection` and the operators",
     "operators/keys": "keys, hashes and orders of records",
+    "operators/files": "how files of each format are read",
     "operators/base": "the base of all operators' methods, and how state is divided among workers",
     "operators/epochs": "one result an epoch, and state by key",
     "operators/tables": "columns of Arrow tables",

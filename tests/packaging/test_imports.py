@@ -24,6 +24,7 @@ HOMES: dict[Extra, tuple[str, ...]] = {
     "notebook": ("console/notebook/",),
     "otel": ("console/metrics/open_telemetry.py",),
     "spark": ("spark_bridge/",),
+    "testing": ("testing/fixtures.py",),
 }
 """The beginnings of the names of the modules that may import the libraries of each extra."""
 

@@ -13,7 +13,8 @@ from tests.kit.runtime.one_operator import settle
 from tests.kit.runtime.stuck_flows import deploy
 from tests.laws.oracles import possible_frontiers
 from tests.laws.strategies import SEEDS, law_settings
-from tidewheel.progress import GraphShape, Location, Source, SpreadName, Target, Time
+from tidewheel.progress import GraphShape, Location, SpreadName, Target, Time
+from tidewheel.progress.graph import Source
 from tidewheel.runtime.description.plan import Build, Schedule
 from tidewheel.runtime.engines.local_job import LocalJob
 from tidewheel.runtime.explaining.explanation import Explanation, Holder

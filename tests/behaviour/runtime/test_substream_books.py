@@ -1,6 +1,7 @@
 """The news of one worker about substreams, and its order."""
 
-from tidewheel.progress import ROOT, CompiledGraph, GraphShape, OperatorShape, PathSummary, Source, Target
+from tidewheel.progress import ROOT, CompiledGraph, GraphShape, OperatorShape, PathSummary, Target
+from tidewheel.progress.graph import Source
 from tidewheel.runtime.description.declared import DeclaredSubstreams
 from tidewheel.runtime.messages.labels import Label
 from tidewheel.runtime.messages.news import SubstreamNews

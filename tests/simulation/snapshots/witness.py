@@ -16,7 +16,8 @@ from tests.kit.simulation.violation import ViolationError
 from tests.simulation.snapshots.operators import OWNED
 from tests.simulation.workers.truth import unreceived
 from tidewheel.batches.batches import records
-from tidewheel.progress import Source, Time
+from tidewheel.progress import Time
+from tidewheel.progress.graph import Source
 from tidewheel.runtime.description.pacts import BroadcastPact
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.description.shards import owners_of

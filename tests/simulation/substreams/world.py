@@ -12,7 +12,8 @@ from tests.kit.simulation.violation import ViolationError
 from tests.simulation.network import Network
 from tests.simulation.scenario import Scenario
 from tests.simulation.substreams.record import Life, Record
-from tidewheel.progress import CompiledGraph, Source, Target
+from tidewheel.progress import CompiledGraph, Target
+from tidewheel.progress.graph import Source
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.description.shards import owner_of
 from tidewheel.runtime.messages.envelope import Envelope, Message

@@ -8,7 +8,7 @@ from tests.simulation.scenario import Scenario
 from tests.simulation.workers.calls_watch import Performer
 from tests.simulation.workers.mail import Mail
 from tests.simulation.workers.truth import Shown
-from tidewheel.progress import Source
+from tidewheel.progress.graph import Source
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.tokens.timestamp_token import TimestampToken
 from tidewheel.runtime.tokens.token_ledger import Leak

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from tests.kit.simulation.violation import ViolationError
-from tidewheel.progress import Source, Time
+from tidewheel.progress import Time
+from tidewheel.progress.graph import Source
 from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.description.shards import owner_of
 

@@ -7,7 +7,8 @@ from typing import TypeAlias
 
 from tests.simulation.workers.counts import Counts, add
 from tests.simulation.workers.possible_times import Pointstamp
-from tidewheel.progress import GraphShape, Source
+from tidewheel.progress import GraphShape
+from tidewheel.progress.graph import Source
 from tidewheel.runtime.messages.envelope import Message
 from tidewheel.runtime.tokens.timestamp_token import TimestampToken
 from tidewheel.runtime.worker.worker_core import WorkerCore

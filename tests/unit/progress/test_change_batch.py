@@ -13,10 +13,10 @@ from tidewheel.progress import (
     NetBatch,
     OperatorShape,
     PathSummary,
-    Source,
     Target,
     Tracker,
 )
+from tidewheel.progress.graph import Source
 
 
 def test_what_cancels_out_is_gone() -> None:

@@ -9,11 +9,11 @@ from tidewheel.progress import (
     Nesting,
     OperatorShape,
     PathSummary,
-    Source,
     Target,
     Tracker,
 )
 from tidewheel.progress.compiled_graph import Reachability
+from tidewheel.progress.graph import Source
 
 LOOP = ROOT.inside(IntegerDomain())
 SAME = (PathSummary.identity(LOOP),)

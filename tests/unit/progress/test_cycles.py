@@ -10,11 +10,11 @@ from tidewheel.progress import (
     Nesting,
     OperatorShape,
     PathSummary,
-    Source,
     Target,
     UnitDomain,
 )
 from tidewheel.progress.cycles import strong_components
+from tidewheel.progress.graph import Source
 
 LOOP = ROOT.inside(IntegerDomain())
 INNER = LOOP.inside(IntegerDomain())

@@ -12,10 +12,10 @@ from tidewheel.progress import (
     Nesting,
     OperatorShape,
     PathSummary,
-    Source,
     Step,
     Target,
 )
+from tidewheel.progress.graph import Source
 
 LOOP = ROOT.inside(IntegerDomain())
 INPUT = OperatorShape("numbers", (), (ROOT,), {})

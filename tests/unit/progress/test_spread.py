@@ -1,4 +1,5 @@
-from tidewheel.progress import ROOT, Broadcast, Committed, CompiledGraph, GraphShape, OperatorShape, Source, Tracker
+from tidewheel.progress import ROOT, Broadcast, Committed, CompiledGraph, GraphShape, OperatorShape, Tracker
+from tidewheel.progress.graph import Source
 
 INPUT = Source(0, 0)
 GRAPH = CompiledGraph(GraphShape((OperatorShape("input", (), (ROOT,), {}),), ()))

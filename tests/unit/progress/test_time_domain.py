@@ -9,12 +9,12 @@ from tidewheel.progress import (
     OperatorShape,
     PathSummary,
     ProductDomain,
-    Source,
     Target,
     TimeDomain,
     Tracker,
     UnitDomain,
 )
+from tidewheel.progress.graph import Source
 
 
 def test_an_incomplete_domain_cannot_be_made() -> None:

@@ -10,11 +10,11 @@ from tidewheel.progress import (
     OperatorShape,
     PathSummary,
     Pointstamp,
-    Source,
     Target,
     Time,
     Tracker,
 )
+from tidewheel.progress.graph import Source
 
 LOOP = ROOT.inside(IntegerDomain())
 SAME = (PathSummary.identity(ROOT),)

@@ -18,6 +18,7 @@ import tidewheel as tw
 from tests.kit.messages import raises
 from tests.kit.operators.harness import DEADLINE_S, Feed, send, settle
 from tidewheel.operators.sinks import write_files
+from tidewheel.operators.sinks.file_formats import FileFormat
 from tidewheel.storage.whole_folders import WholeFolders
 
 
@@ -128,7 +129,7 @@ def test_epochs_that_are_there_are_not_touched(tmp_path: Path) -> None:
 
 def test_what_another_run_has_cleaned_up_is_an_error(tmp_path: Path) -> None:
     """Two runs on one folder: an epoch whose files are gone is not made visible as an empty one."""
-    folders, others = write_files.EpochFolders(tmp_path, "csv"), WholeFolders(tmp_path, "epoch=")
+    folders, others = write_files.EpochFolders(tmp_path, FileFormat("csv")), WholeFolders(tmp_path, "epoch=")
     others.recover()
     part = folders.prepare(7, [[1]])
     others.recover()
@@ -304,7 +305,7 @@ def test_rounds_of_a_loop_can_be_written(tmp_path: Path) -> None:
     [
         ((3,), {}, "write_files: a folder is a text or a pathlib.Path, not 3"),
         (("",), {}, "write_files: a folder is a text or a pathlib.Path, not ''"),
-        (("out", "xls"), {}, "write_files: format is one of 'parquet', 'csv', 'jsonl', not 'xls'"),
+        (("out", "xls"), {}, "write_files: format is one of 'parquet', 'csv', 'jsonl', 'arrow', 'text', not 'xls'"),
         (("out",), {"file_bytes": 0}, "write_files: file_bytes is a whole number, 1 or more, not 0"),
     ],
 )

@@ -13,7 +13,8 @@ from tests.kit.operators.harness import LISTS, Case, bags, cases, expected, run
 from tests.kit.runtime.one_operator import DEADLINE_S, captured, feed, ignore, scheduled
 from tests.kit.runtime.stuck_flows import deploy, reading
 from tests.laws.strategies import law_settings
-from tidewheel.progress import CompiledGraph, Source
+from tidewheel.progress import CompiledGraph
+from tidewheel.progress.graph import Source
 from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.runtime.description.fusion import fuse
 

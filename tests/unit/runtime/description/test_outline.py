@@ -13,7 +13,7 @@ import tidewheel as tw
 from tests.kit.runtime.drawing.random_flow import WEIRD, flows
 from tests.laws.strategies import law_settings
 from tidewheel.operators.base.batchwise import build_pass
-from tidewheel.progress import Source
+from tidewheel.progress.graph import Source
 from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.runtime.description.outline import Block, Edge, OperatorOutline
 from tidewheel.runtime.description.pacts import Exchange

@@ -14,7 +14,7 @@ from tests.kit.runtime.one_operator import flow_of, ignore, scheduled
 from tests.kit.runtime.stuck_flows import hoarding
 from tests.unit.runtime.worker.test_worker_loop import command, loop_of, running, squares, watch_until
 from tests.waiting import eventually
-from tidewheel.progress import Source
+from tidewheel.progress.graph import Source
 from tidewheel.runtime.description.plan import Build, Schedule
 from tidewheel.runtime.messages.feeder_status import Phase
 from tidewheel.runtime.messages.worker_report import BusyWorker, WorkerReport

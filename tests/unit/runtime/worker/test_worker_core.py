@@ -15,7 +15,8 @@ from tests.kit.runtime.busy_flow import busy_flow, collected, plain_counts
 from tests.kit.runtime.one_operator import flow_of, ignore, scheduled
 from tests.kit.runtime.worker_group import WorkerGroup
 from tests.laws.strategies import SEEDS, law_settings
-from tidewheel.progress import Source, Time
+from tidewheel.progress import Time
+from tidewheel.progress.graph import Source
 from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.runtime.description.plan import Schedule
 from tidewheel.runtime.description.shards import owner_of

@@ -1,0 +1,1 @@
+"""The formats of files: how they are read and written."""

@@ -1,0 +1,156 @@
+"""The sink of write_files to an object store: each epoch is a manifest, which appears when its files are there.
+
+See `storage/epoch_manifests.py`. Invariants:
+
+- Files have new names, and are removed only when a manifest of their epoch exists that does not list them. So whichever
+  run commits an epoch first, its files stay, also while an earlier run still writes.
+- A manifest is put if it is absent, and replaced only in the version that was looked at. So there is one of an epoch,
+  and readers see the one or the other.
+"""
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from secrets import token_hex
+from typing import TYPE_CHECKING
+
+from tidewheel.batches.batches import Batch
+from tidewheel.operators.base.division import everywhere
+from tidewheel.operators.sinks.file_formats import FileFormat
+from tidewheel.operators.sinks.sink import Sink, SinkOperators
+from tidewheel.operators.sinks.write_files import WrittenEpoch, epoch_name, last_epoch
+from tidewheel.progress import IntegerDomain, Time, TimeDomain
+from tidewheel.runtime.worker.operator_context import OperatorContext, host_of
+from tidewheel.storage.epoch_manifests import BEGUN, MANIFESTS, SUFFIX, EpochManifest, manifest_bytes, read_manifest
+from tidewheel.storage.folder import open_store
+from tidewheel.storage.stored_files import TIMEOUT_S
+
+if TYPE_CHECKING:
+    from tidewheel.storage.object_store import RemoteFolder
+
+_SAME = everywhere(lambda one, _: one)
+
+
+@dataclass(frozen=True)
+class EpochManifests(Sink):
+    """The epochs under one URL, to which at most one job at a time writes.
+
+    Args:
+        format: of the files.
+        is_numbered: whether times are integers, in their order.
+        older: the names of the epochs from before the job.
+        start: the beginning of a worker's file names.
+        run: the job, across restarts; empty for one without snapshots.
+    """
+
+    root: str
+    format: FileFormat
+    overwrite: bool = False
+    is_numbered: bool = True
+    older: frozenset[str] = frozenset()
+    start: str = "part-00000"
+    run: str = ""
+
+    def operators(self, domain: TimeDomain, file_bytes: int) -> SinkOperators:
+        """Return the operators that write a stream here, in files of about ``file_bytes`` bytes in memory."""
+        made = replace(self, is_numbered=type(domain) is IntegerDomain)
+        return SinkOperators(made._on_worker, domain, file_bytes, waits=False, result=_written, join=list)
+
+    def _on_worker(self, context: OperatorContext) -> "EpochManifests":
+        made = replace(self, start=f"part-{context.worker:05d}", run=host_of(context).saving.run)
+        return replace(made, older=_SAME.state(context, "older", made._of_others))
+
+    def prepare(self, epoch: Time, records: list[Batch]) -> str:
+        """Put batches as an object under a new name; return the name.
+
+        Raises:
+            FileExistsError: there is an older epoch, which must not be overwritten.
+        """
+        of_run = f"-{self.run}" if self.run else ""
+        name = f"{self.name(epoch)}/{self.start}{of_run}-{token_hex(8)}.{self.format.suffix}"
+        file = io.BytesIO()
+        self.format.write(file, records)
+        self._store.write(name, [file.getbuffer()])
+        return name
+
+    def commit(self, epoch: Time, parts: Sequence[str]) -> None:
+        """Make an epoch visible: put its manifest, unless this job has, and remove other files of the epoch.
+
+        Raises:
+            FileExistsError: there is an epoch of another job, which must not be overwritten.
+        """
+        store, name, manifest = self._store, self.name(epoch), EpochManifest(self.run, tuple(sorted(parts)))
+        if not store.put_new(_manifest_name(name), manifest_bytes(manifest)):
+            manifest = self._replaced(name, manifest)
+        others = store.sizes(f"{name}/").keys() - set(manifest.files)
+        if others:
+            store.remove(sorted(others))
+
+    def _replaced(self, name: str, manifest: EpochManifest) -> EpochManifest:
+        """Return the manifest of an epoch that has one, after replacing one of another job if that is allowed."""
+        for _, (version, _) in self._store.versions(_manifest_name(name)):
+            found = self._manifest(name)
+            if found is not None and self._is_own(found, manifest):
+                return found
+            is_replaceable = self.overwrite and name in self.older
+            if is_replaceable and self._store.replace_version(_manifest_name(name), manifest_bytes(manifest), version):
+                return manifest
+        raise FileExistsError(
+            f"{self.root}/{name} is there already, of another run: write_files(..., overwrite=True) replaces it, if no "
+            "other job writes there"
+        )
+
+    def _is_own(self, found: EpochManifest, manifest: EpochManifest) -> bool:
+        return found.files == manifest.files or (bool(self.run) and found.run == self.run)
+
+    def last_committed(self) -> Time | None:
+        """Return the last epoch that this job has written; None if there is none, or times are no integers."""
+        existing = self._existing()
+        if not existing:
+            self._store.put_new(
+                BEGUN, b""
+            )  # before any file, so that no reader takes the folder for one without epochs
+        return last_epoch(existing - self.older) if self.is_numbered else None
+
+    def name(self, epoch: Time) -> str:
+        """Return the name of an epoch; raise FileExistsError for an older one that must not be overwritten."""
+        name = epoch_name(epoch)
+        if name in self.older and not self.overwrite and self._manifest(name) is not None:
+            raise FileExistsError(
+                f"{self.root}/{name} is there already, of another run: write_files(..., overwrite=True) replaces it"
+            )
+        return name
+
+    def files(self, epoch: Time) -> int:
+        """Return the number of files of a visible epoch."""
+        found = self._manifest(epoch_name(epoch))
+        return 0 if found is None else len(found.files)
+
+    def _existing(self) -> frozenset[str]:
+        names = (name for name in self._store.sizes(MANIFESTS) if name.endswith(SUFFIX))
+        return frozenset(name.removeprefix(MANIFESTS).removesuffix(SUFFIX) for name in names)
+
+    def _of_others(self) -> frozenset[str]:
+        """Return the epochs that this job has not written before its first snapshot."""
+        existing = self._existing()
+        if not self.run or not existing:
+            return existing
+        ours = {name.partition("/")[0] for name in self._store.sizes("") if f"-{self.run}-" in name}
+        found = {name: self._manifest(name) for name in ours & existing}
+        return existing - {name for name, manifest in found.items() if manifest and manifest.run == self.run}
+
+    def _manifest(self, name: str) -> EpochManifest | None:
+        data = self._store.read(_manifest_name(name))
+        return None if data is None else read_manifest(f"{self.root}/{_manifest_name(name)}", data)
+
+    @property
+    def _store(self) -> "RemoteFolder":
+        return open_store(self.root, TIMEOUT_S, OSError)
+
+
+def _manifest_name(name: str) -> str:
+    return f"{MANIFESTS}{name}{SUFFIX}"
+
+
+def _written(sink: EpochManifests, time: Time, records: int) -> WrittenEpoch:
+    return WrittenEpoch(time, f"{sink.root}/{epoch_name(time)}", sink.files(time), records)

@@ -1,0 +1,177 @@
+"""The contract of sources: partitions, each read from a position that a snapshot has.
+
+A partition is a file, a partition of a topic, a queue, a replication slot. Its position is whatever the other end needs
+to go on from there: an offset, a place in a log, a version. tidewheel keeps it beside the records that came before it,
+in one snapshot, and never looks into it. Invariants:
+
+- A partition is open on one worker at a time, at the position behind the last batch that the dataflow has of it.
+- A position is saved only when no later run can ask for an earlier one: a durable snapshot has it, or, in a job without
+  snapshots, all records before it have been processed. Saved positions of one partition never go back.
+- Listing, reading and saving happen on threads beside the worker's loop.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from inspect import iscoroutinefunction, isgeneratorfunction, signature
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from tidewheel.batches.batches import Batch
+from tidewheel.host.retry import Retry
+from tidewheel.operators.sources.partitioned_source import Pause
+from tidewheel.progress import GraphError, Time
+from tidewheel.transport.frames import unpicklable
+
+Record_co = TypeVar("Record_co", covariant=True)
+
+Partition: TypeAlias = str | int
+"""The name of a partition, unique in its source."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched(Generic[Record_co]):
+    """A batch of a partition, yielded by `Source.open`; `(batch, position)` is short for ``Fetched(batch, position)``.
+
+    Attributes:
+        batch: the records; an empty batch moves the position only.
+        position: where the partition goes on behind them. It can be pickled, and is not changed afterwards.
+        epoch: the epoch of the records, from a source that `says_epochs`.
+        is_whole: False in the middle of a unit, such as a transaction: the rest is in the same epoch, so no epoch ends
+            behind this batch.
+    """
+
+    batch: Iterable[Record_co] | Any
+    position: Any
+    epoch: Time = None
+    is_whole: bool = True
+
+
+class Source(ABC, Generic[Record_co]):
+    r"""A source of records in partitions, for `Dataflow.source`.
+
+    The source is pickled to each worker, and connects there. Its methods are called on threads beside the worker's
+    loop, so they may block; several at a time. An error of ``retry.on`` is tried again, a partition from its last
+    position; any other error, and the last attempt's, fails the job. `tidewheel.testing.check_source` checks a source.
+
+    Attributes:
+        look_every_s: how often `partitions` is called, in seconds. None: once; the source ends with its partitions.
+        endless: whether the source has no end, so that the end of the ``with`` block of a job raises, unless the
+            program has called `Job.stop`. A source that looks for partitions again has none.
+        at_a_time: how many partitions a worker reads at a time, in the order in which they were found; None for all. A
+            source whose partitions end, such as files, limits its threads by it.
+        says_epochs: whether each `Fetched` says its epoch. The epochs of a partition do not go back, and a new
+            partition begins at the latest epoch that any partition has reached.
+        retry: how errors of the other end are endured. A batch that was read begins anew.
+
+    >>> from pathlib import Path
+    >>> import tempfile
+    >>> import tidewheel as tw
+    >>> class Lines(tw.Source):
+    ...     def __init__(self, folder):
+    ...         self.folder = folder
+    ...
+    ...     def partitions(self):
+    ...         return sorted(path.name for path in Path(self.folder).iterdir())
+    ...
+    ...     def open(self, partition, position):
+    ...         with Path(self.folder, partition).open() as file:
+    ...             file.seek(position or 0)
+    ...             while line := file.readline():
+    ...                 yield [line.strip()], file.tell()
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "tides").write_text("high\nlow\n")
+    ...     flow = tw.Dataflow("tides")
+    ...     _ = flow.source("lines", Lines(folder)).capture("lines")
+    ...     with tw.run(flow, engine="local") as job:
+    ...         job.wait()
+    ...         job.captured("lines")
+    [Captured(time=0, batch=['high']), Captured(time=1, batch=['low'])]
+    """
+
+    look_every_s: float | None = None
+    endless: bool = False
+    at_a_time: int | None = None
+    says_epochs: bool = False
+    retry: Retry = Retry(within_s=60.0, first_pause_s=0.1, longest_pause_s=5.0, jitter=0.5, on=OSError)
+
+    @abstractmethod
+    def partitions(self) -> Iterable[Partition]:
+        """Return the names of the partitions that exist now, strings or integers.
+
+        Worker 0 calls it, and deals new partitions to the workers with the fewest. A partition that is not listed any
+        more is read until its iterator ends. Once it has ended and is not listed, its name is free for a new one.
+        """
+
+    @abstractmethod
+    def open(self, partition: Partition, position: Any) -> Iterator[tuple[Any, Any] | Fetched[Record_co] | Pause]:
+        """Read a partition behind a position that it has yielded; None for its beginning, or where saving has left it.
+
+        It yields `(batch, position)` or `Fetched`, and, while there is nothing, `Pause` or an empty batch: at least
+        once a second, so that the partition can be closed. After its end the partition is closed. If an iterator has a
+        method ``close``, that is called when the partition is closed, ends or fails.
+        """
+
+    def saved(self, partition: Partition, position: Any) -> None:
+        """Note that no run will open the partition before a position: commit an offset, acknowledge, move a slot.
+
+        A durable snapshot has the position. In a job without snapshots its epoch has been processed. The latest
+        position wins: not each one is saved. After a crash the same position may be saved again, before or after the
+        partition is opened, by another worker.
+        """
+
+    def close(self) -> None:
+        """Close what the source has opened on this worker, at the end of the job."""
+
+
+def saves(source: Source[Any]) -> bool:
+    """Tell whether a source wants to know of saved positions."""
+    return type(source).saved is not Source.saved or "saved" in vars(source)
+
+
+def as_fetched(source: Source[Any], partition: Partition, yielded: object) -> Fetched[Any]:
+    """Return what `Source.open` has yielded as `Fetched`; raise TypeError if it is something else."""
+    said = f"{type(source).__qualname__}.open({partition!r}, ...)"
+    if isinstance(yielded, Fetched):
+        found: Fetched[Any] = yielded
+    elif isinstance(yielded, tuple) and len(yielded) == 2:
+        found = Fetched(*yielded)
+    else:
+        raise TypeError(f"{said} yields (batch, position), Fetched, or Pause(seconds), not {yielded!r:.200}")
+    if source.says_epochs and found.epoch is None:
+        raise TypeError(f"{said} yields Fetched(batch, position, epoch=...), as its source says epochs; this has none")
+    if not source.says_epochs and found.epoch is not None:
+        raise TypeError(f"{said} yields epoch={found.epoch!r}, and its source does not have says_epochs = True")
+    return found
+
+
+def batch_of(fetched: Fetched[Any]) -> Batch:
+    """Return the records as a batch; other iterables than lists, Arrow and NumPy become a list."""
+    batch = fetched.batch
+    is_batch = isinstance(batch, list) or hasattr(batch, "schema") or hasattr(batch, "dtype")
+    return batch if is_batch else list(batch)
+
+
+def check_source_object(name: str, source: Source[Any]) -> None:
+    """Raise GraphError if a source cannot be pickled, or a method is async or takes other arguments."""
+    kind = type(source).__qualname__
+    for method_name, given in (("partitions", ()), ("open", ("partition", None)), ("saved", ("partition", None))):
+        method, called = getattr(source, method_name), f"{kind}.{method_name}"
+        if iscoroutinefunction(method) or (method_name == "saved" and isgeneratorfunction(method)):
+            raise GraphError(
+                f"source {name!r}: {called} is async or yields, and nothing awaits it. Write it with def; it runs on a "
+                "thread of its own and may block"
+            )
+        try:
+            signature(method).bind(*given)
+        except TypeError as error:
+            takes = ", ".join(("partition", "position")[: len(given)])
+            raise GraphError(f"source {name!r}: {called} is called with ({takes}), and cannot be: {error}") from None
+    if (reason := unpicklable(source)) is not None:
+        raise GraphError(
+            f"source {name!r}: each worker receives a copy of the {kind}, which cannot be pickled: {reason}. Keep what "
+            "it needs to connect, such as an address, and connect in open()"
+        )
+    if source.look_every_s is not None and not source.look_every_s > 0:
+        raise GraphError(f"source {name!r}: look_every_s is a number of seconds above 0, not {source.look_every_s!r}")
+    if source.at_a_time is not None and not source.at_a_time >= 1:
+        raise GraphError(f"source {name!r}: at_a_time is a number above 0, not {source.at_a_time!r}")

@@ -1,0 +1,150 @@
+"""The operator that finds the partitions of a source, deals them to the workers, and begins epochs by seconds.
+
+It has something to do on worker 0 only. Its token is at the latest epoch that has begun: there a new partition begins.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tidewheel.host.log_lines import about
+from tidewheel.operators.base.division import at_first
+from tidewheel.operators.sources.contract import Partition, Source
+from tidewheel.operators.sources.dealing import Dealing
+from tidewheel.operators.sources.partition_epochs import EpochRule, later
+from tidewheel.operators.sources.readings import CLOSES_WITHIN_S, LOGGER, failed_part
+from tidewheel.operators.sources.share import tokens_at_first
+from tidewheel.operators.sources.source_news import news_of
+from tidewheel.runtime.description.plan import Schedule
+from tidewheel.runtime.worker.operator_context import OperatorContext, host_of, instance_of
+from tidewheel.runtime.worker.ports import OutputPort
+
+
+class Listing:
+    """The thread that lists partitions, once or again and again.
+
+    Args:
+        wake: called on the thread when there is a list, or an error.
+    """
+
+    def __init__(self, source: Source[Any], name: str, wake: Callable[[], None]) -> None:
+        self._source = source
+        self._name = name
+        self._wake = wake
+        self._closed = threading.Event()
+        self._found: deque[list[Partition] | Exception] = deque(maxlen=1)
+        self._thread = threading.Thread(target=self._run, name=f"tidewheel-{name}-partitions", daemon=True)
+        self._thread.start()
+
+    def take(self) -> list[Partition] | None:
+        """Return the latest list, None if there is no new one; raise the error that ended the listing."""
+        found = self._found.popleft() if self._found else None
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def close(self) -> None:
+        """End the thread behind its present call."""
+        self._closed.set()
+        self._thread.join(CLOSES_WITHIN_S)
+        if self._thread.is_alive():
+            said = "source %r: partitions() still runs %g s after its job has ended; its thread goes on"
+            LOGGER.warning(said, self._name, CLOSES_WITHIN_S, extra=about(operator=self._name))
+
+    def _run(self) -> None:
+        try:
+            while not self._closed.is_set():
+                found = self._source.retry.call(
+                    lambda: [] if self._closed.is_set() else list(self._source.partitions()),
+                    on_failure=self._note,
+                    sleep=self._closed.wait,
+                )
+                if self._closed.is_set():
+                    return
+                self._found.append(found)
+                self._wake()
+                if self._source.look_every_s is None:
+                    return
+                self._closed.wait(self._source.look_every_s)
+        except BaseException as error:  # noqa: BLE001 - the worker raises it
+            self._found.append(failed_part(self._name, "could not list the partitions", error))
+            self._wake()
+
+    def _note(self, error: Exception, failures: int) -> None:
+        said = "source %r: partitions() is called again, after attempt %d: %s: %s"
+        LOGGER.warning(said, self._name, failures, type(error).__name__, error, extra=about(operator=self._name))
+
+
+@dataclass(frozen=True, slots=True)
+class DiscovererBuild:
+    """The build function of the discoverer of a source."""
+
+    name: str
+    source: Source[Any]
+    rule: EpochRule
+
+    def __call__(self, context: OperatorContext) -> Schedule:
+        """Return this worker's schedule function."""
+        tokens = tokens_at_first(context)
+        dealing = at_first(Dealing.merge).state(context, "dealt", Dealing)
+        if context.worker or not tokens:
+            return lambda output: None
+        return _Discoverer(context, self, dealing, tokens).schedule
+
+
+class _Discoverer:
+    """Worker 0's operator."""
+
+    def __init__(self, context: OperatorContext, build: DiscovererBuild, dealing: Dealing, tokens: Any) -> None:
+        self._context = context
+        self._source = build.source
+        self._every_s = build.rule.every_s
+        self._dealing = dealing
+        self._tokens = tokens
+        self._news = news_of(context, build.name)
+        self._news.wake.append(context.activate)
+        self._clock = instance_of(context).clock
+        self._next_s = 0.0
+        self._listing: Listing | None = None
+        if not (dealing.has_listed and build.source.look_every_s is None):
+            self._listing = Listing(build.source, context.name, context.activator)
+            context.on_close(self._listing.close)
+        instance_of(context).waits_for = f"the partitions of source {build.name!r}"
+
+    def schedule(self, output: OutputPort) -> None:
+        """Deal new partitions, and follow the epochs."""
+        if not self._tokens:
+            return
+        self._follow()
+        found = None if self._listing is None else self._listing.take()
+        if found is not None:
+            self._dealing.has_listed = True
+            deals = self._dealing.deal(found, self._news.ended, self._context.workers)
+            (token,) = self._tokens
+            output.send(token, deals)
+        if self._has_ended:
+            self._tokens.discard()
+        elif self._listing is not None:
+            host_of(self._context).agenda.expected[instance_of(self._context).number] = False
+
+    @property
+    def _has_ended(self) -> bool:
+        if self._source.look_every_s is not None or not self._dealing.has_listed:
+            return False
+        return self._every_s is None or self._news.ended.issuperset(self._dealing.numbers)
+
+    def _follow(self) -> None:
+        (token,) = self._tokens
+        if self._every_s is not None:
+            now_s = self._clock()
+            if not self._next_s:
+                self._next_s = now_s + self._every_s
+                self._context.activator.after(self._every_s)
+            elif now_s >= self._next_s:
+                token.downgrade(token.time + 1)
+                self._next_s = now_s + self._every_s
+                self._context.activator.after(self._every_s)
+        if self._news.latest is not None and (self._every_s or self._source.look_every_s) is not None:
+            token.downgrade(later(token.time, self._news.latest))

@@ -1,0 +1,295 @@
+"""The operator that reads the partitions that were dealt to a worker.
+
+Its state is the position of each partition, with the token of its epoch. A batch, its position and its token change in
+one step, so each snapshot has them together.
+"""
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from tidewheel.batches.batches import length
+from tidewheel.operators.base.division import Division
+from tidewheel.operators.sources.contract import Fetched, Partition, Source, saves
+from tidewheel.operators.sources.dealing import reader_of
+from tidewheel.operators.sources.partition_epochs import EpochRule, PartitionEpoch, later
+from tidewheel.operators.sources.position_saver import PositionSaver
+from tidewheel.operators.sources.readings import EndOfPartition, Readings
+from tidewheel.operators.sources.saved_positions import SavedPositions
+from tidewheel.operators.sources.source import Pace
+from tidewheel.operators.sources.source_news import EpochBegan, News, PartitionEnded, news_of
+from tidewheel.progress import Time
+from tidewheel.runtime.description.plan import Schedule
+from tidewheel.runtime.messages.worker_report import NEXT_SNAPSHOT
+from tidewheel.runtime.tokens.timestamp_token import TimestampToken
+from tidewheel.runtime.tokens.token_set import TokenSet
+from tidewheel.runtime.worker.operator_context import OperatorContext, host_of, instance_of
+from tidewheel.runtime.worker.ports import InputPort, OutputPort
+
+
+@dataclass(slots=True)
+class DealtPartition:
+    """A partition that a worker reads.
+
+    Attributes:
+        number: decides who reads it.
+        token: at its epoch; None once it has ended, and waits until its last position is saved.
+        position: behind its last sent batch; None before the first one.
+        begun: the epochs that it has begun, if a probe paces the source.
+    """
+
+    number: int
+    token: TimestampToken | None
+    position: Any = None
+    place: PartitionEpoch = field(default_factory=PartitionEpoch)
+    begun: list[Time] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Dealt:
+    """The state of one worker's reader: its partitions, and the token with which it tells news."""
+
+    voice: TokenSet
+    partitions: dict[Partition, DealtPartition] = field(default_factory=dict)
+
+    def split(self, workers: int) -> "list[_Dealt]":
+        return [
+            _Dealt(
+                self.voice, {name: one for name, one in self.partitions.items() if reader_of(one.number, workers) == n}
+            )
+            for n in range(workers)
+        ]
+
+    def merge(self, other: "_Dealt") -> "_Dealt":
+        for token in other.voice:
+            self.voice.insert(token)
+        return _Dealt(self.voice, self.partitions | other.partitions)
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderBuild:
+    """The build function of the reader of a source."""
+
+    name: str
+    source: Source[Any]
+    rule: EpochRule
+    paced_by: str | None
+    epochs_ahead: int
+
+    @property
+    def endless(self) -> bool:
+        """Whether the source has no end."""
+        return self.source.endless or self.source.look_every_s is not None
+
+    @property
+    def asks_for_ends(self) -> bool:
+        """Whether positions are saved once their epoch has been processed."""
+        return saves(self.source)
+
+    def __call__(self, context: OperatorContext) -> Schedule:
+        """Return this worker's schedule function."""
+        return _Reader(context, self).schedule
+
+
+class _Reader:
+    """One worker's share of the operator."""
+
+    def __init__(self, context: OperatorContext, build: ReaderBuild) -> None:
+        self._context = context
+        self._source = build.source
+        self._rule = build.rule
+        self._host, self._instance = host_of(context), instance_of(context)
+        division = Division(_Dealt.split, _Dealt.merge)
+        self._state = division.state(context, "partitions", lambda: _Dealt(TokenSet([context.token(1)])))
+        self._in_hand: dict[Partition, Fetched[Any]] = {}
+        self._unopened = [name for name, one in self._by_number() if one.token is not None]
+        self._open: set[Partition] = set()
+        self._pace = self._pace_of(build)
+        self._told: Time = None
+        self._untold: list[News] = []
+        self._waiting = SavedPositions()
+        self._saves = saves(build.source)
+        self._saving = self._host.saving
+        self._saver = PositionSaver(build.source, context.name, context.activator)
+        self._readings = Readings(build.source, context.name, context.activator)
+        self._news = news_of(context, build.name)
+        self._news.wake.append(context.activate)
+        context.on_close(build.source.close)
+        context.on_close(self._saver.close)
+        context.on_close(self._readings.close)
+        if self._saves:
+            self._save_again()
+
+    def _pace_of(self, build: ReaderBuild) -> Pace | None:
+        if build.paced_by is None:
+            return None
+        said = f"probe {build.paced_by!r}, at which {build.epochs_ahead} of its epochs are not complete"
+        self._instance.waits_for = said
+        return Pace(partial(self._context.probe, build.paced_by), build.epochs_ahead)
+
+    def _save_again(self) -> None:
+        """Save what the snapshot has from which the job goes on: the run before may not have come to it."""
+        if self._saving.are_taken:
+            self._saving.follow(self._instance.number)
+        else:
+            self._host.probes.follow_ends(self._instance.number)
+        self._saver.save(
+            {name: one.position for name, one in self._state.partitions.items() if one.position is not None}
+        )
+
+    def _by_number(self) -> list[tuple[Partition, DealtPartition]]:
+        return sorted(self._state.partitions.items(), key=lambda item: item[1].number)
+
+    # ------------------------------------------------------------------ a step
+
+    def schedule(self, input: InputPort, output: OutputPort, news: OutputPort) -> None:
+        """Send one batch of each partition that has one, and let the others follow."""
+        if not self._state.voice:
+            return
+        self._take_deals(input, output)
+        self._open_partitions()
+        latest = self._latest(input)
+        is_more = False
+        for name in list(self._open):
+            is_more |= self._take_step(name, latest, output)
+        self._tell(news)
+        self._save()
+        self._end(input)
+        if is_more:
+            self._context.activate()
+
+    def _take_deals(self, input: InputPort, output: OutputPort) -> None:
+        for lent, batch in input:
+            for deal in batch:
+                self._state.partitions[deal.partition] = DealtPartition(deal.number, lent.retain(output))
+                self._unopened.append(deal.partition)
+
+    def _open_partitions(self) -> None:
+        most = self._source.at_a_time
+        while self._unopened and (most is None or len(self._open) < most):
+            name = self._unopened.pop(0)
+            self._open.add(name)
+            self._readings.begin(name, self._state.partitions[name].position)
+
+    def _latest(self, input: InputPort) -> Time:
+        if self._source.says_epochs:
+            return None
+        latest = self._news.latest
+        for time in input.frontier:
+            latest = later(latest, time)
+        for one in self._state.partitions.values():
+            if one.token is not None:
+                latest = later(latest, one.token.time)
+        return latest
+
+    def _take_step(self, name: Partition, latest: Time, output: OutputPort) -> bool:
+        """Send a batch of a partition if there is one and it may; return whether there is another."""
+        dealt = self._state.partitions[name]
+        if self._context.is_held:
+            self._host.agenda.held.add(self._instance.number)
+            return False
+        read = self._in_hand.pop(name, None) or self._readings.take(name)
+        if isinstance(read, Fetched):
+            if self._send(name, dealt, read, latest, output):
+                return self._readings.has_more(name)
+            self._in_hand[name] = read
+        elif isinstance(read, Exception):
+            raise read
+        elif isinstance(read, EndOfPartition):
+            self._close(name, dealt)
+            return bool(self._unopened)
+        elif latest is not None and dealt.place.may_move:
+            _move(dealt, latest)
+        return False
+
+    def _send(
+        self, name: Partition, dealt: DealtPartition, fetched: Fetched[Any], latest: Time, output: OutputPort
+    ) -> bool:
+        """Send a batch; return False if the probe does not let it begin its epoch yet."""
+        token, records = dealt.token, length(fetched.batch)
+        assert token is not None, "it has not ended"
+        epoch = self._epoch_of(token, dealt, fetched, latest)
+        if self._pace is not None and records and not self._pace.lets_go_to(epoch, dealt.begun):
+            return False
+        self._instance.work_at(epoch)
+        _move(dealt, epoch)
+        output.send(token, fetched.batch)
+        dealt.position = fetched.position
+        if self._saves:
+            mark = self._saving.number if self._saving.are_taken else token.time
+            self._waiting.note(name, mark, fetched.position)
+        if self._source.says_epochs:
+            if self._source.look_every_s is not None:
+                self._begin(epoch)
+        elif dealt.place.fetched(self._rule, records, is_whole=fetched.is_whole):
+            token.downgrade(token.time + 1)
+            self._begin(token.time)
+        return True
+
+    def _epoch_of(self, token: TimestampToken, dealt: DealtPartition, fetched: Fetched[Any], latest: Time) -> Time:
+        if self._source.says_epochs:
+            return fetched.epoch
+        return later(token.time, latest) if dealt.place.may_move else token.time
+
+    def _begin(self, epoch: Time) -> None:
+        if self._told is None or later(self._told, epoch) != self._told:
+            self._told = epoch
+            if self._news.hear_of(epoch):
+                self._untold.append(EpochBegan(epoch))
+
+    def _close(self, name: Partition, dealt: DealtPartition) -> None:
+        assert dealt.token is not None, "it ends once"
+        dealt.token.discard()
+        dealt.token = None
+        self._open.discard(name)
+        self._readings.forget(name)
+        self._untold.append(PartitionEnded(name))
+        if not (self._saves and dealt.position is not None):
+            del self._state.partitions[name]
+
+    def _tell(self, news: OutputPort) -> None:
+        if self._told is None and not self._source.says_epochs:
+            for one in self._state.partitions.values():
+                if one.token is not None and one.token.time:
+                    self._begin(one.token.time)
+        if self._untold:
+            (voice,) = self._state.voice
+            news.send(voice, self._untold)
+            self._untold = []
+
+    # ------------------------------------------------------------------ saved positions, and the end
+
+    def _save(self) -> None:
+        if not self._saves:
+            return
+        if self._saver.failure is not None:
+            raise self._saver.failure
+        saved = self._saving.saved
+        may_be = (lambda mark: mark < saved) if self._saving.are_taken else self._host.probes.has_processed
+        self._saver.save(self._waiting.take(may_be))
+        if self._saver.is_idle:
+            unsaved = self._waiting.partitions
+            for name, dealt in list(self._state.partitions.items()):
+                if dealt.token is None and name not in unsaved:
+                    del self._state.partitions[name]
+
+    def _end(self, input: InputPort) -> None:
+        number, has_more = self._instance.number, bool(len(input.frontier))
+        if not has_more and not self._state.partitions and self._saver.is_idle:
+            self._saving.wait(number, -1, has_ended=True)
+            self._state.voice.discard()
+            return
+        if self._saves and self._saving.are_taken:
+            is_last = not has_more and not self._open and not self._unopened
+            self._saving.wait(number, self._waiting.latest if is_last else -1, has_ended=is_last)
+            if is_last:
+                self._instance.waits_for = NEXT_SNAPSHOT
+        if any(name not in self._in_hand for name in self._open) or not self._saver.is_idle:
+            self._host.agenda.expected[number] = False
+
+
+def _move(dealt: DealtPartition, epoch: Time) -> None:
+    assert dealt.token is not None, "it has not ended"
+    if epoch != dealt.token.time:
+        dealt.token.downgrade(epoch)
+        dealt.place.moved()

@@ -1,0 +1,88 @@
+"""What the readers of a source tell all workers: the latest epoch that a partition has begun, and ended partitions.
+
+A message is the only thing that comes to each worker soon and lies in a snapshot until it has. A count of tokens may be
+held back where it moves no frontier.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+from tidewheel.operators.base.division import at_first
+from tidewheel.operators.sources.contract import Partition
+from tidewheel.operators.sources.partition_epochs import later
+from tidewheel.progress import Time
+from tidewheel.runtime.description.plan import Schedule
+from tidewheel.runtime.worker.operator_context import OperatorContext, host_of
+from tidewheel.runtime.worker.ports import InputPort
+
+
+class EpochBegan(NamedTuple):
+    """A partition has begun an epoch."""
+
+    epoch: Time
+
+
+class PartitionEnded(NamedTuple):
+    """The iterator of a partition has ended."""
+
+    partition: Partition
+
+
+News: TypeAlias = EpochBegan | PartitionEnded
+
+
+@dataclass(slots=True)
+class SourceNews:
+    """What one worker has heard of a source.
+
+    Attributes:
+        latest: the latest epoch that any partition has begun, None before the first news.
+        ended: on worker 0, the partitions that have ended, until their names are free again.
+        wake: called when there is something new.
+    """
+
+    latest: Time = None
+    ended: set[Partition] = field(default_factory=set)
+    wake: list[Callable[[], object]] = field(default_factory=list)
+
+    def hear_of(self, epoch: Time) -> bool:
+        """Note an epoch; return whether it is later than all before."""
+        if self.latest is not None and later(self.latest, epoch) == self.latest:
+            return False
+        self.latest = epoch
+        for wake in self.wake:
+            wake()
+        return True
+
+
+def news_of(context: OperatorContext, source: str) -> SourceNews:
+    """Return the news of a source that its operators on one worker share."""
+    found: SourceNews = host_of(context).shared.setdefault(f"news of {source}", SourceNews())
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class NewsBuild:
+    """The build function of the operator that hears the news on each worker."""
+
+    source: str
+    is_aside: bool = True
+
+    def __call__(self, context: OperatorContext) -> Schedule:
+        """Return this worker's schedule function."""
+        news = news_of(context, self.source)
+        news.ended = at_first(set.union).state(context, "ended", set)
+        is_first = context.worker == 0
+
+        def schedule(input: InputPort) -> None:
+            for _, batch in input:
+                for one in batch:
+                    if isinstance(one, EpochBegan):
+                        news.hear_of(one.epoch)
+                    elif is_first:
+                        news.ended.add(one.partition)
+                        for wake in news.wake:
+                            wake()
+
+        return schedule

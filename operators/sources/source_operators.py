@@ -1,0 +1,58 @@
+"""The operators of a source that keeps the contract: one finds partitions, one reads them, one hears the news."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from tidewheel.operators.sources.contract import Source, check_source_object
+from tidewheel.operators.sources.dealing import DealPact
+from tidewheel.operators.sources.discoverer import DiscovererBuild
+from tidewheel.operators.sources.partition_epochs import EpochRule
+from tidewheel.operators.sources.reader import ReaderBuild
+from tidewheel.operators.sources.source_news import NewsBuild
+from tidewheel.progress import GraphError, IntegerDomain
+from tidewheel.runtime.description.dataflow_description import DataflowDescription, Outlet
+from tidewheel.runtime.description.pacts import BroadcastPact
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOperators:
+    """The operators of a source in a dataflow.
+
+    Attributes:
+        rule: when an epoch ends, for a source that says none.
+        paced_by: the probe at which epochs complete before later ones begin; None for no limit.
+        epochs_ahead: how many epochs of a partition may be incomplete there.
+    """
+
+    name: str
+    source: Source[Any]
+    rule: EpochRule
+    paced_by: str | None
+    epochs_ahead: int
+
+    def check(self, description: DataflowDescription) -> None:
+        """Raise GraphError if the source or an argument cannot be used in a dataflow."""
+        name, source = self.name, self.source
+        check_source_object(name, source)
+        self.rule.check(name)
+        if source.says_epochs and self.rule != EpochRule():
+            raise GraphError(f"source {name!r}: a {type(source).__qualname__} says its epochs itself")
+        is_static = source.says_epochs and source.look_every_s is None
+        domain = description.root.nesting.domain
+        if not is_static and type(domain) is not IntegerDomain:
+            raise GraphError(
+                f"source {name!r}: its epochs are counted, and the times of this dataflow are {domain.describe()}. "
+                "Count epochs by integers, or give a source with says_epochs = True and look_every_s = None"
+            )
+
+    def add(self, description: DataflowDescription) -> Outlet:
+        """Add the operators; return the outlet of the records."""
+        root, name = description.root, self.name
+        listing = DiscovererBuild(name, self.source, self.rule)
+        (deals,) = description.add_operator(f"{name}: partitions", [], [root], listing, notify=False)
+        reading = ReaderBuild(name, self.source, self.rule, self.paced_by, self.epochs_ahead)
+        records, news = description.add_operator(name, [deals], [root, root], reading, pacts=[DealPact()])
+        hearing = NewsBuild(name)
+        description.add_operator(f"{name}: news", [news], [], hearing, pacts=[BroadcastPact()], notify=False)
+        description.side_by_side.append({"": records.source, ".news": news.source})
+        return records

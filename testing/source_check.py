@@ -1,0 +1,452 @@
+"""The check of a source: a job crashes before and after its calls, and has each record once."""
+
+import logging
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from random import Random
+from secrets import randbits
+from typing import Any, Literal, TypeAlias
+from zlib import crc32
+
+import cloudpickle
+
+from tidewheel.batches.batches import records as records_of
+from tidewheel.host.retry import Retry
+from tidewheel.operators.dataflow import Dataflow
+from tidewheel.operators.sources import readings
+from tidewheel.operators.sources.contract import (
+    Partition,
+    Source,
+    as_fetched,
+    batch_of,
+    check_source_object,
+    saves,
+)
+from tidewheel.operators.sources.partitioned_source import Pause
+from tidewheel.runtime.engines.job import Job
+from tidewheel.runtime.engines.local_job import LocalJob
+from tidewheel.runtime.engines.run import run
+from tidewheel.runtime.errors import JobError
+from tidewheel.runtime.snapshots.snapshots import Snapshots
+from tidewheel.testing.sink_check import IN_MEMORY
+
+_Snapshots: TypeAlias = Literal["often", "once", "never", "none"]
+"""When a run takes snapshots: after each step with records, after the first, not before it ends; or it cannot."""
+
+_TIMEOUT_S = 20.0
+_WAIT_S = 0.005
+_PAUSE_S = 0.001
+_LONGEST_DELAY_S = 0.003
+_MOST_MOMENTS = 60
+
+
+def check_source(
+    make: Callable[[Path], Source[Any]],
+    records: Mapping[Partition, Sequence[Any]],
+    *,
+    grow: Callable[[Path], object] | None = None,
+    workers: int = 2,
+    workers_after: int = 3,
+    seed: int | None = None,
+) -> None:
+    """Check that a job has each record of a source once, whichever calls of the source a crash precedes or follows.
+
+    A job on the local engine reads the source, crashes before or after one call, continues on another number of workers
+    with another object, crashes at another call, and continues again. With snapshots it must have each record once; the
+    runs of a job without snapshots must together miss none. In other runs each call fails before and after it was made,
+    and each takes some time.
+
+    Args:
+        make: ``make(folder)`` returns a source whose other end has the records that are there at first; the folder is
+            new, empty and has a unique name for another end elsewhere.
+        records: all records of each partition in order, with distinct ``repr`` within a partition.
+        grow: ``grow(folder)`` changes the other end while the job runs: adds records or partitions, which ``records``
+            has, too, or ends some.
+        workers: the number of workers before the crash.
+        workers_after: their number after it.
+        seed: chooses the moments if there are many, and how long calls take; by default a new one each time.
+
+    Raises:
+        AssertionError: the source breaks its contract; the message says how, at which calls the job had crashed, and
+            the seed.
+        GraphError: it is no source, or cannot be used as one.
+        ValueError: there are no records.
+    """
+    if not any(map(len, records.values())):
+        raise ValueError("check_source: records has none, so a source would have nothing to read")
+    chosen = randbits(32) if seed is None else seed
+    checked = _Checked(make, records, grow, workers, workers_after, Random(chosen))  # noqa: S311 - no secrets
+    logs = [readings.LOGGER, logging.getLogger(Job.__module__)]
+    for log in logs:
+        log.addFilter(_is_real)
+    try:
+        checked.check()
+    except AssertionError as error:
+        error.add_note(f"Repeat it with seed={chosen}.")
+        raise
+    finally:
+        for log in logs:
+            log.removeFilter(_is_real)
+
+
+def _is_real(record: logging.LogRecord) -> bool:
+    said = record.getMessage()
+    return _FailingError.__name__ not in said and _Crashed.__name__ not in said
+
+
+class _Crashed(BaseException):
+    """A simulated death of the job's process."""
+
+
+class _FailingError(Exception):
+    """A simulated error of the other end."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call of a source, with the number of earlier ones of its kind for the partition in this run."""
+
+    name: str
+    partition: Partition | None
+    number: int
+
+    def __str__(self) -> str:
+        of = "" if self.partition is None else repr(self.partition)
+        return f"call {self.number} of {self.name}({of})"
+
+
+@dataclass(frozen=True, slots=True)
+class _Moment:
+    """The moment of a crash: before or after a call."""
+
+    call: _Call
+    is_after: bool
+
+    def __str__(self) -> str:
+        return f"{'after' if self.is_after else 'before'} {self.call}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Trouble:
+    """What happens to the calls of a run: one crash, or errors and delays at all."""
+
+    crash: _Moment | None = None
+    fails: bool = False
+    delays: Random | None = None
+
+
+class _Watched(Source[Any]):
+    """Notes the calls of a source in one run, and makes its trouble.
+
+    The worker that lists has another object than those that read, as on other workers.
+    """
+
+    def __init__(self, packed: bytes, kind: Source[Any], trouble: _Trouble) -> None:
+        self._packed = packed
+        self._copies: dict[int, Source[Any]] = {}
+        self._trouble = trouble
+        self._lock = threading.Lock()
+        self._counts: Counter[tuple[str, Partition | None]] = Counter()
+        self._failed: set[tuple[str, Partition | None, bool]] = set()
+        self.calls: list[_Call] = []
+        self.has_crashed = False
+        self.happened = threading.Event()
+        self.listed: set[Partition] = set()
+        self.lists = 0
+        self.quiet: set[Partition] = set()
+        self.read_to: dict[Partition, Any] = {}
+        self.saved_to: dict[Partition, Any] = {}
+        self.look_every_s = None if kind.look_every_s is None else _PAUSE_S
+        self.endless = kind.endless
+        self.at_a_time = kind.at_a_time
+        self.says_epochs = kind.says_epochs
+        on = kind.retry.on if isinstance(kind.retry.on, tuple) else (kind.retry.on,)
+        self.retry = Retry(attempts=20, first_pause_s=_PAUSE_S, factor=1, on=(*on, _FailingError))
+
+    def __reduce__(self) -> Any:
+        return object, ()  # the local engine makes no copies
+
+    def partitions(self) -> list[Partition]:
+        listed: list[Partition] = self._called("partitions", None, lambda: list(self._copy(-1).partitions()))
+        with self._lock:
+            self.listed.update(listed)
+            self.lists += 1
+        self.happened.set()
+        return listed
+
+    def open(self, partition: Partition, position: Any) -> Iterator[Any]:
+        source = self._of(partition)
+        given = None if position is None else cloudpickle.loads(cloudpickle.dumps(position))
+        iterator: Iterator[Any] = self._called("open", partition, lambda: iter(source.open(partition, given)))
+        try:
+            while True:
+                try:
+                    yielded = self._called("next", partition, lambda: next(iterator))
+                except _EndedError:
+                    break
+                if isinstance(yielded, Pause):
+                    self._note_quiet(partition)
+                    yield Pause(min(yielded.seconds, _PAUSE_S))
+                    continue
+                fetched = as_fetched(source, partition, yielded)
+                batch = [(partition, record) for record in records_of(batch_of(fetched))]
+                with self._lock:
+                    self.quiet.discard(partition)
+                    self.read_to[partition] = fetched.position
+                if not batch:
+                    self._note_quiet(partition)
+                yield replace(fetched, batch=batch)
+            self._note_quiet(partition)
+        finally:
+            if (close := getattr(iterator, "close", None)) is not None:
+                with suppress(_FailingError):
+                    close()
+
+    def close(self) -> None:
+        copies, self._copies = self._copies, {}
+        for copy in copies.values():
+            copy.close()
+
+    def _of(self, partition: Partition) -> Source[Any]:
+        return self._copy(crc32(repr(partition).encode()) % 2)
+
+    def _copy(self, number: int) -> Source[Any]:
+        with self._lock:
+            if number not in self._copies:
+                self._copies[number] = cloudpickle.loads(self._packed)
+            return self._copies[number]
+
+    def _note_quiet(self, partition: Partition) -> None:
+        with self._lock:
+            self.quiet.add(partition)
+        self.happened.set()
+
+    def _called(self, name: str, partition: Partition | None, function: Callable[[], Any]) -> Any:
+        with self._lock:
+            call = _Call(name, partition, self._counts[name, partition])
+            self._counts[name, partition] += 1
+        self._suffer(call, is_after=False)
+        try:
+            result = function()
+        except StopIteration:
+            result = _EndedError()
+        self._suffer(call, is_after=True)
+        with self._lock:
+            self.calls.append(call)
+        if isinstance(result, _EndedError):
+            raise result
+        return result
+
+    def _suffer(self, call: _Call, *, is_after: bool) -> None:
+        if self._trouble.delays is not None:
+            with self._lock:
+                delay_s = self._trouble.delays.uniform(0, _LONGEST_DELAY_S)
+            threading.Event().wait(delay_s)
+        if _Moment(call, is_after) == self._trouble.crash:
+            self.has_crashed = True
+            self.happened.set()
+        if self.has_crashed:
+            raise _Crashed
+        if self._trouble.fails and (key := (call.name, call.partition, is_after)) not in self._failed:
+            if call.name == "next" and call.number % 2 == 0:
+                return
+            with self._lock:
+                self._failed.add(key)
+            raise _FailingError(f"{'after' if is_after else 'before'} {call}")
+
+
+class _WatchedSaving(_Watched):
+    """The same for a source that wants to know of saved positions."""
+
+    def saved(self, partition: Partition, position: Any) -> None:
+        given = cloudpickle.loads(cloudpickle.dumps(position))
+        self._called("saved", partition, lambda: self._of(partition).saved(partition, given))
+        with self._lock:
+            self.saved_to[partition] = position
+        self.happened.set()
+
+
+class _EndedError(Exception):
+    """The end of an iterator."""
+
+
+@dataclass(slots=True)
+class _Checked:
+    """Runs, each series with a new other end."""
+
+    make: Callable[[Path], Source[Any]]
+    records: Mapping[Partition, Sequence[Any]]
+    grow: Callable[[Path], object] | None
+    workers: int
+    workers_after: int
+    random: Random
+    expected: Counter[str] = field(default_factory=Counter)
+
+    def check(self) -> None:
+        self.expected = Counter(repr((name, record)) for name, some in self.records.items() for record in some)
+        clean = self._series([_Trouble()], "often")
+        self._series([_Trouble()], "none")
+        self._series([_Trouble(fails=True)], "often")
+        self._series([_Trouble(fails=True)], "none")
+        self._series([_Trouble(delays=self.random)], "often")
+        moments = [_Moment(call, is_after) for call in _worth(clean) for is_after in (False, True)]
+        if len(moments) > _MOST_MOMENTS:
+            moments = self.random.sample(moments, _MOST_MOMENTS)
+        rest: tuple[_Snapshots, ...] = ("once", "never", "none")
+        for number, moment in enumerate(moments):
+            second = moments[(number * 7 + 3) % len(moments)]
+            troubles = [_Trouble(moment), _Trouble(second), _Trouble()]
+            self._series(troubles, "often")
+            self._series([troubles[0], troubles[2]], rest[number % len(rest)])
+
+    def _series(self, troubles: Sequence[_Trouble], snapshots: _Snapshots) -> list[_Call]:
+        """Run a job again and again until it has ended; return the calls of its last run."""
+        with tempfile.TemporaryDirectory(prefix="tidewheel-", dir=IN_MEMORY) as scratch:
+            folder = Path(scratch, "source")
+            folder.mkdir()
+            source = self.make(folder)
+            if not isinstance(source, Source):
+                raise TypeError(f"check_source: make returns an object of a subclass of tw.Source, not {source!r:.200}")
+            check_source_object("checked", source)
+            series = _Series(self, folder, Path(scratch, "snapshots"), snapshots, cloudpickle.dumps(source), source)
+            for number, trouble in enumerate(troubles):
+                workers = self.workers if number == 0 else self.workers_after if number == 1 else 1
+                if series.run(trouble, workers):
+                    break
+            return series.calls
+
+
+def _worth(calls: Sequence[_Call]) -> list[_Call]:
+    """Return the calls at which a crash is worth a run; an endless source lists and pauses again and again."""
+    most = {"partitions": 2, "saved": 4, "open": 2, "next": 6}
+    return sorted(
+        {call for call in calls if call.number < most[call.name]},
+        key=lambda call: (call.name, repr(call.partition), call.number),
+    )
+
+
+@dataclass(slots=True)
+class _Series:
+    """The runs of one job, until it has ended."""
+
+    checked: _Checked
+    folder: Path
+    snapshots_folder: Path
+    snapshots: _Snapshots
+    packed: bytes
+    kind: Source[Any]
+    crashes: list[_Moment] = field(default_factory=list)
+    calls: list[_Call] = field(default_factory=list)
+    seen: Counter[str] = field(default_factory=Counter)
+    has_grown: bool = False
+
+    def run(self, trouble: _Trouble, workers: int) -> bool:
+        """Run the job until it has ended or crashes; return whether it has ended."""
+        source = (_WatchedSaving if saves(self.kind) else _Watched)(self.packed, self.kind, trouble)
+        flow = Dataflow("source")
+        flow.source("records", source).capture("records")
+        kept = None if self.snapshots == "none" else Snapshots(self.snapshots_folder, every_s=1e9)
+        job = run(flow, engine="local", workers=workers, snapshots=kept)
+        assert isinstance(job, LocalJob), "that is the engine"
+        try:
+            job.start()
+            self._drive(job, source)
+        except JobError as error:
+            if not source.has_crashed:
+                raise AssertionError(f"the job fails{self._place()}: {error}") from error
+        finally:
+            job.stop()
+        self.calls = source.calls
+        if not source.has_crashed:
+            return True
+        assert trouble.crash is not None, "it has crashed"
+        self.crashes.append(trouble.crash)
+        return False
+
+    def _drive(self, job: LocalJob, source: _Watched) -> None:
+        until_s = time.monotonic() + _TIMEOUT_S
+        taken = before = 0
+        while not source.has_crashed:
+            source.happened.clear()
+            has_run = job.run_round()
+            found = self._found(job)
+            count = found.total()
+            if self.snapshots == "none":
+                self.seen |= found
+            self._check_surplus(found)
+            if not self.has_grown and self.checked.grow is not None and (count or job.is_complete):
+                self.has_grown = True
+                self.checked.grow(self.folder)
+            if count > before and (self.snapshots == "often" or (self.snapshots == "once" and not taken)):
+                before, taken = count, taken + 1
+                self._snapshot(job, source)
+            if self._has_ended(job, source, found):
+                self._end(job, source, until_s)
+                break
+            if time.monotonic() > until_s:
+                raise AssertionError(self._why_late(source, found))
+            if not has_run:
+                source.happened.wait(_WAIT_S)
+        if source.has_crashed:
+            return
+        self._check(self._found(job))
+
+    def _snapshot(self, job: LocalJob, source: _Watched) -> None:
+        if not job.is_complete and not source.has_crashed:
+            job.snapshot(_TIMEOUT_S)
+
+    def _has_ended(self, job: LocalJob, source: _Watched, found: Counter[str]) -> bool:
+        if job.is_complete:
+            return True
+        if source.look_every_s is None and not source.endless:
+            return False
+        is_all = (self.seen | found if self.snapshots == "none" else found) >= self.checked.expected
+        return is_all and bool(source.lists) and source.quiet >= set(source.read_to)
+
+    def _end(self, job: LocalJob, source: _Watched, until_s: float) -> None:
+        """Let a source without end see its last positions saved."""
+        if job.is_complete or not saves(source):
+            return
+        if self.snapshots != "none":
+            self._snapshot(job, source)
+        while not source.has_crashed and source.saved_to != {**source.saved_to, **source.read_to}:
+            source.happened.clear()
+            if not job.run_round():
+                source.happened.wait(_WAIT_S)
+            if time.monotonic() > until_s:
+                raise AssertionError(f"saved() does not come to {source.read_to!r}, but to {source.saved_to!r}")
+
+    def _found(self, job: LocalJob) -> Counter[str]:
+        return Counter(repr(one) for captured in job.captured("records") for one in records_of(captured.batch))
+
+    def _check_surplus(self, found: Counter[str]) -> None:
+        if surplus := found - self.checked.expected:
+            raise AssertionError(f"the job has {dict(surplus)!r} too much{self._place()}")
+
+    def _check(self, found: Counter[str]) -> None:
+        if self.snapshots == "none":
+            found = self.seen | found
+        if missing := self.checked.expected - found:
+            raise AssertionError(f"the job misses {dict(missing)!r}{self._place()}")
+
+    def _why_late(self, source: _Watched, found: Counter[str]) -> str:
+        missing = self.checked.expected - (self.seen | found)
+        loud = sorted(map(repr, set(source.read_to) - source.quiet))
+        why = f"the job misses {dict(missing)!r}" if missing else f"partitions {', '.join(loud)} do not pause or end"
+        return f"{why} after {_TIMEOUT_S:g} s{self._place()}"
+
+    def _place(self) -> str:
+        snapshots = {
+            "often": "with snapshots",
+            "once": "with one snapshot",
+            "never": "with no snapshot before the crash",
+            "none": "in a job without snapshots",
+        }[self.snapshots]
+        crashes = " and ".join(map(str, self.crashes))
+        return f", {snapshots}" + (f", with a crash {crashes}" if crashes else "")

@@ -1,0 +1,71 @@
+"""The check of sources passes those that keep the contract, and refuses others with a message that says why."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tidewheel as tw
+from tests.kit.messages import raises
+from tests.kit.operators import broker_sources
+from tests.kit.operators.broker_sources import RECORDS, WRONG, Cursor, World
+from tidewheel.testing import FakeBroker, check_source
+from tidewheel.testing.fixtures import fake_broker
+
+__all__ = ["fake_broker"]
+
+SEED = 7
+
+
+def test_a_source_that_keeps_the_contract_passes() -> None:
+    """Partitions come and end, and committed records are gone."""
+    world = World(Cursor)
+    check_source(world.make, RECORDS, grow=world.grow, seed=SEED)
+
+
+def test_the_fake_broker_has_a_correct_source() -> None:
+    """With partitions that end, the job ends."""
+    brokers: list[FakeBroker] = []
+
+    def make(folder: Path) -> tw.Source[Any]:
+        broker = FakeBroker(RECORDS)
+        for partition, records in RECORDS.items():
+            broker.send(partition, *records)
+        broker.end()
+        brokers.append(broker)
+        return broker.source(batch_size=2)
+
+    check_source(make, RECORDS, seed=SEED)
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.__name__)
+def test_each_fault_is_found(wrong: type[Cursor], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A crash, an error or a change of the partitions at some call shows it."""
+    monkeypatch.setattr("tidewheel.testing.source_check._TIMEOUT_S", 1.0)
+    world = World(wrong)
+    with pytest.raises(AssertionError, match="the job"):
+        check_source(world.make, RECORDS, grow=world.grow, seed=SEED)
+
+
+def test_the_fixture_is_a_broker(fake_broker: FakeBroker) -> None:
+    """Tests of dataflows get one by its name, once a conftest.py names the module."""
+    fake_broker.send(0, "a")
+    assert fake_broker.partitions() == [0]
+
+
+def test_a_source_without_records_checks_nothing() -> None:
+    """It would pass whatever it does."""
+    with raises(ValueError):
+        check_source(World(Cursor).make, {0: []})
+
+
+def test_another_object_is_no_source() -> None:
+    """Such as one of the protocols that sources had before."""
+    with raises(TypeError):
+        check_source(lambda folder: tw.TickSource(1.0), {0: [1]})  # type: ignore[arg-type,return-value]
+
+
+def test_faults_are_many() -> None:
+    """Each class of the kit that changes something is tried."""
+    found = {kind for kind in vars(broker_sources).values() if isinstance(kind, type) and issubclass(kind, Cursor)}
+    assert found - {Cursor} == set(WRONG)
