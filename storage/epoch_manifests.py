@@ -16,7 +16,7 @@ SUFFIX = ".json"
 BEGUN = f"{MANIFESTS}begun"
 """An empty object that is there before the first file, so that readers look for manifests."""
 
-VERSION = 1
+FORMAT_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class EpochManifest:
 
     run: str
     files: tuple[str, ...]
-    version: int = VERSION
+    version: int = FORMAT_VERSION
 
 
 def manifest_bytes(manifest: EpochManifest) -> bytes:
@@ -49,8 +49,9 @@ def read_manifest(path: str, data: bytes) -> EpochManifest:
         manifest = msgspec.json.decode(data, type=EpochManifest)
     except msgspec.DecodeError as error:
         raise OSError(f"{path} is no manifest of an epoch ({error}): remove it if it is not of write_files") from None
-    if manifest.version != VERSION:
+    if manifest.version != FORMAT_VERSION:
         raise OSError(
-            f"{path} has version {manifest.version} of manifests, and this release reads {VERSION}: use a later release"
+            f"{path} has version {manifest.version} of manifests, and this release reads {FORMAT_VERSION}: use a later "
+            "release"
         )
     return manifest

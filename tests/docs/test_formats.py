@@ -8,11 +8,12 @@ from tidewheel.operators.sinks import recording
 from tidewheel.runtime.description import stable_hash
 from tidewheel.runtime.snapshots import entries
 from tidewheel.spark_bridge.structured_streaming.epoch_checkpoint import WriterIdentity
-from tidewheel.storage import log_records
+from tidewheel.storage import epoch_manifests, log_records
 
 PAGE = ROOT / "docs" / "formats.md"
 VERSIONS = {
     "storage/log_records.py": log_records.FORMAT_VERSION,
+    "storage/epoch_manifests.py": epoch_manifests.FORMAT_VERSION,
     "runtime/snapshots/entries.py": entries.FORMAT_VERSION,
     "spark_bridge/structured_streaming/epoch_checkpoint.py": get_args(get_type_hints(WriterIdentity)["version"])[0],
 }
