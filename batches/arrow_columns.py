@@ -13,14 +13,14 @@ from typing import Any
 import pyarrow as pa
 
 _PLAIN = frozenset({bool, bytes, date, Decimal, float, int, str, timedelta})
-"""Types for each of which Arrow has one that has all their values, or raises an error."""
+"""Types whose values an Arrow type holds exactly; for values that do not fit, Arrow raises an error."""
 
 
 def exact_array(values: Sequence[Any]) -> "pa.Array":
     """Return values as an array of a type that holds all of them exactly; tuples become lists.
 
     Raises:
-        TypeError: there is no such type; the message shows a value of another type than the others.
+        TypeError: there is no such type; the message shows a value whose type differs from the other values'.
 
     >>> exact_array([1, 2**63]).type, exact_array([1, None, 0.5]).to_pylist()
     (DataType(uint64), [1.0, None, 0.5])

@@ -6,7 +6,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 LARGE: Final = 32 * 1024
-"""A chunk of a column with fewer bytes is copied in less time."""
+"""A chunk of a column with fewer bytes than this is copied in less time than it is trimmed."""
 
 
 def trimmed(batch: "pa.Table | pa.RecordBatch") -> Any:

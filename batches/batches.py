@@ -24,13 +24,13 @@ Batch: TypeAlias = Any
 """A list, `pyarrow.Table`, `pyarrow.RecordBatch` or `numpy.ndarray`."""
 
 _FEW_PARTS = 8
-"""Up to so many parts, looking for each is faster than sorting."""
+"""Up to this number of parts, a search for each part is faster than a sort."""
 _FITS_16_BITS = 1 << 16
 _SPARE = 1.25
 _SMALL = 1024
-"""A batch whose buffers have so much that does not belong to it is no slice that is worth a copy."""
+"""`pack` copies no batch whose buffers have fewer bytes than this beyond its own."""
 _ENOUGH_BITS = 32
-"""Indices with so many bits have room for any dictionary that is likely to be."""
+"""Indices with at least this many bits have room for any likely dictionary."""
 
 
 def is_arrow(batch: Batch) -> bool:
@@ -146,7 +146,7 @@ def _fit_together(arrays: "Sequence[npt.NDArray[Any]]") -> bool:
 def _keeps_values(dtype: "np.dtype[Any]", common: "np.dtype[Any]") -> bool:
     if dtype.names is not None and common.names is not None:
         return all(_keeps_values(dtype[name], common[name]) for name in dtype.names)
-    # Dates are not among them: a finer unit has not room for all dates.
+    # Dates are left out: a finer unit does not have room for all dates.
     return dtype == common or any(dtype.kind in kinds and common.kind in kinds for kinds in ("iu", "f", "c", "U", "S"))
 
 
@@ -209,7 +209,7 @@ def _with_one_dictionary(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
 
     try:
         return column.unify_dictionaries()
-    except pa.ArrowNotImplementedError:  # of lists, say
+    except pa.ArrowNotImplementedError:  # such as lists
         return column
     except pa.ArrowInvalid:
         kind = column.type
@@ -299,8 +299,8 @@ def scatter(batch: Batch, owners: "Sequence[int] | npt.NDArray[Any]", parts: int
         picked = [np.flatnonzero(owner_of == part) for part in range(parts)]
     else:
         picked = np.split(np.argsort(owner_of, kind="stable"), np.cumsum(np.bincount(owner_of, minlength=parts))[:-1])
-    # Each part is a copy of its own and no slice of a common one, which could not be sent without another copy.
-    # Arrays with fields are taken from by `take` several times faster than by an index.
+    # Each part is a copy of its own and no slice of a common one, which could not be sent without another copy. On
+    # arrays with fields, `take` is several times faster than an index.
     return [
         (batch.take(pick) if is_arrow(batch) else batch.take(pick, axis=0)) if len(pick) else None for pick in picked
     ]

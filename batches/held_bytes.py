@@ -16,11 +16,11 @@ from typing import Any, TypeAlias
 _PLAIN = frozenset({int, float, complex, bool, str, bytes, bytearray, type(None)})
 """The classes of objects that refer to nothing."""
 _BY_NAME = (type, ModuleType, FunctionType, BuiltinFunctionType)
-"""The classes of objects that belong to the program."""
+"""The classes of objects that belong to the program, not to a record."""
 _CONTAINERS = (list, tuple, dict, set, frozenset, deque)
 
 _VARYING = frozenset({str, bytes, bytearray})
-"""The classes of such objects that may be large."""
+"""The classes without references whose objects may be large."""
 
 _ONE_IN = 128
 _MOST_KINDS = 64
@@ -29,12 +29,12 @@ _MOST_OF_A_CONTAINER = 16
 _MOST_LISTED = 1000
 _DEEPEST = 9
 _LARGE = 1000
-"""Of so many bytes, flat records are walked as others are; and so many count for a record that cannot be estimated."""
+"""Above this size in bytes, flat records are walked like others. A record without an estimate counts as this many."""
 _MIX = 0x9E3779B1
 _EMPTY = getsizeof([])
 _PLACE = getsizeof([None]) - _EMPTY
 _Reached: TypeAlias = dict[int, tuple[Any, float, int]]
-"""By its id, an object, how many it stands for, and the place of the record that refers to it, -1 for several."""
+"""By the id of an object: the object, the number that it stands for, and its record's place, -1 for several records."""
 
 
 class RecordSizes:
@@ -50,7 +50,7 @@ class RecordSizes:
     __slots__ = ("_known", "_turn")
 
     def __init__(self) -> None:
-        self._known: dict[type, tuple[float, int]] = {}  # the size of a record of a class, and for how many more
+        self._known: dict[type, tuple[float, int]] = {}  # by class: a record's size, and for how many more it counts
         self._turn = 0
 
     def of(self, records: Sequence[Any]) -> int:

@@ -23,7 +23,7 @@ from tidewheel.pubsub.subscribers.topics import topics
 _LOOK_S = 1.0
 
 VARIABLE = "TIDEWHEEL_TOKEN"
-"""The environment variable that a token may come in."""
+"""The environment variable that may contain the token."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

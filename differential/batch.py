@@ -28,20 +28,20 @@ MASK_BITS = 63
 """The most times for which a batch has a mask of bits for each key."""
 
 MOST_INDEXED = 1 << 18
-"""A batch with more rows keeps no index of its keys if most have few rows: it may take twice the memory of the rows."""
+"""The largest number of rows of a batch that always keeps its index, which may take twice the memory of the rows."""
 
 _FEW_ROWS = 8
-"""An index of keys with more rows than that takes a fraction of the memory of the rows."""
+"""If most keys have more rows than this, an index takes a fraction of the memory of the rows."""
 
 _MANY_ROWS = 4
-"""With so many rows for each number between its keys a batch has a table of these, of a quarter of its memory."""
+"""With this many rows for each number between its least and greatest key, a batch keeps a table of its first rows."""
 
 _MANY_KEYS = 500
 _MOST_PLACES = 16
-"""So many keys are found by a table of all numbers, if it has at most so many places for each of them."""
+"""Above this number of rows, or of places in a table, for each wanted key, a binary search is faster."""
 
 _VALUE, _TIMES = 1, 2
-"""The numbers of columns: the key is 0, the first coordinate of the time 2, and the diff behind the last."""
+"""The numbers of two columns: the value, and the first coordinate of the time. The key is 0, the diff is the last."""
 
 
 class Batch:
@@ -157,7 +157,7 @@ class Batch:
         return int(self._words.searchsorted(max(key - least, 0) << shift))
 
     def place(self, keys: Integers, offset: int = 0) -> "Placed | None":
-        """Return the place of those of ``keys``, distinct and in order, that are here; None if none is.
+        """Return the place of the present ones of ``keys``, distinct and in order; None if none is present.
 
         ``offset`` is the number of the reader's keys before them.
         """
@@ -262,7 +262,7 @@ def _places(all_keys: Integers, keys: Integers) -> Integers:
         places = all_keys.searchsorted(keys)
         places[places == len(all_keys)] = 0
         return places
-    table = np.zeros(span, np.int64)  # it takes less time to write than to search for so many
+    table = np.zeros(span, np.int64)  # writing the table takes less time than a search for as many keys
     table[all_keys - least] = np.arange(len(all_keys))
     found: Integers = table.take(keys - least, mode="clip")
     return found

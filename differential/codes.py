@@ -24,15 +24,15 @@ from tidewheel.differential.updates import Updates, most_counted
 Kind: TypeAlias = str | tuple[int, ...]
 
 Translate: TypeAlias = Callable[[Integers], Integers]
-"""Returns the new codes of old ones."""
+"""Returns the new code of each old code."""
 
 _HALF = 1 << 31
 _LOW = np.int64((1 << 32) - 1)
 _SIGN = np.int64(2**63 - 1)
 _FEWEST = 1000
-"""A table with fewer values is not worth a sweep."""
+"""The least number of interned values for which a sweep is worth its time."""
 _TOGETHER = 1 << 9
-"""So many interned values are pickled together."""
+"""The number of interned values that are pickled together."""
 
 
 def overflow_of(updates: Updates, keys: "Codes", values: "Codes | None") -> CountOverflowError:
@@ -158,7 +158,7 @@ class Codes:
 
     @property
     def wants_sweep(self) -> bool:
-        """Whether twice as many values are interned as were in use at the last sweep."""
+        """True if the table has twice as many values as were in use at the last sweep."""
         return len(self._numbers) > max(_FEWEST, 2 * self._swept)
 
     def sweep(self, used: Integers) -> None:

@@ -29,7 +29,7 @@ _FIRST = 8
 """The number of rows of each key and batch that are read first."""
 
 _FEW_ROWS = 2048
-"""So many rows are read faster than their masks are made."""
+"""Up to this number of rows, reading them is faster than making masks of their times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +129,8 @@ def _ends(updates: Updates, *, greatest: bool) -> tuple[Integers, Integers]:
 def next_bounds(placed: Sequence[Placed], count: int, time: FlatTime) -> Iterator[tuple[FlatTime, Integers]]:
     """Yield the least upper bounds of ``time`` and the keys' other times, each with the places of its keys.
 
-    Of a key's bounds later than ``time``, those that come after another of its bounds are left out: they follow from
-    there. If some bounds are not ordered, all are yielded.
+    Of a key's bounds later than ``time``, bounds after another of its bounds are left out: they follow from there. If
+    some bounds are not ordered, all are yielded.
     """
     together: dict[FlatTime, list[Integers]] = {}
     for bound, places in _bounds_with(placed, time):
@@ -150,7 +150,7 @@ def next_bounds(placed: Sequence[Placed], count: int, time: FlatTime) -> Iterato
 def _bounds_with(placed: Sequence[Placed], time: FlatTime) -> Iterator[tuple[FlatTime, Integers]]:
     """Yield each least upper bound of ``time`` and an update's time that is later than it, with the places of keys.
 
-    A bound may come several times.
+    A bound may occur several times.
     """
     rows = []
     for one in placed:

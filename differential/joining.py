@@ -33,7 +33,7 @@ class Join:
     """A reader of two arrangements, which may be the same.
 
     Args:
-        depth: of times; coordinates that an arrangement lacks are 0.
+        depth: the number of coordinates of times; those that an arrangement lacks are 0.
     """
 
     def __init__(self, depth: int, name: str, sides: Sequence[SharedArrangement]) -> None:
@@ -44,9 +44,9 @@ class Join:
             side.let_go(reader, (0,) * depth)
 
     def let_go(self, left: FlatTime | None, right: FlatTime | None) -> None:
-        """Note lower bounds of the coming times of both inputs, None for none.
+        """Note lower bounds of the later times of both inputs; None if no time can arrive.
 
-        Each side is compacted by the times that come on the other.
+        Each side is compacted by the times that can arrive on the other.
         """
         self._sides[0].let_go(self._readers[0], right)
         self._sides[1].let_go(self._readers[1], left)

@@ -8,7 +8,7 @@ from tidewheel.differential.records import Integers
 from tidewheel.differential.updates import MOST_KEYS, unique
 
 _MOST_PLACES = 8
-"""A mask with at most so many places for each key takes less memory than the keys, which have 8 bytes."""
+"""Up to this number of places for each key, a mask takes less memory than the keys, which have 8 bytes each."""
 
 
 class KeySet:

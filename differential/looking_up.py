@@ -17,7 +17,7 @@ Found: TypeAlias = list[tuple[Any, int]]
 def look_up(arrangement: SharedArrangement, reader: str, keys: Sequence[Any], time: int) -> list[Found]:
     """Return the values of each key in an arrangement of pairs at a time, at or after its ``since``.
 
-    It reads what the reader has received.
+    It reads the updates that the reader has received.
     """
     codes = arrangement.keys.find(keys)
     sought = unique(np.array([code for code in codes if code is not None], np.int64))

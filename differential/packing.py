@@ -15,28 +15,28 @@ from tidewheel.differential.records import Integers
 WORD_BITS = 63
 
 _MANY = 1 << 17
-"""So many words at once stay in the processor's cache."""
+"""The number of words that stay in the processor's cache; `sum_words` adds up more of them in pieces."""
 
 _MANY_SORTED = 1 << 13
-"""So many words are looked at before they are sorted."""
+"""Above this number of words, `sort_words` counts the sorted runs first."""
 
 _LONG_RUN = 1 << 10
-"""NumPy merges sorted runs of so many words faster than it sorts them anew."""
+"""From this mean length of sorted runs on, NumPy merges the runs faster than it sorts the words anew."""
 
 _FEW_EQUAL = 8
-"""If at most one word of so many is equal to the one before, these are added up one by one."""
+"""If at most one word in this many is equal to the word before it, these words are added up one by one."""
 
 _MANY_COUNTED = 2000
-"""Fewer words are sorted instead of counted."""
+"""The least number of words for which counting is faster than sorting."""
 
 EXACT: Final = 2**53
-"""Floats are exact up to here."""
+"""Below this, floats represent every integer exactly."""
 
 _LIMIT = 2**63
-"""Counts are below."""
+"""Sums below this fit into int64."""
 
 _NARROW = 2**30
-"""Lesser sums take half the memory, which the system has to provide first, and for many that takes long."""
+"""Sums below this are stored as int32: the system takes long to provide much memory, and this takes half as much."""
 
 
 class CountOverflowError(OverflowError):
@@ -55,7 +55,7 @@ class Packing:
     """The places of columns in words.
 
     Attributes:
-        least: for each column the number that is 0 in the word; ``greatest`` is a number that none exceeds.
+        least: for each column the number that is 0 in the word; ``greatest`` is an upper bound of the numbers.
         widths: the bits of each column; ``shifts`` are the bits behind it.
     """
 

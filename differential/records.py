@@ -26,7 +26,7 @@ _NUMBERS = {np.dtype(code).type for code in "?bhilqBHILQefd"}
 
 _TYPES = tuple(map(np.dtype, ("i1", "i2", "i4", "i8")))
 _LONG = 1 << 12
-"""An array with so many updates has integers in as few bytes as they need."""
+"""From this number of updates on, an array stores each column of integers in as few bytes as its values need."""
 
 
 def column_of(values: Sequence[Any]) -> Column:
@@ -59,7 +59,7 @@ def values_of(column: Column) -> list[Any]:
         return list(zip(*map(values_of, parts_of(column)), strict=True))
     values: list[Any] = column.tolist()
     if column.dtype.kind == "f" and np.isnan(column).any():
-        return [nan if value != value else value for value in values]  # noqa: PLR0124 - that is what a NaN is
+        return [nan if value != value else value for value in values]  # noqa: PLR0124 - only a NaN differs from itself
     return values
 
 
@@ -73,12 +73,12 @@ def with_one_nan(value: Any) -> Any:
     """
     if type(value) is tuple:
         return tuple(map(with_one_nan, value))
-    return nan if type(value) is float and value != value else value  # noqa: PLR0124 - that is what a NaN is
+    return nan if type(value) is float and value != value else value  # noqa: PLR0124 - only a NaN differs from itself
 
 
 def _plain_float(value: float) -> float:
     """Return one object for all NaN, and 0.0 for -0.0."""
-    return value + 0.0 if value == value else nan  # noqa: PLR0124 - that is what a NaN is not
+    return value + 0.0 if value == value else nan  # noqa: PLR0124 - only a NaN differs from itself
 
 
 def as_column(values: Any) -> Column:
@@ -88,7 +88,7 @@ def as_column(values: Any) -> Column:
     nanoseconds.
 
     Raises:
-        TypeError: it has more than one dimension.
+        TypeError: the array has more than one dimension.
     """
     array = np.asarray(values)
     if array.ndim != 1:
@@ -197,7 +197,7 @@ def gathered(arrays: Sequence[Array]) -> tuple[list[Column], Integers]:
 
 
 def _joined_diffs(parts: Sequence[Column]) -> Integers:
-    if all(part.dtype == np.int8 and len(part) for part in parts):  # they are long, and often all the same
+    if all(part.dtype == np.int8 and len(part) for part in parts):  # they are long, and often have one value only
         ends = {int(end) for part in parts for end in (part.min(), part.max())}
         if len(ends) == 1:
             return np.broadcast_to(np.int64(ends.pop()), sum(map(len, parts)))
@@ -216,7 +216,7 @@ def as_pairs(array: Array, operator: str) -> Array:
     """Return ``array``, whose records must be pairs, in two columns.
 
     Raises:
-        TypeError: they are not; the error names the operator, a record and the remedy.
+        TypeError: the records are no pairs; the error names the operator, a record and the remedy.
     """
     pairs = in_two_columns(array)
     if is_pairs(pairs):

@@ -87,9 +87,9 @@ class Reducer:
             yield bound
 
     def _result(self, time: FlatTime, keys: Integers, placed: Sequence[Placed]) -> Result:
-        """Return what the output of ``keys`` has to be at a time, with the codes of values.
+        """Return the output that ``keys`` must have at a time, with the codes of values.
 
-        The codes of what the output has been may change by that.
+        This may change the codes of the previous output.
         """
         arrangement, reduction = self._arrangement, self._reduction
         if isinstance(reduction, Extreme) and arrangement.values.kind in {"int", "float"}:

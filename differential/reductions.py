@@ -170,7 +170,7 @@ class TopK(Reduction):
         rows = rows.positive().in_order()
         if self._greatest:
             rows = rows.take(slice(None, None, -1))
-        taken = np.minimum(rows.counts, self._most)  # which can be added up
+        taken = np.minimum(rows.counts, self._most)  # so that their sum stays small
         before, starts = np.cumsum(taken) - taken, rows.starts
         earlier = before - np.repeat(before[starts], np.diff(np.append(starts, len(rows.groups))))
         counts = np.clip(self._most - earlier, 0, rows.counts)
@@ -205,7 +205,7 @@ class Sum(Reduction):
         groups, made = list[int](), list[Any]()
         for start, stop in rows.spans():
             group, often = int(rows.groups[start]), counts[start:stop]
-            record = keys[group], values[start:stop]  # which errors show
+            record = keys[group], values[start:stop]  # errors show `record`
             try:
                 if not self._mean:
                     made.append(sum_of(record[1], often))
@@ -235,7 +235,7 @@ class Grouped(Reduction):
         begin = 0
         for start, stop in rows.spans():
             group, end = int(rows.groups[start]), ends[stop - 1]
-            record = keys[group], values[begin:end]  # which errors show
+            record = keys[group], values[begin:end]  # errors show `record`
             made = self._function(*record)
             if isinstance(made, str | bytes | dict) or not hasattr(made, "__iter__"):
                 raise TypeError(f"the function of reduce() is to return a list of results, [result], not {made!r:.200}")
@@ -268,5 +268,5 @@ def _ordered(value: Any) -> Any:
     All NaN are equal, so that later columns decide between rows with NaN.
     """
     if type(value) is tuple:
-        return list(map(_ordered, value))  # which cannot be compared with the pair of another value
+        return list(map(_ordered, value))  # a list cannot be compared with the pair of another value
     return (True, None) if _has_nan(value) else (False, value)

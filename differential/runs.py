@@ -15,13 +15,13 @@ from tidewheel.differential.records import Integers
 from tidewheel.differential.updates import FlatTime, unique
 
 _MOST_AT_ONCE = 1 << 20
-"""A merge makes one batch of so many rows."""
+"""The largest number of rows that a merge turns into one batch at once."""
 
 _PART = 1 << 17
-"""A merge of more rows takes about so many of each run at once."""
+"""The approximate number of rows that a larger merge takes from each run at a time."""
 
 _TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None)
-"""Has glibc's allocator return free memory to the system. A merge of many rows is rare enough for that."""
+"""Makes glibc's allocator return free memory to the system. Merges of many rows are rare enough for that."""
 
 
 class Run:

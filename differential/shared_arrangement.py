@@ -26,15 +26,15 @@ from tidewheel.differential.spine import Spine
 from tidewheel.differential.updates import FlatTime, Updates, at_time, concatenate, lower_bound, unique
 
 Number: TypeAlias = tuple[int, int]
-"""The number of some updates: the worker that has arranged them, and how many others it had before."""
+"""The number of a set of updates: the worker that has arranged it, and how many sets that worker had before."""
 
 Owners: TypeAlias = Callable[[Sequence[Column], int], "np.typing.NDArray[Any]"]
-"""Returns, of the columns of some keys, the worker that owns each, of so many."""
+"""Returns the worker that owns each key, given the columns of the keys and the number of workers."""
 
 _SOME = 100
 
 MAIN = 0
-"""The number of the main spine. The result of a reduction has its name instead of a number."""
+"""The number of the main spine. The result of a reduction has its name in place of a number."""
 
 
 class SharedArrangement:
@@ -94,7 +94,7 @@ class SharedArrangement:
         return number
 
     def take(self, reader: str, number: Number) -> list[Batch]:
-        """Return the updates of a number to a reader; none if it, or another worker, has them already."""
+        """Return the updates of a number to a reader; no batches if the reader, or another worker, has them already."""
         taken = list[Batch]()
         for part in [one for one, missing in self._missing.items() if one[:2] == number and reader in missing]:
             batches = self.spines[part].batches

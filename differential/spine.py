@@ -100,7 +100,7 @@ class Spine:
         self.runs[place - 1 : place + 1] = [Run(batches)] if batches else []
 
     def let_go(self, since: FlatTime | None) -> None:
-        """Note that readers ask only for times at or after ``since``; None for no more reads."""
+        """Note that readers ask only for times at or after ``since``; None if there are no more reads."""
         self.since = since
         if since is None:
             self.runs = []

@@ -30,12 +30,12 @@ _RATIONAL = _NUMBERS | {Decimal, Fraction}
 _ROWS = frozenset({bytes, str, tuple})
 
 _LARGE = 2**62
-"""Lesser sums fit into 64 bits."""
+"""Sums below this fit into 64 bits."""
 
 _MOST_COUNT = 1 << 26
 _GREATEST = 2.0**900
 _MOST_TURNS = 4
-"""Keys with larger counts or values, or with values of very different sizes, are added up one by one."""
+"""The limits of vectorised sums. With larger counts or values, or very different values, keys are summed one by one."""
 
 _UNIT_BITS = 1074
 """All floats are multiples of 2**-1074."""
@@ -47,7 +47,7 @@ def sum_of(values: Sequence[Any], counts: Sequence[int]) -> Any:
     Equal numbers of any types are one value of a collection, so a whole number beside other types counts as an ``int``.
 
     Raises:
-        TypeError: they cannot be added up.
+        TypeError: the values cannot be added up.
 
     >>> sum_of([1e16, 1.0, -1e16], [1, 3, 1]), sum_of([2**62, 1], [2, 1]), sum_of([2**53, 0.5], [1, 3])
     (3.0, 9223372036854775809, 9007199254740994.0)
@@ -61,12 +61,12 @@ def sum_of(values: Sequence[Any], counts: Sequence[int]) -> Any:
         return _ratio(values, counts, 1)
     if len(kinds) > 1 and kinds <= _RATIONAL:
         return _rational_sum(values, counts)
-    for kind in kinds & _ROWS:  # which Python would put one behind the other
+    for kind in kinds & _ROWS:  # Python's `+` would concatenate these
         raise TypeError(f"a value of type {kind.__name__} is no number")
     pairs = list(zip(values, counts, strict=True))
     try:
         pairs.sort(key=itemgetter(0))
-    except (ArithmeticError, TypeError):  # such as complex numbers, which have no order
+    except (ArithmeticError, TypeError):  # complex numbers, for example, have no order
         pairs.sort(key=repr)
     return reduce(add, (value * count for value, count in pairs))
 
@@ -93,7 +93,7 @@ def column_sums(values: Column, counts: Integers, starts: Integers) -> Column:
     """Return the sum from each start to the next, as `sum_of` does; not empty."""
     if values.dtype.kind == "f":
         return _float_sums(values, counts, starts)
-    # The sum of all counts, not quite exact, but without an overflow.
+    # The sum of the absolute values as a float: not quite exact, but without overflow.
     most = np.abs(counts.astype(float)).sum()
     if most * max(map(abs, range_of(values))) >= _LARGE:
         values = values.astype(object)
@@ -107,7 +107,7 @@ def column_means(values: Column, counts: Integers, starts: Integers) -> tuple[Co
     kept = totals != 0
     totals[~kept] = 1
     if sums.dtype.kind == "i" and max(map(abs, (*range_of(sums), *range_of(totals)))) > EXACT:
-        sums = sums.astype(object)  # as Python divides it
+        sums = sums.astype(object)  # Python rounds the quotient of two integers only once
     means = (sums / totals).astype(float)
     if values.dtype.kind == "f":
         for place, rows in _spans(starts, len(values), kept & ~np.isfinite(means)):

@@ -27,10 +27,10 @@ FlatTime: TypeAlias = tuple[int, ...]
 """The coordinates of a time, from the outermost scope to the innermost: those of ``((e, r), s)`` are ``(e, r, s)``."""
 
 MOST_ROWS = 1 << 20
-"""So many updates are encoded, sorted or held at once, as columns take several times the memory of a batch."""
+"""The largest number of updates encoded, sorted or held at once: columns take several times the memory of a batch."""
 
 MOST_KEYS = 1 << 16
-"""So many keys are looked at together, as their rows take several times the memory that they have in a batch."""
+"""The largest number of keys that are read together: their rows take several times the memory of those in a batch."""
 
 
 def flat(time: Any) -> FlatTime:

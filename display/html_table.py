@@ -8,7 +8,7 @@ from typing import Any
 from tidewheel.batches.batches import Batch, length, records, take_slice
 
 MOST_ROWS, MOST_COLUMNS, MOST_SIGNS = 20, 20, 80
-"""A table shows at most so many records, columns, and signs of a cell."""
+"""The largest numbers of records, of columns, and of characters in a cell that a table shows."""
 
 _REPR = Repr()
 _REPR.maxstring = _REPR.maxother = _REPR.maxlong = MOST_SIGNS

@@ -31,7 +31,7 @@ from tidewheel.progress import TidewheelError
 from tidewheel.pubsub.subscribers.topics import topics
 
 _TOPICS_PREFIX, _EVENTS_SUFFIX = "/topics/", "/events"
-"""The begin and the end of the paths of a topic's Server-Sent Events. Only these may have the token in the query."""
+"""The parts of the path of a topic's Server-Sent Events; only such a path may have a token in its query."""
 
 
 class _TopicName(PathConvertor):

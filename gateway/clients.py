@@ -91,7 +91,7 @@ class TopicFeed(Generic[T]):
     def __post_init__(self) -> None:
         self._thread = OwnThread("tidewheel-gateway-client")
         self.opened = self._thread.submit(self._open)
-        """The future of the connection, from which on the feed misses nothing; it raises what `subscribe` raises."""
+        """The future of the connection; once it is done, the feed misses no event. It raises as `subscribe` does."""
 
     def next(self) -> "Future[T | None]":
         """Read the next item; None at the end of the topic and after `close`."""
@@ -122,7 +122,7 @@ class TopicFeed(Generic[T]):
     def _events(self, subscription: Subscription) -> Iterator[Event]:
         if not subscription.is_local:
             yield from subscription
-            yield from subscription.poll()  # after a stop, iterating has ended, and this raises why
+            yield from subscription.poll()  # after a stop, the iteration has ended, and this call raises the reason
             return
         # A local job runs only while its subscriber reads, and is idle until another thread sends to its inputs.
         while not self._closed.is_set() and not subscription.has_ended:

@@ -75,7 +75,7 @@ class FlightServer:
     def __init__(self, address: IpAddress, port: int, access: Access, clients: Clients, stall_s: float) -> None:
         listener = listen(address, port, stall_s, "--flight-port")
         self.port = int(listener.getsockname()[1])
-        """The port where it listens."""
+        """The port on which the server listens."""
         self._folder = TemporaryDirectory(prefix="tidewheel-")
         path = str(Path(self._folder.name, "flight"))
         try:
@@ -96,7 +96,7 @@ class FlightServer:
         ending.start()
         ending.join(_GRACE_S)
         time.sleep(_FAREWELL_S)
-        self._forwarder.stop()  # calls that still run are cancelled by this
+        self._forwarder.stop()  # this cancels calls that still run
         ending.join(_STOPS_WITHIN_S)
         self._folder.cleanup()
 

@@ -85,7 +85,7 @@ class Forwarder:
                 closing.join(_CLOSES_WITHIN_S)
 
     def _serve(self, ends: list[socket.socket]) -> None:
-        with suppress(OSError, RuntimeError):  # the latter where no thread is free for the way back
+        with suppress(OSError, RuntimeError):  # RuntimeError: no thread is free for the way back
             if _has_greeted(ends[0], self._greeting):
                 self._forward(ends)
         with self._lock:

@@ -25,7 +25,7 @@ _LEAVE_WITHIN_S = 2.0
 class Gateway:
     """Serves the topics of this process and of the Ray cluster during its block, and sites such as `LivePage`.
 
-    It runs on threads of its own, and each client has its own subscription.
+    The gateway runs on its own threads, and each client has its own subscription.
 
     Args:
         config: addresses, token and limits; by default those of `GatewayConfig`.

@@ -28,7 +28,7 @@ class GatewayConfig:
         max_clients: the largest number of clients at once.
         max_epoch_bytes: the largest size of incomplete epochs of a client, encoded.
         keep_alive_s: the seconds without an event after which an event stream sends a comment.
-        stall_s: the seconds without receiving anything after which a client is disconnected.
+        stall_s: the seconds after which the gateway disconnects a client that reads nothing.
 
     Raises:
         GatewayError: a value is not valid, or any host of the network could read without a token.
@@ -69,7 +69,7 @@ class GatewayConfig:
     def hosts(self) -> frozenset[str] | None:
         """The host names that clients may use, None for any."""
         if not self.address.is_loopback:
-            return None  # it has names that are not known here, and a token
+            return None  # such an address has names that this process does not know; its clients need a token
         return frozenset({"localhost", "127.0.0.1", "::1", self.host.lower(), str(self.address)})
 
 

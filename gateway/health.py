@@ -19,7 +19,7 @@ from tidewheel.pubsub.subscribers.topics import topics
 Answer = TypeVar("Answer")
 
 PATHS_WITHOUT_TOKEN = frozenset({"/healthz", "/readyz"})
-"""The paths that answer without a token. They do not tell such a client more than their status."""
+"""The paths that answer without a token. A client without a token learns only the status from them."""
 
 _FRESH_S = 1.0
 _ANSWERS_WITHIN_S = 5.0
@@ -46,7 +46,7 @@ class OneQuestion(Generic[Answer]):
         if self._asked is None or (self._asked.done() and now - self._asked_s > _FRESH_S):
             self._asked, self._asked_s = asked(self._question), now
         waiting = asyncio.wrap_future(self._asked)
-        waiting.add_done_callback(lambda done: done.cancelled() or done.exception())  # or asyncio logs one that is late
+        waiting.add_done_callback(lambda done: done.cancelled() or done.exception())  # or asyncio logs a late error
         await asyncio.wait([waiting], timeout=self._within_s)
         if not waiting.done():
             raise GatewayError(f"the cluster has not answered for {now - self._asked_s + self._within_s:.0f} s")

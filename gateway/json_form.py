@@ -50,12 +50,12 @@ def plain(value: Any) -> Any:
 def _from_numpy(value: Any) -> Any:
     import numpy as np
 
-    if value.dtype.kind in "mM":  # as Python's values they would be integers where they are in nanoseconds
+    if value.dtype.kind in "mM":  # tolist() makes integers of times in nanoseconds
         texts = np.array(value.astype(str), dtype=object)
         texts[np.isnat(value)] = None
         return texts.tolist()
     found = value.tolist()
-    return str(value) if isinstance(found, np.generic) else found  # as a long double, which stays one
+    return str(value) if isinstance(found, np.generic) else found  # tolist() leaves a long double as it is
 
 
 def _form(value: Any) -> Any:

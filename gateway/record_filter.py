@@ -93,7 +93,7 @@ class Comparison:
         """Tell whether a record meets the condition.
 
         Raises:
-            ValueError: it has no such field.
+            ValueError: the record has no such field.
             TypeError: its field cannot be compared with the value.
         """
         field, value = self.field, self.value
@@ -114,7 +114,7 @@ class Comparison:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RecordFilter:
-    """A filter for ``subscribe(where=...)`` by several conditions, all of which must hold.
+    """A filter for ``subscribe(where=...)`` by several conditions, which must all hold.
 
     >>> wanted = RecordFilter.parse(["n>1", "city==Oslo"])
     >>> wanted({"n": 2, "city": "Oslo"}), wanted({"n": 2, "city": "Rome"})
@@ -209,7 +209,7 @@ def _comparable(found: Any, value: Value, field: str | None) -> tuple[Any, Any]:
         case ("a time", "a text"):
             return found, (datetime if isinstance(found, datetime) else date).fromisoformat(str(value))
         case ("a text" | "something else", "a text"):
-            return str(found), value  # values without JSON form are shown as text, and compared as such
+            return str(found), value  # values without JSON form are shown and compared as text
         case (one, other) if one == other:
             return found, value
     name = _RECORD if field is None else repr(field)

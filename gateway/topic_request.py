@@ -76,7 +76,7 @@ class TopicRequest:
         It is a JSON object with ``topic``, and optionally ``where`` (a list) and ``slow``.
 
         Raises:
-            BadRequest: it is something else.
+            BadRequest: the value is of another kind.
 
         >>> TopicRequest.from_command(b'{"topic": "words", "where": ["n>1"]}').topic
         'words'

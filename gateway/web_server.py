@@ -64,7 +64,7 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for server in self.servers:
             server.close()
-        if self.server_state.tasks:  # uvicorn would close a WebSocket before it is told why
+        if self.server_state.tasks:  # uvicorn would close a WebSocket before it learns the reason
             await asyncio.wait(set(self.server_state.tasks), timeout=_TOLD_WITHIN_S)
         await super().shutdown(sockets)
         for connection in list(self.server_state.connections):
@@ -98,7 +98,7 @@ class WebServer:
             proxy_headers=False,
             server_header=False,
             timeout_graceful_shutdown=_GRACE_S,
-            backlog=_ACCEPTS_AT_ONCE,  # so that silent connections close before further ones use up the descriptors
+            backlog=_ACCEPTS_AT_ONCE,  # silent connections then close before further ones use up the descriptors
         )
         self._listens = threading.Event()
         self._server = _Server(config, self._listens)

@@ -41,7 +41,7 @@ class RunningAttachment(Protocol):
 
     @property
     def has_ended(self) -> bool:
-        """Whether it needs nothing more of a job whose workers have done all work; the job then ends."""
+        """True if the attachment needs nothing more of a job whose workers have done all work; the job then ends."""
 
     def check(self) -> None:
         """Raise a `TidewheelError` if a part of it has died, without waiting."""
@@ -101,7 +101,7 @@ class Telemetry(Protocol):
     """The description of a job's telemetry topic."""
 
     def start(self, host: AttachmentHost, came: Callable[[], None]) -> RunningTelemetry:
-        """Start it; ``came`` is called, on any thread, for each new subscriber."""
+        """Start it; call ``came``, on any thread, for each new subscriber."""
 
     def page(self) -> LivePage: ...
 

@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import Final
 
 SHARE: Final = 8
-"""The turns take one part in so many of the time of a busy loop."""
+"""On a busy loop, turns take one part in this many of its time."""
 
 SMALL_SHARE: Final = 24
 """The same where threads wait for cores. Three readers far behind then cost a job on two cores a fifth of its rate."""
 
 MOST_WAIT_S: Final = 0.5
-"""The longest wait, in seconds: on a machine with far too much to do a turn of a few milliseconds may take long."""
+"""The longest wait between turns, in seconds: on an overloaded machine, a turn of a few milliseconds may take long."""
 
 _SHORT: Final = 0.2
-"""Cores are short if a thread that could run has lately waited for one for this part of the time."""
+"""Cores are short if a thread that could run has lately spent more than this part of the time waiting for one."""
 
 _SCHEDULED: Final = Path("/proc/thread-self/schedstat")
 
@@ -90,7 +90,7 @@ class BackgroundTurns:
 
 
 class CoreScarcity:
-    """Whether a thread has lately waited for a core; the past counts half at each look.
+    """Tells whether a thread has lately waited for a core; each look halves the weight of the past.
 
     >>> times = iter([(0, 0), (10, 0), (20, 30), (60, 30), (160, 30)])
     >>> scarcity = CoreScarcity(lambda: next(times))

@@ -34,7 +34,7 @@ _PARTS: dict[type, Callable[[Any], Iterable[Any]]] = {
     set: iter,
     frozenset: iter,
 }
-"""What the digest of a value is made of; values of other types count by their type."""
+"""By type, the parts of a value that its digest covers. A value of another type counts by its type."""
 _UNORDERED = (dict, set, frozenset)
 _DEEPEST, _MOST_PARTS = 8, 10_000
 _METHODS = (FunctionType, staticmethod, classmethod, property)
@@ -129,7 +129,7 @@ def _form_of_class(kind: type) -> list[Any]:
 
 def _attributes(kind: type) -> Iterator[tuple[str, str]]:
     for name, value in vars(kind).items():
-        # Python and libraries add others of these names, and some of them only when the class is used.
+        # Python and libraries add other attributes with such names, some of them only when the class is used.
         if not name.startswith("__") or name in _SAID or isinstance(value, _METHODS):
             yield name, repr(_form(value))
 

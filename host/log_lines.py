@@ -23,7 +23,7 @@ TEXT = "%(levelname)s %(name)s: %(message)s"
 """The form of lines of text."""
 
 _OF_LOGGING = {*vars(logging.makeLogRecord({})), "asctime", "message", "taskName"}
-"""The attributes of each record. What else a record has are fields."""
+"""The attributes that every record of `logging` has. The other attributes of a record are its fields."""
 
 
 def about(job: str | None = None, *, operator: str | None = None, worker: int | None = None) -> dict[str, object]:
@@ -112,7 +112,7 @@ def write_lines(
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """How a process logs; it passes this to the actors that it starts."""
+    """The settings of a process's log, which it passes to the actors that it starts."""
 
     level: int
     form: LogFormat
@@ -152,7 +152,7 @@ def _redacted(make: Callable[..., logging.LogRecord], *given: Any, **named: Any)
     if record.exc_info:
         raised = "".join(format_exception(record.exc_info[1])).rstrip("\n")
         if (text := redacted(raised)) != raised:
-            record.exc_text = text  # which formatters use as it is
+            record.exc_text = text  # formatters use this text as it is
     return record
 
 

@@ -19,11 +19,11 @@ class OtherProcess:
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
-        self._descriptor = os.pidfd_open(pid)  # which never becomes that of a later process with the same number
+        self._descriptor = os.pidfd_open(pid)  # a later process with the same number has another descriptor
 
     @property
     def is_stopped(self) -> bool:
-        """Whether SIGSTOP or the like has stopped it; not for a debugger."""
+        """True if SIGSTOP or the like has stopped the process; not for a debugger."""
         try:
             stat = Path(f"/proc/{self.pid}/stat").read_bytes()
         except OSError:

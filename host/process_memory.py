@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
-"""Of ``mallopt`` in <malloc.h> of the GNU C library."""
+"""Parameters of ``mallopt``, from <malloc.h> of the GNU C library."""
 
 _MANY_OBJECTS, _OFTEN = 20_000, 20
 
@@ -19,7 +19,7 @@ _LARGEST_BYTES = 32 << 20
 
 
 def keep_freed_memory() -> None:
-    """Allocate arrays of up to 32 MiB from freed memory, of which each thread keeps up to 64 MiB.
+    """Allocate arrays of up to 32 MiB from freed memory; each thread keeps up to 64 MiB of it.
 
     By default arrays above 128 KiB return to the system, and new ones cost a page fault for every 4 KiB: hashing 65,536
     integers takes 0.7 to 0.9 ms instead of 0.1. No effect with another C library. Source: mallopt(3).

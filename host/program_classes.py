@@ -73,7 +73,7 @@ class ProgramClasses:
 
     def _defined_here(self, kind: Any) -> ClassDefinition | None:
         if not _is_of_program(kind) or class_of_program(kind.__qualname__) is not kind:
-            return None  # such as the class that a dataclass with slots replaces, and refers to
+            return None  # such as the class that a dataclass with slots replaces but still refers to
         defined = self._defined.setdefault(kind.__qualname__, {})
         definition = definition_of(kind, defined)
         defined[definition.code] = None
@@ -175,7 +175,7 @@ class ProgramClasses:
 
 
 CLASSES = ProgramClasses()
-"""Those of this process."""
+"""The classes of this process."""
 
 
 @contextmanager

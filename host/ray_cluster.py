@@ -23,10 +23,10 @@ from tidewheel.host.sigterm import keeping_sigterm
 from tidewheel.progress.errors import TidewheelError
 
 NAMESPACE = "tidewheel"
-"""The Ray namespace of drivers that choose none: in ``ray.init``, or in RAY_NAMESPACE if tidewheel joins for them."""
+"""The Ray namespace of a driver that sets none, in ``ray.init`` or, where tidewheel joins for it, in RAY_NAMESPACE."""
 
 Membership = tuple[str, ...]
-"""The part of this process in a cluster: equal as long as it is the same, and empty without a cluster."""
+"""Identifies the connection of this process to a cluster: equal while the connection lasts, empty without a cluster."""
 
 _LOG = logging.getLogger(__name__)
 _JOINING = threading.Lock()
@@ -87,7 +87,7 @@ def connect_to_running(failure: type[TidewheelError], within_s: float = _CONNECT
 
 
 def are_several_here() -> bool:
-    """Whether clusters run on this machine among which `connect_to_running` does not choose."""
+    """Tell whether several clusters run on this machine, among which `connect_to_running` does not choose."""
     started, running = ray_internals.clusters_here()
     return os.environ.get("RAY_ADDRESS", "") in _NO_ADDRESS and started is None and len(running) > 1
 
@@ -106,7 +106,7 @@ def other_clusters() -> list[str]:
 
 
 def lost() -> str:
-    """Return a clause that this process's cluster is gone; empty if it is there, or there is none.
+    """Return a clause that this process's cluster is gone; empty if the cluster is there, or this process has none.
 
     It takes a round trip to the control store, a second if that does not even refuse; only then it asks the raylet,
     which logs each time.
@@ -142,7 +142,7 @@ def left(former: Membership) -> str:
 
 
 def is_out_of_reach() -> bool:
-    """Whether the control store is missing or silent: most calls of Ray would wait for it."""
+    """Tell whether the control store is missing or silent: most calls of Ray would wait for it."""
     joined = ray_internals.joined_at()
     try:
         if joined is not None:
@@ -155,7 +155,7 @@ def is_out_of_reach() -> bool:
 def namespace() -> str:
     """Return this process's Ray namespace if its driver chose one, otherwise ``"tidewheel"``.
 
-    By default Ray uses a new UUID, in which no other process could find anything.
+    By default Ray uses a new UUID, in which no other process could find the job's actors.
     """
     import ray
 
@@ -184,7 +184,7 @@ def _is_part(failure: type[TidewheelError], leaves_within_s: float) -> bool:
     """Tell whether this process is part of a cluster; leave one that is gone, on a thread: it takes Ray five seconds.
 
     Raises:
-        TidewheelError: it has not left that one within ``leaves_within_s`` seconds.
+        TidewheelError: the process has not left its former cluster within ``leaves_within_s`` seconds.
     """
     import ray
 
@@ -223,7 +223,7 @@ def _join(address: str, failure: type[TidewheelError], within_s: float, **option
 
     logging.getLogger("ray").setLevel(logging.ERROR)
     if os.environ.get("RAY_ADDRESS", "") in _NO_ADDRESS or _place(address) in ray_internals.clusters_here()[1]:
-        ray_internals.use_stored_token()  # a cluster of this machine: it may have been started with that token
+        ray_internals.use_stored_token()  # the cluster is on this machine and may have been started with that token
     chosen = os.environ.get("RAY_NAMESPACE") or NAMESPACE
     try:
         _require_control_store(address, within_s)

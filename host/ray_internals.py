@@ -71,7 +71,7 @@ def call_java(actor: Any, method: str, *arguments: object) -> "ObjectRef[Any]":
     """
     import ray._raylet as raylet
 
-    described: Any = raylet  # whose types leave out the descriptors of other languages
+    described: Any = raylet  # its types leave out the descriptors of other languages
     java_class = actor._ray_actor_creation_function_descriptor.class_name
     (reference,) = _worker().core_worker.submit_actor_task(
         language=actor._ray_actor_language,
@@ -129,7 +129,7 @@ def call_control_store(address: str) -> None:
     """
     import ray._raylet as raylet
 
-    described: Any = raylet  # whose types leave out this class
+    described: Any = raylet  # its types leave out this class
     described.GcsClient(address=address)
 
 
@@ -137,7 +137,7 @@ def clusters_here() -> tuple[str | None, list[str]]:
     """Return the address of the cluster of ``ray start`` here, or None, and those of all that run here."""
     from ray._private import services, utils
 
-    find: Any = services.find_gcs_addresses  # whose types leave out its cache
+    find: Any = services.find_gcs_addresses  # its types leave out the cache
     find.cache_clear()
     started, running = utils.read_ray_address(), sorted(find())
     return started if started in running else None, running
@@ -180,7 +180,7 @@ def show_exceptions_without_ray(if_true: "Callable[[], bool]") -> None:
 
     worker: Any = private
     rays, before = worker.custom_excepthook, worker.normal_excepthook
-    if sys.excepthook is rays:  # otherwise this was done before, or the program has a hook of its own
+    if sys.excepthook is rays:  # otherwise the hook is replaced already, or the program has its own
         sys.excepthook = lambda *shown: before(*shown) if if_true() else rays(*shown)
 
 

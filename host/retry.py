@@ -1,4 +1,4 @@
-"""How a failed operation is tried again.
+"""The retries of a failed operation: how often, for how long, and with which pauses.
 
 `pause_s` only decides, for loops that must not block; `call` and `call_async` try, decide and pause.
 
@@ -20,7 +20,7 @@ def _ignore(error: Exception, failures: int) -> None: ...
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """How often, and after which pauses, an operation is tried again.
+    """The attempts at an operation, and the pauses between them.
 
     The first attempt begins at once, the second ``first_pause_s`` after its failure; each further pause is ``factor``
     times as long, up to ``longest_pause_s``. Errors other than ``on`` end the attempts.
@@ -125,7 +125,7 @@ class Retry:
             Exception: the error of the last attempt.
         """
         self._check_end()
-        import asyncio  # which takes its time to import
+        import asyncio  # importing asyncio takes long
 
         began_s, failures = clock(), 0
         while True:

@@ -10,7 +10,7 @@ _EXIT_CODE = 128
 
 
 class Terminated(SystemExit):
-    """SIGTERM ends the program; within an operator, unlike `sys.exit`, it is no failure of that."""
+    """SIGTERM ends the program; within an operator, unlike `sys.exit`, this is no failure of the operator."""
 
 
 @contextmanager
@@ -26,7 +26,7 @@ def keeping_sigterm() -> Iterator[None]:
     try:
         yield
     finally:
-        if callable(before):  # also where it is still there: a `ray.shutdown` before has replaced it by C++
+        if callable(before):  # even if the handler is in place: an earlier `ray.shutdown` may have replaced it in C++
             signal.signal(signal.SIGTERM, before)
         elif signal.getsignal(signal.SIGTERM) is not before:
             signal.signal(signal.SIGTERM, _exit if before is None or before == signal.SIG_DFL else before)

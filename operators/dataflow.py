@@ -112,9 +112,9 @@ class Dataflow(Described):
 
         Sources wait while more bytes are in flight than `RuntimeConfig` allows.
 
-        A `Source` may say the epochs of its records. If it says none, epochs are common to all its partitions: one that
-        begins an epoch takes the others along, idle ones too. By default each unit that the source yields, such as a
-        batch or a transaction, ends an epoch; a unit is never divided.
+        A `Source` may say the epochs of its records. If the source states no times, epochs are common to all its
+        partitions: a partition that begins an epoch advances the others, idle ones too. By default each unit that the
+        source yields, such as a batch or a transaction, ends an epoch; a unit is never divided.
 
         Args:
             name: the operator's name.
@@ -165,18 +165,18 @@ class Dataflow(Described):
 
         Times are those of the topic and complete with it; the stream ends when the topic does. All records arrive on
         worker 0: `rebalance`, or an operator with a key, spreads them. Either job may start first. If the publishing
-        job fails, this one fails; the reverse is not so. Ends of substreams do not come with the topic: `substreams`
-        divides the stream again. If the publishing job has snapshots to go back to, epochs come whole. A job that
+        job fails, this one fails; the reverse is not so. Ends of substreams do not arrive with the topic: `substreams`
+        divides the stream again. If the publishing job has snapshots to go back to, epochs arrive whole. A job that
         continues from a snapshot misses epochs, and warns of it.
 
         Args:
             topic: its name.
             timeout_s: how long to wait for the topic to exist, in seconds; None waits forever.
             atomic: whether to leave out an epoch that was partly published before the subscription.
-            where: which records are wanted, as for `tidewheel.subscribe`.
-            slow: what happens when this job falls behind. ``"block"`` holds back the other job, ``"drop_epochs"``
-                leaves out whole epochs, ``"disconnect"`` fails this job. A topic with exactly-once delivery keeps
-                unread messages in its log, and holds no job back.
+            where: the condition on records, as for `tidewheel.subscribe`.
+            slow: the treatment of this job when it falls behind. ``"block"`` holds back the other job,
+                ``"drop_epochs"`` leaves out whole epochs, ``"disconnect"`` fails this job. A topic with exactly-once
+                delivery keeps unread messages in its log, and holds no job back.
             block_limit_s: how long this job may hold back the other without receiving, in seconds, before it fails.
             schema: the expected type or `pyarrow.Schema` of the records; others fail this job.
             name: the operator's name.
@@ -216,7 +216,7 @@ class Dataflow(Described):
         return Stream(self, outlet, records if is_schema(records) else None)
 
     @adds_operators()
-    def operator(  # noqa: PLR0913 - what can be said of an operator, one by one
+    def operator(  # noqa: PLR0913 - the properties of an operator, one by one
         self,
         inputs: Sequence[Stream[Any]],
         outputs: int,
@@ -305,7 +305,7 @@ class Dataflow(Described):
         return Loop(self, self._description.root.inside(name))
 
     def feedback(self, advance: int = 1, *, name: str = "feedback") -> Feedback[Any]:
-        """Return the open end of a cycle in the outermost scope; records come out ``advance`` epochs later.
+        """Return the open end of a cycle in the outermost scope; records return ``advance`` epochs later.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("halving")

@@ -52,7 +52,7 @@ _ELSEWHERE = {
     "withColumn": "use select(...)",
     "write": "use write_files(...), capture_to(...) or publish(...)",
 }
-"""The methods that have another name here than in Spark or Flink."""
+"""The methods whose names differ from those in Spark or Flink."""
 
 
 class Stream(
@@ -183,7 +183,7 @@ class Stream(
 
 
 class Feedback(Stream[Record]):
-    """The stream that comes round a loop; it can be read before it is connected."""
+    """The stream of records that return in a loop; it can be read before it is connected."""
 
     __slots__ = ("_feedback",)
 
@@ -192,7 +192,7 @@ class Feedback(Stream[Record]):
         self._feedback = operator
 
     def connect(self, stream: Stream[Record]) -> None:
-        """Close the loop: records of ``stream`` come out here a round later.
+        """Close the loop: records of ``stream`` return here a round later.
 
         Raises:
             GraphError: it is connected already, or ``stream`` is in another scope or dataflow.

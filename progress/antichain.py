@@ -104,7 +104,7 @@ class Antichain:
 
 
 _FEW = 32
-"""So many times without a count may hang in the forest before it is looked through."""
+"""The forest may contain this many times without a count before `MutableAntichain` removes them."""
 
 
 class MutableAntichain:

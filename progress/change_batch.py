@@ -81,7 +81,7 @@ Change: TypeAlias = tuple[tuple[int, Time], int]
 """((location number, time), difference of the count)."""
 
 ProgressBatch: TypeAlias = list[Change]
-"""Net changes of one step, or of several whole ones."""
+"""The net changes of one step, or of several whole steps."""
 
 
 class HeldBatch:
@@ -104,12 +104,12 @@ class HeldBatch:
         """Add the changes of a whole step."""
         self._changes.extend(step)
         if not self._changes:
-            self.drain()  # so that cancelled changes make no later ones urgent
+            self.drain()  # cancelled changes then make no later change urgent
         elif not self._urgent:
             self._urgent = not self._hold_back or self._any_matters(step)
 
     def _any_matters(self, step: ProgressBatch) -> bool:
-        # A removal that this step's additions leave in the batch is of an earlier step, and was checked then.
+        # A removal that remains despite this step's additions is of an earlier step, which has checked it.
         for (location, time), difference in step:  # noqa: SIM110 - once for each change of every step
             if difference < 0 and self._matters(location, time):
                 return True
@@ -124,7 +124,7 @@ class HeldBatch:
     def _matters(self, location: int, time: Time) -> bool:
         """Tell whether the held changes of this pointstamp might move a frontier, unless checked before.
 
-        Only the earliest removed times of a location are checked: what covers one covers all later ones.
+        Only the earliest removed times of a location are checked: a pointstamp that covers one covers all later ones.
         """
         if not self._takes_away((location, time), self._changes.get((location, time))):
             return False
@@ -143,7 +143,7 @@ class HeldBatch:
             return False
         if all(self._takes_away((location, time), self._changes.get((location, time))) for time in earliest):
             return True
-        del self._earliest[location]  # some of them were put back since
+        del self._earliest[location]  # some of these changes were put back since
         return any(self._matters(location, time) for (at, time), _ in self._changes if at == location)
 
     def _is_covered(self, location: int, time: Time) -> bool:
@@ -158,7 +158,7 @@ class HeldBatch:
 
     @property
     def is_due(self) -> bool:
-        """Whether the held changes must be sent now."""
+        """True if the worker must send the held changes now."""
         return self._urgent and len(self._changes) > 0
 
     def drain(self) -> ProgressBatch:

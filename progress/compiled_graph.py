@@ -123,7 +123,7 @@ class CompiledGraph:
 
 
 _MOST_COVERS = 4
-"""So many locations of interest before a location are remembered; see `Reachability.covers`."""
+"""The number of locations of interest that are remembered for a location before them; see `Reachability.covers`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,7 +117,7 @@ class GraphShape:
         return f"{side} {location.port} of {self.operators[location.operator].name!r}"
 
     def locations(self) -> Iterator[Location]:
-        """Iterate over all locations, operator by operator; those of workers after the first come last."""
+        """Iterate over all locations, operator by operator; the locations of workers after the first come last."""
         for index, operator in enumerate(self.operators):
             yield from (Target(index, port) for port in range(len(operator.inputs)))
             yield from (Source(index, port) for port in range(len(operator.outputs)))

@@ -90,12 +90,14 @@ class PathSummary:
     appended: tuple[Time, ...] = ()
     is_identity: bool = field(init=False, compare=False, repr=False)
     _is_round: bool = field(init=False, compare=False, repr=False)
-    """Whether it only advances the innermost coordinate, of several, as most paths round a loop do."""
+    """Whether the summary only advances the innermost of several coordinates, as most paths round a loop do."""
     _dropped: int = field(init=False, compare=False, repr=False)
-    """How many coordinates it drops, the innermost."""
+    """The number of innermost coordinates that the summary drops."""
     _advancing: tuple[tuple[TimeDomain, Summary], ...] = field(init=False, compare=False, repr=False)
-    """The kept coordinates and their advances, from the innermost on to the outermost that is advanced, without that of
-    the outermost scope; few paths advance many."""
+    """The kept coordinates and their advances, from the innermost to the outermost advanced one.
+
+    The outermost scope's coordinate is left out. Few paths advance many coordinates.
+    """
     _advances_outermost: bool = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -152,7 +154,7 @@ class PathSummary:
         return time
 
     def _advanced(self, time: Time) -> Time | None:
-        """Return a time of the kept coordinates, advanced; what lies outside of those that change is not opened."""
+        """Return a time of the kept coordinates, advanced; coordinates outside of the changed ones stay packed."""
         inner: list[Time] = []
         for domain, advance in self._advancing:
             time, coordinate = time

@@ -11,7 +11,7 @@ from typing import Final
 from urllib.parse import quote, quote_plus
 
 SHORTEST: Final = 4
-"""A value of fewer characters is not looked for: as a part of other words it would make texts unreadable."""
+"""The least length of values to redact, in characters: shorter ones are parts of other words."""
 
 _SECRET: Final = re.compile(
     r"""(?ix) (?P<url> :/{1,3})  # behind it the user of a URL; clients also take passwords with slashes
@@ -22,11 +22,11 @@ _SECRET: Final = re.compile(
       ["']? \s{0,8} [:=] \s{0,8} ["']? ) [^\s"',;&]+
     """
 )
-"""Each repetition has a limit or is of what is replaced, so that texts of any kind take linear time."""
+"""Each repetition has a limit or is within the replaced text, so texts of any kind take linear time."""
 
 _changing = threading.Lock()
 _values: list[tuple[str, str]] = []
-"""The forms of values that were read, each with what is said in its place; the longest first."""
+"""The forms of secret values, each with its replacement, the longest form first."""
 
 
 def conceal(value: str, shown: str) -> None:
@@ -38,7 +38,7 @@ def conceal(value: str, shown: str) -> None:
         if value not in known:
             forms = {value, repr(value)[1:-1], json.dumps(value)[1:-1], quote(value, safe=""), quote_plus(value)}
             known.update(dict.fromkeys(forms, shown))
-            _values[:] = sorted(known.items(), key=lambda entry: -len(entry[0]))  # at once, for other threads
+            _values[:] = sorted(known.items(), key=lambda entry: -len(entry[0]))  # at once: other threads read the list
 
 
 def redacted(text: str) -> str:

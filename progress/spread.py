@@ -21,13 +21,13 @@ from tidewheel.progress.time_domain import Time
 from tidewheel.progress.tracker import Tracker
 
 SpreadName: TypeAlias = Literal["broadcast", "accumulated"]
-"""``"broadcast"``: each worker tells each. ``"accumulated"``: all tell one, which tells all what comes of it."""
+"""``"broadcast"``: each worker sends its changes to each. ``"accumulated"``: all send to one, which sends the sums."""
 
 ACCUMULATOR = 0
-"""The worker that adds up in the accumulated protocol."""
+"""The worker that adds up the changes in the accumulated protocol."""
 
 _MOST_RECENT = 256
-"""So many batches are remembered; more are hardly ever under way at once."""
+"""The number of a worker's last batches that its `Knowledge` has; more are hardly ever under way at once."""
 
 
 class Committed(NamedTuple):
@@ -42,7 +42,7 @@ class Committed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """One worker's knowledge of all pointstamps at one moment, and what it has sent of its own.
+    """One worker's knowledge of all pointstamps at one moment, and its own sent changes.
 
     Attributes:
         counts: the counts of all pointstamps, unsent changes included.
@@ -125,7 +125,7 @@ class Spread(ABC):
 
     @property
     def is_due(self) -> bool:
-        """Whether a step must end to send something, even if nothing happened in it."""
+        """True if a step must end to send changes, even if nothing happened in it."""
         return self._held.is_due
 
     def unsent(self) -> ProgressBatch:
@@ -133,7 +133,7 @@ class Spread(ABC):
         return list(self._held)
 
     def knowledge(self) -> Knowledge:
-        """Return what this worker knows and has sent, to combine with other workers' knowledge."""
+        """Return this worker's knowledge, to combine it with that of other workers."""
         return Knowledge(
             dict(self._tracker.counts()),
             self.unsent(),

@@ -1,9 +1,9 @@
-"""One view of which substreams have ended where.
+"""A view of the ends of substreams: which of them have ended at which locations.
 
 A substream is everything that belongs to one key. Its points are ordered by time, and unordered with those of other
 keys; so they are counted like pointstamps of times, and are safe for the same reason. Points need a time: on a cycle
-back to the same point, a consumed message would otherwise cancel one in flight, in a view that has not heard of the
-consumed one's sending.
+back to the same point, a consumed message would otherwise cancel one in flight, in a view that has not received the
+sending of the consumed one.
 
 No message says that a substream begins. Instead every possible key counts as open from the beginning, once for each
 sender at its declaration; so no view can miss one. A sender that has finished with a key removes one count.
@@ -11,11 +11,11 @@ sender at its declaration; so no view can miss one. A sender that has finished w
 Invariants:
 
 - A substream has ended at a location when no sender may send at its key, and no count of its points is positive where
-  that location can be reached from. Each end is told once.
+  that location can be reached from. Each end is reported once.
 - With an order, an end waits for those of substreams that were closed earlier: a substream that all senders closed
   before another ends first.
-- A substream that has ended everywhere, was told, and is counted nowhere, is forgotten. This view has then heard
-  everything of it: the last action came with another one that a view counts until it hears of it.
+- A substream that has ended everywhere, is reported, and is counted nowhere, is forgotten. The view has then received
+  all its changes: the last action came with another one, which a view counts until it receives it.
 
 Source: seed "Substream Management", sections on soft bounds and their traffic; seed "Progress Tracking", section "A
 Safety Property".
@@ -57,11 +57,11 @@ class _State:
 
 
 class ToldEnds(NamedTuple):
-    """What a view has told, which another view needs to continue, besides the counts.
+    """The reports of a view, which another view needs to continue, besides the counts.
 
     Attributes:
-        ended: closed substreams that are not forgotten, with the locations where their ends were told.
-        queues: by ordered location, closed substreams without a told end there, in order.
+        ended: closed substreams that are not forgotten, with the locations where the view has reported their ends.
+        queues: by ordered location, closed substreams without a reported end there, in order.
     """
 
     ended: Mapping[Key, Sequence[int]]
@@ -73,7 +73,7 @@ class _Move:
     """The next state of a substream.
 
     Attributes:
-        is_quiet: whether there is a next state, and nothing to tell.
+        is_quiet: whether there is a next state, without an end to report.
     """
 
     state: _State | None
@@ -83,10 +83,10 @@ class _Move:
 
 
 class SubstreamTracker:
-    """Accumulates changes of points, and tells which substreams they end where.
+    """Accumulates changes of points, and reports which substreams they end at which locations.
 
     Args:
-        ordered: those where substreams end in the order in which they were closed.
+        ordered: the locations where substreams end in the order in which they were closed.
 
     Raises:
         GraphError: no path leads from ``start`` to a location of interest.
@@ -119,11 +119,11 @@ class SubstreamTracker:
         self._queues: dict[int, OrderedDict[Key, bool]] = {
             compiled.index[location]: OrderedDict() for location in interesting if location in ordered
         }
-        """By location, the closed substreams that are not told of yet, in order, and whether they have ended there."""
+        """By location: the closed substreams that are not reported yet, in order, and whether each has ended there."""
         self._begin = _State({self.closing: senders}, frozenset([number]), tuple(self._before), False)
         self._lives: dict[Key, _State] = {}
         self._closed_before: set[Key] = set()
-        """Those of the view before that were closed there, and are not over."""
+        """The keys that the earlier view closed, and that are not over."""
         self._closed: list[Key] = []
         self._over: list[Key] = []
         self._is_finished = False
@@ -184,7 +184,7 @@ class SubstreamTracker:
         return _Move(_State(counts, positive, awaited, is_closed), closes, ends, not closes and not ends)
 
     def _in_turn(self, key: Key, location: int) -> list[Key]:
-        """Return the ends that can be told at a location, as a substream has ended there."""
+        """Return the ends that can be reported at a location, as a substream has ended there."""
         queue = self._queues.get(location)
         if queue is None:
             return [key]
@@ -224,7 +224,7 @@ class SubstreamTracker:
         return list(still_open), ends
 
     def told(self) -> ToldEnds:
-        """Return everything told so far, in O(remembered substreams)."""
+        """Return all reports so far, in O(remembered substreams)."""
         queues = {location: list(queue) for location, queue in self._queues.items()}
         closed = {key: state.awaited for key, state in self._lives.items() if state.is_closed}
         closed.update((key, self._lives[key].awaited) for key in self._closed_before if key in self._lives)
@@ -237,7 +237,7 @@ class SubstreamTracker:
         return ToldEnds(ended, queues)
 
     def go_on(self, told: ToldEnds) -> None:
-        """Continue from what another view has told, before the first update: it is not told again, and keeps its order.
+        """Continue from another view's reports, before the first update: they keep their order and are not repeated.
 
         All senders report their counts anew, closing included.
         """
@@ -262,5 +262,5 @@ class SubstreamTracker:
 
     @property
     def is_over(self) -> bool:
-        """Whether no substream is left, and none can come."""
+        """True if no substream is left, and none can come."""
         return self._is_finished and not self._lives and not any(self._queues.values())

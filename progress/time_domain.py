@@ -83,7 +83,7 @@ class TimeDomain(ABC):
 
     @property
     def is_lexicographic(self) -> bool:
-        """Whether `in_order` sorts times as Python's ``<`` does: integers, and nested pairs of them."""
+        """True if `in_order` sorts times as Python's ``<`` does: integers, and nested pairs of them."""
         return False
 
     def in_order(self, times: Iterable[Time]) -> list[Time]:
@@ -200,7 +200,7 @@ class ProductDomain(TimeDomain):
 
     @property
     def is_lexicographic(self) -> bool:
-        """Whether both coordinates are, unless a subclass compares in another way."""
+        """True if both coordinates are lexicographic, unless a subclass compares in another way."""
         is_plain = type(self).less_equal is ProductDomain.less_equal
         return is_plain and self.outer.is_lexicographic and self.inner.is_lexicographic
 

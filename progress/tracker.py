@@ -119,7 +119,7 @@ class Tracker:
 
     @property
     def is_complete(self) -> bool:
-        """Whether no count is positive: no time can occur anywhere, even if some changes are still to come."""
+        """True if no count is positive: no time can occur anywhere, even if some changes are still to come."""
         return self._live == 0
 
     def count(self, location: int, time: Time) -> int:

@@ -38,7 +38,7 @@ class TopicStopped(PublisherLost):
 
 
 class SchemaMismatch(DeliveryError):  # noqa: N818  it names what happened
-    """Records do not have the declared schema, or the one that a subscriber expects."""
+    """Records do not have the declared schema, or the schema that a subscriber expects."""
 
 
 class UnknownTopic(DeliveryError):  # noqa: N818  it names what happened

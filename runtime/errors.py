@@ -25,11 +25,11 @@ class SnapshotError(TidewheelError):
 
 
 class JobRolledBack(TidewheelError):  # noqa: N818 - named for what it says
-    """A process of a job has died and the job has returned to a snapshot: send what follows the position again."""
+    """A process of a job has died and the job has returned to a snapshot: send the batches after the position again."""
 
 
 class JobError(TidewheelError):
-    """A job failed, or cannot do what it was asked for.
+    """A job failed, or cannot do what the program asks for.
 
     Attributes:
         operator: the name of the operator that raised, or None.

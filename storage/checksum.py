@@ -1,4 +1,4 @@
-"""The checksum of what is stored: CRC-32C, as in iSCSI (RFC 3720), with the processor's own instruction."""
+"""The checksum of stored bytes: CRC-32C, as in iSCSI (RFC 3720), with the processor's own instruction."""
 
 from google_crc32c import extend
 

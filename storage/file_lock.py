@@ -52,7 +52,7 @@ def open_lock_file(path: Path, within_s: float, error: Callable[[str], Exception
     descriptor = open_locked(path, os.O_RDWR | os.O_CREAT, within_s)
     if descriptor is None:
         holder = ""
-        with suppress(OSError):  # removed meanwhile
+        with suppress(OSError):  # another process has removed it
             holder = path.read_bytes()[:_MOST_HOLDER_BYTES].decode(errors="replace")
         raise error(holder or "another process")
     with suppress(OSError):  # a full disk

@@ -63,7 +63,7 @@ class Files:
 
 
 FILES = Files()
-"""The default."""
+"""The default: the files of this machine."""
 
 
 def write_all(files: Files, descriptor: int, parts: Sequence[Part], offset: int) -> None:

@@ -46,6 +46,6 @@ def open_folder(url: str, timeout_s: float, error: Callable[[str], Exception]) -
 
 
 def open_store(url: str, timeout_s: float, error: Callable[[str], Exception]) -> "RemoteFolder":
-    from tidewheel.storage.object_store import RemoteFolder  # which takes its time to import
+    from tidewheel.storage.object_store import RemoteFolder  # importing it takes long
 
     return RemoteFolder(url, timeout_s, error)

@@ -67,7 +67,7 @@ class LocalFolder:
             os.scandir(self._path / prefix) as files,
         ):
             for file in files:
-                with suppress(FileNotFoundError):  # removed meanwhile
+                with suppress(FileNotFoundError):  # another process has removed it
                     found[prefix + file.name] = file.stat().st_size
         return found
 
@@ -84,7 +84,7 @@ class LocalFolder:
         """Remove the folder and its folders, if they have no files."""
         with self._clear_errors("", "removed"):
             for folder in (*self._path.iterdir(), self._path):
-                with suppress(OSError):  # a file, or it has some
+                with suppress(OSError):  # it is a file, or it has files
                     folder.rmdir()
 
     @contextmanager

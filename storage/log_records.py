@@ -132,7 +132,7 @@ def header_bytes(prefix: bytes) -> int:
     """Return the length of a file's header, given its first `PREFIX_BYTES`.
 
     Raises:
-        NoHeader: they begin no header.
+        NoHeader: the bytes begin no header.
     """
     if len(prefix) < PREFIX_BYTES or not prefix.startswith(_FILE_MAGIC):
         raise NoHeader("it does not begin as a segment of a log does")
@@ -221,5 +221,5 @@ def ends_checksum(payload: Part) -> int:
 
 
 def payload_matches(head: RecordHead, payload: bytes) -> bool:
-    """Tell whether a record's payload, without what it refers to, matches its head."""
+    """Tell whether a record's payload, without the bytes that it refers to, matches its head."""
     return len(payload) == head.length and crc32c(payload) == head.checksum

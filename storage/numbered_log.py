@@ -28,7 +28,7 @@ class Put(Enum):
     """The number belongs to another writer."""
 
     UNSEEN = "unseen"
-    """The store refuses the object and has none: another put of the number is on its way, or it was removed."""
+    """The store refuses the object and has none: another put of the number is under way, or the object was removed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partialmethod
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import pytest
 from hypothesis import settings
 
 from tests.kit import extras
+from tests.kit.cluster.worker_nursery import PROGRAM, worker_nursery
 from tests.kit.messages import BOOK
 from tests.kit.stores.s3_fixtures import bucket, s3_endpoint, s3_environment, s3_port, use_endpoint  # noqa: F401 - fixtures
 from tidewheel.spark_bridge.java import find_java, java_environment
@@ -241,22 +242,26 @@ def ray_cluster(s3_port: int) -> Iterator[str]:  # noqa: F811
     server of the tests, if one of them has started it.
     """
     import ray
+    from ray._private.parameter import RayParams
 
     if ray.is_initialized():  # a test has found a cluster of somebody else's on this machine
         ray.shutdown()
-    with java_environment(find_java()), pytest.MonkeyPatch.context() as environment:
-        use_endpoint(f"http://127.0.0.1:{s3_port}", environment)
-        environment.setenv("RAY_gcs_server_port_wait_time_s", "120")
-        for tries_left in (2, 1, 0):
-            try:
-                ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, namespace="tidewheel")
-                break
-            except Exception:  # Ray waits 30 s for its node, which is not enough on a machine that is busy
-                ray.shutdown()
-                if not tries_left:
-                    raise
-    yield str(ray.get_runtime_context().gcs_address)
-    ray.shutdown()
+    with worker_nursery(Path(tempfile.gettempdir()) / "nursery") as variables:
+        with java_environment(find_java()), pytest.MonkeyPatch.context() as environment:
+            use_endpoint(f"http://127.0.0.1:{s3_port}", environment)
+            for name, value in {**variables, "RAY_gcs_server_port_wait_time_s": "120"}.items():
+                environment.setenv(name, value)
+            environment.setattr(RayParams, "__init__", partialmethod(RayParams.__init__, worker_path=str(PROGRAM)))
+            for tries_left in (2, 1, 0):
+                try:
+                    ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, namespace="tidewheel")
+                    break
+                except Exception:  # Ray waits 30 s for its node, which is not enough on a machine that is busy
+                    ray.shutdown()
+                    if not tries_left:
+                        raise
+        yield str(ray.get_runtime_context().gcs_address)
+        ray.shutdown()
 
 
 @pytest.fixture

@@ -23,13 +23,13 @@ from tidewheel.host.retry import Retry
 from tidewheel.transport.stream_link import WAITING_BYTES, Codec, Message
 
 MOST_WAIT_S: Final = 10.0
-"""So long a call waits at most, so that a child which has died is not taken for one that waits."""
+"""The longest wait of a call, in seconds, so that a dead child does not count as a waiting one."""
 
 WAIT_S: Final = 5.0
-"""So long a parent waits for something to tell before it answers that there is nothing."""
+"""The time that a parent waits for news before it answers that there are none, in seconds."""
 
 SILENT_S: Final = 30.0
-"""A parent that answers nothing for so long beyond that is lost."""
+"""The time beyond `WAIT_S` without an answer after which a parent is lost, in seconds."""
 
 _ONCE: Final = Retry(attempts=1)
 _MOST_CALLS = 2
@@ -143,11 +143,11 @@ class CallParent:
         talk: calls the parent with messages and the longest wait, and returns the future answer.
         again: how often to call a parent that is briefly out of reach, and with which pauses; more than once, the
             parent also learns how many messages have arrived.
-        silent_s: the parent is lost if it is silent for so long beyond `WAIT_S`.
+        silent_s: the seconds of silence beyond `WAIT_S` after which the parent is lost.
     """
 
     is_waiting = False
-    """It never has to be polled for writing."""
+    """False: this link never has to be polled for writing."""
 
     def __init__(
         self,
@@ -181,13 +181,13 @@ class CallParent:
 
     @property
     def is_lost(self) -> bool:
-        """Whether nothing more will come and everything was returned."""
+        """True if nothing more will come and everything was returned."""
         return bool(self.why_lost)
 
     def read(self) -> list[Message]:
-        """Return what has come, without waiting, and send what waits."""
+        """Return the received messages, without waiting, and send the waiting ones."""
         told: list[Message] = []
-        with suppress(OSError):  # mostly, that there is nothing more
+        with suppress(OSError):  # mostly, there is nothing more to read
             while self._bell.recv(_RINGS_AT_ONCE):
                 pass
         while self._answers and not self.is_lost:

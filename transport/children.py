@@ -14,10 +14,10 @@ from tidewheel.transport.call_link import CallChild
 from tidewheel.transport.stream_link import WAITING_BYTES, ChildLink, Codec, Message, SharedFrames
 
 SILENT_S: Final = 30.0
-"""A child without a socket that has not called for so long is not there any more."""
+"""The time without a call after which a child without a socket counts as gone, in seconds."""
 
 SIGN_OF_LIFE_S: Final = 1.0
-"""A child with a socket is shown so often that the parent lives, in seconds."""
+"""The time between two signs of life of a parent to a child with a socket, in seconds."""
 
 _LOOK_S = 1.0
 
@@ -79,7 +79,7 @@ class Children:
         The arguments are those of `CallChild.take`; the first message of a child identifies it.
 
         Raises:
-            ProtocolError: it was silent for long, or has not identified itself: it must join again.
+            ProtocolError: the child was silent for long, or has not identified itself: it must join again.
         """
         found = self._children.get(child)
         if not isinstance(found, CallChild):

@@ -18,10 +18,10 @@ SHORT_S: Final = 0.001
 """The default time that a poll looks before it sleeps, in seconds."""
 
 _LONG: Final = 4
-"""A wait counts as so many short ones at most. Where a long and a very short one alternate, a poll does not look."""
+"""The most short waits that one wait counts as. A poll does not look where a long and a very short wait alternate."""
 
 _CONTENDED_S: Final = 100e-6
-"""Between two looks, in seconds, another thread runs if it takes so long."""
+"""If the time between two looks is longer, in seconds, another thread runs."""
 
 _waiting: Final[set[int]] = set()
 """The polls of this process by which a thread waits now."""
@@ -92,7 +92,7 @@ class EagerLoop:
         self._is_looking = False
 
     def readable(self) -> None:
-        """Receive what has come, and poll for more; the loop calls this."""
+        """Receive the present messages, and poll for more; the loop calls this."""
         self._usual_s = (self._usual_s + min(perf_counter() - self._done_s, self._longest_s)) / 2
         self._receive()
         self._done_s = perf_counter()

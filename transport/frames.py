@@ -39,12 +39,12 @@ SIGN_OF_LIFE: Final = _LENGTHS.pack(0, 0)
 _LARGEST_HEAD = 64 * 1024 * 1024
 _BUFFER_BYTES = 32 * 1024
 LARGE: Final = 16 * 1024
-"""A payload of so many bytes is a part of its own in both directions: copying it costs more than another part does."""
+"""From this size on, a payload is a part of its own, in both directions: copying it costs more than another part."""
 
 MOST_AT_ONCE: Final = 4 * 1024 * 1024
-"""About so many bytes are read from one socket before others have their turn."""
+"""The approximate number of bytes that are read from one socket before others have their turn."""
 STEADILY: Final = 256 * 1024
-"""The same for a subscriber that may hold back its publisher, which sees by this that it reads."""
+"""The same for a subscriber that may hold back its publisher: frequent reads show the publisher that it reads."""
 
 
 def frame_of(head: bytes, payloads: Sequence[Payload]) -> list[Any]:
@@ -143,7 +143,7 @@ def unpickled(content: Payload) -> Any:
     """Return the pickled object, which must come from an authenticated process of this user.
 
     Raises:
-        ProtocolError: it cannot be unpickled here.
+        ProtocolError: the object cannot be unpickled here.
     """
     try:
         return pickle.loads(content)  # noqa: S301 - see above
@@ -156,7 +156,7 @@ class FrameReader(Generic[M]):
 
     Args:
         decode: makes a message of a head, valid only during the call, and a payload, or raises ProtocolError.
-        most_payload_bytes: of one frame; None for no limit.
+        most_payload_bytes: the largest payload of one frame; None for no limit.
         room_for: returns memory for a large payload; None for any.
 
     Attributes:
@@ -191,7 +191,7 @@ class FrameReader(Generic[M]):
         """Yield the arrived messages, up to about the limits at a time.
 
         Raises:
-            ProtocolError: it is no frame.
+            ProtocolError: the bytes are no frame.
         """
         taken = messages = 0
         while taken < self._most_at_once and messages < self._most_messages:
@@ -201,9 +201,9 @@ class FrameReader(Generic[M]):
             except (BlockingIOError, InterruptedError):
                 return
             except OSError:
-                count = 0  # the peer has died: an end like any other here
+                count = 0  # the peer has died, which is an end like any other here
             if not count:
-                self.is_at_end, self._payload = True, memoryview(b"")  # half of one is useless
+                self.is_at_end, self._payload = True, memoryview(b"")  # half of a message is useless
                 return
             taken += count
             self.read_bytes += count
@@ -219,7 +219,7 @@ class FrameReader(Generic[M]):
                     messages += 1
                     yield self._large()
             if count < len(room):
-                return  # there was no more, so there is no need to ask
+                return  # the socket had no more, so there is no need to ask
 
     def _frames(self) -> Iterator[M]:
         while self._head is None and (have := self._end - self._start) >= _LENGTHS.size:

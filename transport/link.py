@@ -14,11 +14,11 @@ from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 from tidewheel.progress.errors import TidewheelError
 
 LinkName: TypeAlias = Literal["socket", "ray"]
-"""The links that there are."""
+"""The kinds of links."""
 
 
 class PeerLost(TidewheelError):  # noqa: N818 - named for what it says
-    """A peer cannot be reached, or cannot read what was sent to it.
+    """A peer cannot be reached, or cannot read its messages.
 
     Attributes:
         worker: its worker number, None if unknown.
@@ -52,7 +52,7 @@ Item = TypeVar("Item", bound=Numbered)
 
 @dataclass(frozen=True, slots=True)
 class Codec(Generic[Item]):
-    """How a link turns items into frames and back.
+    """The functions by which a link turns items into frames and back.
 
     Attributes:
         encode: returns the frames of an item: bytes, then buffers; raises TypeError, AttributeError or PicklingError if
@@ -97,13 +97,13 @@ class Receiver(ABC, Generic[Item]):
         self._delivered: deque[Item] = deque()
 
     def deliver(self, item: Item) -> None:
-        """Add an item that came by a call, for `receive`."""
+        """Add an item that arrived by a call, for `receive`."""
         self._delivered.append(item)
         self.wake()
 
     @abstractmethod
     def receive(self, timeout_s: float) -> list[Item]:
-        """Return what has come, each peer's in order; wait for it or `wake` at most ``timeout_s``.
+        """Return the received items, each peer's in order; wait for it or `wake` at most ``timeout_s``.
 
         Raises:
             ProtocolError: an authenticated peer has sent something unreadable; the error says why.

@@ -23,7 +23,7 @@ from tidewheel.progress import ProtocolError
 from tidewheel.transport.received_memory import ReceivedMemory
 
 PIECE_BYTES: Final = 512 * 1024
-"""The size of a piece. A caller without keys can have a worker keep so much for each connection."""
+"""The size of a piece, and the most memory that a caller without keys can make a worker keep for each connection."""
 
 LARGEST_FRAME_BYTES: Final = PIECE_BYTES + 64
 """The limit of a socket: CURVE makes a frame 33 bytes longer."""

@@ -30,7 +30,7 @@ class RaySender(Sender[Item]):
 
     def send(self, peer: int, item: Item) -> int:
         frames = self._codec.encode(item)
-        # One argument: of several, Ray would make an object of each that is large.
+        # One argument: of several, Ray would make an object of each large one.
         self._outstanding[self._peers[peer].receive.remote(self._job, _picklable(frames))] = peer
         if len(self._outstanding) % _CHECK_EVERY == 0:
             self._settle(0.0)
@@ -128,7 +128,7 @@ class FetchReceiver(CallReceiver[Item]):
         self._answers: deque[tuple[int, Future[list[Sequence[Any]]]]] = deque()
 
     def receive(self, timeout_s: float) -> list[Item]:
-        """Return what was fetched.
+        """Return the fetched items.
 
         Raises:
             PeerLost: a peer is gone, or no longer runs the dataflow.

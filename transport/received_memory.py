@@ -10,7 +10,7 @@ KEPT_BYTES: Final = 8 * 1024 * 1024
 """The most bytes that wait to be used again, for one connection."""
 
 _FREE = 3
-"""The references to an array that nobody else holds: of the list, of a variable, and of the call that counts them."""
+"""The number of references to a free array: those of the list, of a variable, and of the call that counts them."""
 
 
 class ReceivedMemory:

@@ -44,7 +44,7 @@ class SocketKeys:
 
 @dataclass(frozen=True, slots=True)
 class SocketPeers:
-    """How to reach the workers of a dataflow: their addresses and keys."""
+    """The addresses and keys of the workers of a dataflow."""
 
     addresses: Sequence[SocketAddress]
     keys: SocketKeys

@@ -28,10 +28,10 @@ from tidewheel.transport.socket_address import SocketAddress, SocketKeys, named
 from tidewheel.transport.socket_listener import SocketListener, datagram_socket, keep_alive
 
 GREETING: Final = -1
-"""The sequence number of the first item over each connection, which says who is there and nothing else."""
+"""The sequence number of the first item over each connection, which only identifies the sender."""
 
 LARGEST_DATAGRAM: Final = 16 * 1024
-"""So many bytes at most go as one datagram; copying more costs more than a thread."""
+"""The largest frame that goes as one datagram, in bytes: copying a larger one costs more than ZeroMQ's thread."""
 
 _WORKER_SHORT_S: Final = 200e-6
 """The time that the poll of a worker looks before it sleeps, in seconds."""
@@ -40,7 +40,7 @@ _MOST_AT_ONCE = 1000
 _LOST_FOR_S = 3.0
 _REACHED_WITHIN_S = 60.0
 _BROKEN = zmq.EVENT_DISCONNECTED | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_AUTH
-# As plain numbers: members of enumerations cost more than asking the socket does.
+# As plain numbers, as members of enumerations cost more than asking the socket does.
 _EVENTS = int(zmq.EVENTS)
 _POLLIN = int(zmq.POLLIN)
 
@@ -53,8 +53,8 @@ class SocketSender(Sender[Item]):
         copies: whether to copy large buffers, as a user's program may change its arrays after sending.
 
     Attributes:
-        patience_s: how many seconds a connection may be broken before its peer is lost; a watch on the process may
-            meanwhile report a better reason.
+        patience_s: how many seconds a connection may be broken before its peer is lost; until then, a watch on the
+            process may report a better reason.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class SocketSender(Sender[Item]):
 
     def check(self) -> None:
         """Check for broken connections: a process has ended, or a node is out of reach."""
-        from zmq.utils.monitor import recv_monitor_message  # which imports all of asyncio for ZeroMQ
+        from zmq.utils.monitor import recv_monitor_message  # this imports all of asyncio for ZeroMQ
 
         now = time.monotonic()
         for peer, monitor in self._monitors.items():
@@ -154,7 +154,7 @@ class DatagramSender:
 
     def __init__(self, path: str) -> None:
         self._socket = datagram_socket()
-        with suppress(OSError):  # then nothing is taken here, and how the peer fares shows in the other connection
+        with suppress(OSError):  # then the peer reads nothing here, and the other connection shows how it fares
             self._socket.connect(path)
 
     def send(self, frame: bytes) -> bool:
@@ -163,7 +163,7 @@ class DatagramSender:
             return False
         try:
             self._socket.send(frame)
-        except OSError:  # it is full, or the peer is gone, which shows in the connection over ZeroMQ
+        except OSError:  # the buffer is full, or the peer is gone, which shows in the connection over ZeroMQ
             return False
         return True
 
@@ -242,7 +242,7 @@ class SocketReceiver(Receiver[Item]):
         return self._receive(timeout_s)
 
     def _receive(self, timeout_s: float) -> list[Item]:
-        """Receive what has come both ways, or wait for it.
+        """Receive the items of both ways, or wait for one.
 
         A ZeroMQ descriptor only tells that the socket's state may have changed, so the socket is then read until it is
         empty.

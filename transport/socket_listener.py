@@ -62,14 +62,14 @@ class SocketListener:
         Raises:
             PeerLost: listening there is impossible.
         """
-        from zmq.auth.thread import ThreadAuthenticator  # which imports all of asyncio for ZeroMQ
+        from zmq.auth.thread import ThreadAuthenticator  # this imports all of asyncio for ZeroMQ
 
         self._authenticator = ThreadAuthenticator(self.context)
         self._authenticator.start()
         self._authenticator.configure_curve_callback(credentials_provider=_Callers(keys.caller_public))
         self.pull.set(zmq.CURVE_SERVER, 1)
         self.pull.set(zmq.CURVE_SECRETKEY, keys.listener_secret)
-        self.pull.set(zmq.MAXMSGSIZE, LARGEST_FRAME_BYTES)  # of connections over TCP; the socket of the node is bound
+        self.pull.set(zmq.MAXMSGSIZE, LARGEST_FRAME_BYTES)  # for TCP: the node's own socket is bound already
         keep_alive(self.pull)
         try:
             port = self.pull.bind_to_random_port(f"tcp://{host}")

@@ -18,7 +18,7 @@ from typing import Any, Final
 from tidewheel.transport.mapped_file import MappedFile, place_of
 
 LARGE: Final = 1 << 17
-"""So many bytes are taken from their file: fewer are copied in less time."""
+"""The least size of a part that is sent from its file: smaller parts are copied in less time."""
 
 _MOST_PARTS = 256
 _QUEUED = struct.Struct("i")
@@ -35,21 +35,21 @@ class SocketWriter:
     def __init__(self, target: socket) -> None:
         self._socket = target
         self._takes_files = target.family == AF_UNIX
-        self._has_large = False  # since nothing waited
+        self._has_large = False  # whether a large part was added since nothing waited
         self._parts: deque[Any] = deque()
-        self._unread: deque[tuple[int, Any, MappedFile]] = deque()  # bytes up to the end of a part, it, its file
+        self._unread: deque[tuple[int, Any, MappedFile]] = deque()  # bytes up to the end of a part, the part, its file
         self.waiting_bytes = self.written_bytes = 0
 
     def add(self, parts: Iterable[Any]) -> None:
         """Add parts of frames, which must not change any more."""
         for part in parts:
-            if len(part):  # one that is empty would never be written
+            if len(part):  # an empty part would never be written
                 self._parts.append(part)
                 self.waiting_bytes += len(part)
                 self._has_large |= self._takes_files and len(part) >= LARGE
 
     def write(self) -> bool:
-        """Write what waits; return whether nothing is left; raise OSError if the peer has gone."""
+        """Write the waiting bytes; return whether nothing is left; raise OSError if the peer has gone."""
         self._forget_read()
         parts = self._parts
         while parts:
@@ -85,7 +85,7 @@ class SocketWriter:
                 file, offset = place
                 written = os.sendfile(self._socket.fileno(), file.descriptor, offset, len(part))
                 self._unread.append((self.written_bytes + written, part, file))
-                return written or self._socket.sendmsg(some)  # which raises if another program has cut the file
+                return written or self._socket.sendmsg(some)  # sendmsg raises if another program has cut the file
         return self._socket.sendmsg(some)
 
     def _forget_read(self) -> None:

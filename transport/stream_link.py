@@ -16,13 +16,13 @@ from tidewheel.transport.frames import MOST_AT_ONCE, SIGN_OF_LIFE, FrameReader, 
 from tidewheel.transport.socket_writer import SocketWriter
 
 Message: TypeAlias = Any
-"""A message of the users of a link: what a parent tells, or what a child says."""
+"""A message of a parent or of a child."""
 
 HAS_GONE: Final = "it has gone"
 """The reason for the end of a link whose peer did not break the protocol."""
 
 WAITING_BYTES: Final = 16 * 1024 * 1024
-"""So much may wait for one child, beside what the socket has taken."""
+"""The most bytes that may wait for one child, beside those that the socket has taken."""
 
 _AT_ONCE_BYTES = 256 * 1024
 _MOST_FRAMES = 1024
@@ -34,7 +34,7 @@ class Unsaid(Protocol):
     def __bool__(self) -> bool: ...
 
     def add(self, message: Message, /) -> None:
-        """Add a message, replacing those that it supersedes."""
+        """Add a message, and drop messages that it supersedes."""
 
     def take(self) -> list[Message]:
         """Return and clear the pending messages, in order."""
@@ -42,7 +42,7 @@ class Unsaid(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """How messages become frames, and which ones a link treats specially.
+    """The frames of messages, and the messages that a link treats specially.
 
     Attributes:
         decode_told: returns the message of a parent's frame; raises ProtocolError.
@@ -148,11 +148,11 @@ class ChildLink:
         is_taken = self._keep(message)
         if is_taken and not self._will_write and not self._is_full:
             self._will_write = True
-            self._loop.call_soon(self._flush)  # so that all that is told in one turn goes together
+            self._loop.call_soon(self._flush)  # so that all messages of one turn go together
         return is_taken
 
     def tell_now(self, messages: Iterable[Message]) -> None:
-        """Write what waits and these messages at once, as far as the connection takes them.
+        """Write the waiting messages and these at once, as far as the connection takes them.
 
         Messages without room are dropped as in `tell`.
         """
@@ -170,7 +170,7 @@ class ChildLink:
     def _keep(self, message: Message) -> bool:
         frame = self._frames.of(message)
         if not self._takes(frame):
-            self._write()  # which may have had no occasion yet
+            self._write()  # there may have been no occasion to write yet
             if not self._takes(frame):
                 self.dropped += 1
                 self.dropped_bytes += frame.size_bytes
@@ -206,7 +206,7 @@ class ChildLink:
         except OSError:
             self._is_over = True
             self._loop.remove_writer(self._connection)
-            self._loop.call_soon(self._readable)  # its messages from before the end are received
+            self._loop.call_soon(self._readable)  # messages from before the end are still received
             return
         if is_full and not self._is_full:
             self._loop.add_writer(self._connection, self._write)
@@ -268,7 +268,7 @@ class ParentLink:
         return not (self.is_lost or self._is_deaf) and bool(self._writer.waiting_bytes or self._unsaid)
 
     def read(self) -> list[Message]:
-        """Return what has come, without waiting, and send what waits, as far as possible."""
+        """Return the received messages, without waiting, and send the waiting ones, as far as possible."""
         told: list[Message] = []
         if self.is_lost:
             return told
@@ -295,7 +295,7 @@ class ParentLink:
                 for message in self._unsaid.take():
                     self._writer.add(self._codec.encode(message))
         except OSError:
-            self._is_deaf = True  # its messages from before the end can still be read
+            self._is_deaf = True  # messages from before the end can still be read
 
     @property
     def read_bytes(self) -> int:

@@ -149,7 +149,7 @@ class TicketListener(Generic[Who]):
                 self._turn_away(next(iter(self._strangers)))
             self._strangers[connection] = self._loop.call_later(_TICKET_TIMEOUT_S, self._turn_away, connection)
             self._loop.add_reader(connection, self._admit, connection)
-            self._admit(connection)  # whose ticket is there is no stranger, however many come at once
+            self._admit(connection)  # the owner of a known ticket is no stranger, however many come at once
 
     def _admit(self, connection: socket.socket) -> None:
         try:

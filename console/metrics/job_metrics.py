@@ -16,10 +16,10 @@ Document: TypeAlias = Mapping[str, Any]
 """The telemetry document of one job."""
 
 STATES = ("paused", "running", "going back", "complete", "failed", "stopped", "lost")
-"""The states of a job; the last one is that of a job whose telemetry does not come any more."""
+"""The states of a job; the last one is that of a job whose telemetry has stopped coming."""
 
 KEPT_S = 600.0
-"""The seconds for which a job that has ended still has metrics. So a scraper sees how it has ended."""
+"""The time for which an ended job still has metrics, in seconds, so that a scraper sees how the job has ended."""
 
 _GONE = frozenset({"dead", "silent"})
 
@@ -39,7 +39,7 @@ class Metric:
 
     @property
     def is_counter(self) -> bool:
-        """Whether it only grows, except for restarts at zero."""
+        """True if the metric only grows, except that it restarts at zero."""
         return self.name.endswith("_total")
 
 
@@ -171,7 +171,7 @@ def samples(job: str, document: Document, now: float, metrics: Sequence[Metric] 
 
 
 _Things: TypeAlias = Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]
-"""The labels of each thing of a section, and its numbers by key."""
+"""The things of one section: the labels of each thing, and its numbers by key."""
 
 
 def _info(document: Document) -> _Things:
@@ -186,7 +186,7 @@ def _states(document: Document) -> _Things:
 
 def _operators(document: Document) -> _Things:
     newest = _newest(document)
-    live = _mapping(_mapping(document.get("live")).get("operators"))  # which the page adds
+    live = _mapping(_mapping(document.get("live")).get("operators"))  # the page adds `live`
     for number, operator in _section(document, "operators"):
         lag = {"lag_seconds": _mapping(live.get(number)).get("lag_seconds")}
         yield (str(operator.get("name", number)),), {**operator, **lag, **_progress(operator, newest)}
@@ -236,7 +236,7 @@ _SECTIONS: Mapping[str, tuple[tuple[str, ...], Callable[[Document], _Things]]] =
     "topics": (("topic", "partition"), _topics),
     "snapshots": ((), lambda document: iter([((), _mapping(document.get("snapshots")))])),
 }
-"""The labels of the things of each section, without the job, and what yields the things."""
+"""By section: the labels of its things, except the job, and the function that yields the things."""
 
 
 def _progress(thing: Mapping[str, Any], newest: int | None) -> Mapping[str, int]:

@@ -9,7 +9,7 @@ from tidewheel.console.metrics.job_metrics import Document, Metric, labels_of, s
 _MOST_JOBS = 100
 _counting = threading.Lock()
 _counted: dict[str, dict[tuple[str, ...], float]] = {}
-"""The counts that Ray has of the last 100 jobs in this process. A second export of a job goes on from there."""
+"""The counts that Ray has of the last 100 jobs in this process. A second export of a job continues from its counts."""
 
 
 class RayMetrics:

@@ -16,10 +16,10 @@ from tidewheel.progress import TidewheelError
 _LOGGER = logging.getLogger(__name__)
 
 MOST_QUIET: Final = 60
-"""After so many changes without a sign of a view, the feed ends. A job changes once a second."""
+"""The feed ends after this many changes without a sign of life from a view. A job changes once a second."""
 
 Message: TypeAlias = Mapping[str, Any]
-"""A message between kernel and browser, of what JSON has; `widget.js` says which there are."""
+"""A JSON message between kernel and browser; `widget.js` lists the kinds."""
 
 
 class Page(Protocol):
@@ -69,7 +69,7 @@ class Feed:
         self._sent = self._quiet = 0
         self._is_idle = True
         self._is_wanted = False
-        self._is_stopped = False  # this reading is, and perhaps another one is wanted after it
+        self._is_stopped = False  # this reading is stopped; another one may start after it
         self._reader: Reader | None = None
         self._thread: threading.Thread | None = None
 
@@ -102,7 +102,7 @@ class Feed:
                 self.stop()
         elif "here" in message:
             with self._lock:
-                if message.get("whole"):  # the other views say then that they are still there
+                if message.get("whole"):  # the other views then report that they are still there
                     self._views, self._sent = set(), 0
                 self._views.add(message["here"])
                 self._tell()

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from tidewheel.console.notebook.live_widget import LiveWidget
 
 EVERY_S: Final = 0.25
-"""A chart is drawn at most so often, in seconds."""
+"""The least time between two drawings of a chart, in seconds."""
 MOST_POINTS: Final = 600
-"""The number of epochs that a chart shows, if the user does not say."""
+"""The default number of epochs that a chart shows."""
 _LEAST_POINTS: Final = 2
 _MOST_SIGNS: Final = 100
 
@@ -35,7 +35,7 @@ class Topic(Protocol):
     topic: str
 
     def epochs(self, timeout_s: float | None = None) -> Iterator[Epoch]:
-        """Yield whole epochs; raise TimeoutError if one does not come in time."""
+        """Yield whole epochs; raise TimeoutError if an epoch does not arrive in time."""
 
     def close(self) -> None:
         """Leave the topic, from any thread."""
@@ -80,7 +80,7 @@ class Points:
         self._closed = threading.Event()
 
     def __iter__(self) -> Iterator[list[Point]]:
-        """Yield points as they come, at most four times a second.
+        """Yield points as they arrive, at most four times a second.
 
         Raises:
             DeliveryError: an epoch has no such number, or the topic has failed.

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 METRICS = ("records_in", "records_out", "busy", "lag_seconds", "queue", "state_keys", "state_bytes")
-"""The numbers that the history has of an operator at each moment."""
+"""The numbers of an operator that the history has for each moment."""
 
 MOMENTS = 600
 """The largest number of moments, which are one second apart."""

@@ -46,11 +46,11 @@ class JobPage:
     def __init__(self, name: str) -> None:
         self.name = name
         self.shown = Shown()
-        """The page now."""
+        """The page as browsers see it."""
         self.is_stopped = False
-        """Whether browsers receive nothing more, because the gateway stops."""
+        """Whether the gateway stops, so that browsers receive nothing more."""
         self.is_followed = threading.Event()
-        """Set once the telemetry of the job arrives here."""
+        """Set once the telemetry of the job arrives in this process."""
         self._fronts = Fronts()
         self._history = JobHistory()
         self._lock = threading.Lock()
@@ -67,7 +67,7 @@ class JobPage:
         self._show(Shown(before.number + 1, document, encode_json(patch(before.document or {}, document))))
 
     def end(self, problem: str | None = None) -> None:
-        """Show that no more views come.
+        """Show that no more views will arrive.
 
         Args:
             problem: why, unless the job has ended; the page then shows the job as lost.

@@ -25,10 +25,10 @@ from tidewheel.pubsub.subscribers.view import ENDED_STATES, View
 _LOGGER = logging.getLogger(__name__)
 
 Read: TypeAlias = Callable[[str], AbstractContextManager[Iterable[View]]]
-"""A function that follows a job by its name: a context manager, which yields the job's views until it ends."""
+"""Follows a job, given its name: a context manager that yields the job's views until the job ends."""
 
 MOST_ENDED = 20
-"""The largest number of jobs that have ended and stay on the page."""
+"""The largest number of ended jobs that stay on the page."""
 
 
 class PageJobs:

@@ -181,7 +181,7 @@ def _problem(operator: Mapping[str, Any]) -> str:
 
 
 def workers_table(view: View) -> Table:
-    """Return a row for each worker; dead, silent and busy ones come first."""
+    """Return a row for each worker; dead, silent and busy workers come first."""
     rows = []
     for number, worker in view.document.get("workers", {}).items():
         cells = (

@@ -18,7 +18,7 @@ from tidewheel.runtime.worker.operator_context import OperatorContext
 from tidewheel.runtime.worker.ports import InputPort, OutputPort, running_input, running_output
 
 Parts: TypeAlias = Callable[[Batch, Time, int], Iterable[Batch | None]]
-"""Gets a batch, its time and the worker; returns what to send on each output, None for nothing."""
+"""Returns the batch to send on each output, None for none. The arguments are a batch, its time and the worker."""
 
 Delayed: TypeAlias = Callable[[Batch, Time], Iterable[tuple[Time, Batch]]]
 """Returns the parts of a batch, each behind the time at which to send it, given the least time that is allowed."""
@@ -43,7 +43,7 @@ def by_time(predicate: Callable[[Time], object]) -> Parts:
 
 
 def build_pass(context: OperatorContext) -> Schedule:
-    """Build an operator that sends what it receives, from any number of inputs, at the time its summaries say."""
+    """Build an operator that forwards batches, from any number of inputs, at the time its summaries say."""
 
     def schedule(*ports: InputPort | OutputPort) -> None:
         *inputs, output = ports
@@ -92,7 +92,7 @@ def by_record(times: Callable[[list[Any], Time], Sequence[Time]]) -> Delayed:
         each = times(rows, now)
         try:
             numbers = {time: number for number, time in enumerate(dict.fromkeys(each))}
-        except TypeError:  # one of them cannot be hashed, so it is no time, which the caller finds out
+        except TypeError:  # an unhashable value is no time: the caller raises the error
             return [(time, [record]) for time, record in zip(each, rows, strict=True)]
         return zip(numbers, scatter(batch, [numbers[time] for time in each], len(numbers)), strict=True)
 

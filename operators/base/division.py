@@ -17,7 +17,7 @@ State = TypeVar("State")
 
 
 class Division(NamedTuple):
-    """How a state is divided, and how parts from several workers become one."""
+    """The functions that divide a state among workers, and that make one of several workers' parts."""
 
     split: Split
     merge: Merge

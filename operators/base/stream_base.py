@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     # Python's own type variables have defaults from 3.13 on.
     KeyType = typing_extensions.TypeVar("KeyType", default=Any)
-    """The type of keys that a function returns; any where names find them."""
+    """The type of the keys that a function returns; Any where columns or fields are the key."""
 else:
     KeyType = TypeVar("KeyType")
 

@@ -41,10 +41,10 @@ from tidewheel.runtime.worker.ports import InputPort, OutputPort
 declare_frozen(Batch, Interned)
 
 Held: TypeAlias = dict[Time, list[list[Array]]]
-"""By time one list, of the arrays that are held."""
+"""By time, the held arrays, in a list of one list."""
 
 _MANY_ARRAYS = 1 << 6
-"""So many arrays of a time are held at most, to be arranged together, as long as they have few rows in all."""
+"""The largest number of arrays of a time that are held, to be arranged together, if their rows are few in all."""
 
 Project: TypeAlias = Callable[[Joined], Sequence[Column]]
 """Returns the columns of the records of a join."""
@@ -228,7 +228,7 @@ def build_lookups(side: str) -> Build:
             for _, new in _numbers(input):
                 arrangement.take(context.name, new)
             newest = answer(input)
-            if 0 <= newest < ENDED:  # in the end it keeps its last epoch, too, as some worker may know no later one
+            if 0 <= newest < ENDED:  # after the end, the last epoch stays too, as a worker may know no later one
                 arrangement.let_go(context.name, (questions.since(number, newest),))
 
         return schedule

@@ -81,10 +81,10 @@ class Collection:
 
         Args:
             function: a function of a record.
-            columns: whether the function takes and returns NumPy arrays, one for each column, instead of a record.
-                Columns without names come as one array, or as keys and values if all records of a batch are pairs. The
-                function returns one array, or two for pairs. A list of names lets it return a tuple with one column for
-                each name. A column may also be a list or tuple, or one value for all records.
+            columns: whether the function takes and returns NumPy arrays, one for each column, instead of a record. The
+                function receives columns without names as one array, or as keys and values if all records of a batch
+                are pairs. The function returns one array, or two for pairs. A list of names lets it return a tuple with
+                one column for each name. A column may also be a list or tuple, or one value for all records.
             name: the operator's name.
 
         >>> import tidewheel as tw
@@ -229,7 +229,7 @@ class Collection:
     def consolidate(self, *, name: str = "consolidate") -> Self:
         """Send the changes of each time once it is complete, added up by record, without those that cancel out.
 
-        The collection stays the same; later operators receive fewer changes. Fewer changes reach what follows.
+        The collection stays the same; later operators receive fewer changes.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("nothing")
@@ -590,7 +590,7 @@ class Collection:
         """Let each record enter the loop in the round that ``function(record)`` returns.
 
         Call it in the body of `iterate`. It changes the order of the work, not the result: let the records that replace
-        most others enter first. The loop ends when all have entered and nothing changes any more. Rounds without
+        most others enter first. The loop ends when all records have entered and a round changes nothing. Rounds without
         changes cost nothing.
 
         Args:

@@ -35,7 +35,8 @@ class CollectionOperators(StreamBase[Record]):
             diff: True if each record is a pair (record, count) that adds ``count``; for tables the name of the column
                 of counts. A count below 0 removes the record.
             upserts: True if each record is a pair (key, value) that replaces the key's previous pair. The value None
-                removes it. Of several in an epoch the last that arrives counts, so send those of a key from one place.
+                removes it. If several pairs of a key arrive in an epoch, the last one counts, so send the pairs of a
+                key from one place.
             name: the operator's name.
 
         Raises:

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 C = TypeVar("C", bound="Collection")
 
 _BODY: ContextVar[tuple[UpdateStream | None, int | None]] = ContextVar("_BODY", default=(None, None))
-"""A collection in the scope of the loop whose body is being called, None outside of all, and its ``max_rounds``."""
+"""A collection in the scope of the loop whose body runs, and the ``max_rounds`` of the loop; None outside of loops."""
 
 
 def iterated(name: str, initial: Sequence[C], body: Callable[..., Any], max_rounds: int | None) -> tuple[C, ...]:
     make = type(initial[0])
     begun = [one._updates for one in initial]
     flow = begun[0].stream.flow
-    # A loop in the body of another one may begin with a collection from outside, and use variables of that one.
+    # The body of an inner loop may begin with a collection from outside, and use variables of the outer loop.
     around, _ = _BODY.get()
     is_within = around is not None and around.stream.flow is flow
     outside = in_one_scope(name, [*begun, around] if around is not None and is_within else begun)[: len(begun)]
@@ -43,7 +43,7 @@ def iterated(name: str, initial: Sequence[C], body: Callable[..., Any], max_roun
             for one, back in zip(entered, feedbacks, strict=True)
         ]
         for variable in variables:
-            variable._updates.stream.ignore()  # whether the body reads it is its own affair
+            variable._updates.stream.ignore()  # the body need not read it
         before = _BODY.set((entered[0], max_rounds))
         try:
             made = body(*variables)

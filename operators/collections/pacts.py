@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 _AT_ONCE = 1 << 14
-"""The hashes of so many keys stay in the processor's cache."""
+"""The number of keys whose hashes stay in the processor's cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class SameWorkerPact(Pact):
 
 def _split(columns: "Callable[[Batch], list[npt.NDArray[Any]]]", batch: Batch, workers: int) -> list[Batch | None]:
     if workers == 1:
-        for column in columns(batch[:1]):  # as with several, find out whether it can be hashed
+        for column in columns(batch[:1]):  # as with several workers, an unhashable key raises
             stable_hash(column.tolist()[0])
         return [batch]
     return scatter(batch, owners_of_columns(columns(batch), workers), workers)

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _KINDS = {"null": ("string", "float64", "timestamp[us]"), "int64": ("int64", "uint64")}
-"""Types that columns of some types may have as well.
+"""Other types that columns of a type may have.
 
-Each function of Arrow's takes nulls of one of these types, or of none. Numbers from 2**63 on can only be compared with
+Each function of Arrow's takes nulls of one of these types, or no nulls. It compares numbers from 2**63 on only with
 others of their type.
 """
 _MOST_TRIES = 100

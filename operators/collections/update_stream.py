@@ -25,7 +25,7 @@ class UpdateStream:
 
     Args:
         is_summed: whether each record has at most one update at each time.
-        owned_by: what decides the worker of an update: record or key; None if nothing does.
+        owned_by: the part of a record that decides its worker: record or key; None if nothing does.
     """
 
     __slots__ = ("_made", "columns", "is_empty", "is_summed", "owned_by", "stream")
@@ -93,7 +93,7 @@ class UpdateStream:
         moved = self.stream._move(name, to, build_pass, path, pact or stays)
         return UpdateStream(moved, self.columns, owned_by=self.owned_by)
 
-    # ------------------------------------------------------------------ what several operators use
+    # ------------------------------------------------------------------ for several operators
 
     def once(self, what: str, make: "Callable[[], UpdateStream]") -> "UpdateStream":
         found = self.found(what)

@@ -175,7 +175,7 @@ class EpochOperators(StreamBase[Record]):
     def sort(
         self, order: Callable[[Record], Any] | Names | None = None, *, reverse: bool = False, name: str = "sort"
     ) -> "Stream[Record]":
-        """Send each epoch in order, as one batch on worker 0, whose memory has to hold it.
+        """Send each epoch in order, as one batch on worker 0, which keeps it in memory.
 
         Arrow tables stay tables. Among equals the content decides: tables by the other columns, others by a hash. NaN,
         also in a tuple, comes last in both directions; in tables nulls follow it.

@@ -19,15 +19,15 @@ from tidewheel.runtime.worker.operator_context import OperatorContext, instance_
 from tidewheel.runtime.worker.ports import InputPort, OutputPort
 
 MOST_KEPT = 1 << 18
-"""`build_partial` keeps so many records of a time, as what they have become; more than that hardly saves anything."""
+"""`build_partial` sends a time's partial result with more records than this: keeping it longer hardly saves a thing."""
 
 SMALLEST_PRUNING = 1024
-"""A fold gathers so many records before it looks which of them matter."""
+"""A fold gathers at least this many records before it drops those that cannot be in the result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """How an operator folds the records of an epoch.
+    """The functions by which an operator folds the records of an epoch.
 
     Attributes:
         add: returns the state with a batch added; it may change its argument.

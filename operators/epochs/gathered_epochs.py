@@ -17,8 +17,7 @@ from tidewheel.runtime.worker.ports import InputPort, OutputPort
 Process: TypeAlias = Callable[[Any, list[list[Batch]], TimestampToken], Sequence[Iterable[Batch]]]
 """Processes a complete epoch of one worker; returns the batches to send, for each output.
 
-It gets what the operator keeps from one epoch to the next, the batches that came at each input, in any order, and the
-token of the epoch for the first output.
+It receives the operator's state, the batches of each input, in any order, and the epoch's token for the first output.
 """
 
 

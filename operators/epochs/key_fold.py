@@ -41,7 +41,7 @@ _UNCHANGING = frozenset({int, float, complex, bool, str, bytes, type(None), Deci
 
 @dataclass(frozen=True, slots=True)
 class KeyFold:
-    """How the records of a key become a state, and the state a result.
+    """The functions that make a state of the records of a key, and a result of the state.
 
     Attributes:
         start: makes a state; None if the first record is the first state.
@@ -200,9 +200,9 @@ def _same(state: Any) -> Any:
 
 
 def _own(state: Any) -> Any:
-    """Return a copy of a state unless nothing can change it.
+    """Return a copy of a state, or the state itself if it cannot change.
 
-    A snapshot is written while the worker goes on, so the message that a state came in stays as it was.
+    The worker goes on while a snapshot is written, so the message of a state must not change.
     """
     return state if _is_unchanging(state) else deepcopy(state)
 

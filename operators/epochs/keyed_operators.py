@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream
 
 Scope: TypeAlias = Literal["stream", "substream"]
-"""For how long state is kept."""
+"""The lifetime of state: that of the stream, or that of the substream."""
 
 
 class KeyedOperators(StreamBase[Record]):
@@ -131,8 +131,8 @@ class KeyedOperators(StreamBase[Record]):
             step: gets the key's state and the record, and returns the new state and the result. The state None forgets
                 the key: its next record begins anew.
             order: the order of a key's records within an epoch: a function of a record, a name or names; among equals
-                their content decides. Without it they come in any order, and an order-dependent step may differ from
-                run to run.
+                their content decides. Without it, records arrive in any order, and an order-dependent step may differ
+                from run to run.
             scope: ``"substream"`` keeps states by key within each substream and drops them when it has ended;
                 ``"stream"`` keeps them as long as the job runs.
             name: the operator's name.
@@ -175,9 +175,9 @@ class KeyedOperators(StreamBase[Record]):
 
         Args:
             key: a function of a record, or the name or names of columns; by default the record.
-            order: which record of a key is the first within an epoch: a function of a record, a name or names. Among
-                equals the content decides, alike on any number of workers: the other columns if key and order are
-                names, else a hash.
+            order: the order of a key's records within an epoch, of which the first is kept: a function of a record, a
+                name or names. Among equals the content decides, alike on any number of workers: the other columns if
+                key and order are names, else a hash.
             name: the operator's name.
 
         >>> import tidewheel as tw

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 _WHOLE_RECORDS = Keys(None)
 _BY_CONTENT = Order(())
-"""An order of the rows of a table that leaves all equal, so that their content decides."""
+"""An order in which all rows of a table are equal, so that their content decides."""
 
 _STEPS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1))
-"""Shifts and factors after which each bit depends on all."""
+"""The shifts and factors of a hash whose bits each depend on all bits of its input."""
 
 
 def distinct_records(batch: Batch) -> Batch:

@@ -31,9 +31,9 @@ class _Share:
         self._kept: dict[Any, Kept] = context.state("substreams", dict)
         self._epochs: dict[tuple[Time, Labels | None], list[Batch]] = context.state("epochs", dict)
         self._waiting: dict[Any, int] = context.state("waiting", dict)
-        """How many epochs of a substream are to be processed."""
+        """By key, the number of epochs that are not processed yet."""
         self._ended: dict[Any, list[int]] = context.state("ended", dict)
-        """After how many of those a substream is over, for each that had the key, in order."""
+        """By key, for each ended substream of it in order: the number of waiting epochs before its state is dropped."""
         self._notificator = context.notificator()
 
     def schedule(self, input: InputPort, output: OutputPort) -> None:
@@ -106,7 +106,7 @@ def _by_key(lent: LentToken, rows: list[Any]) -> Iterator[tuple[LentToken, list[
 def _collect(collected: Collected, tokens: Notificator, lent: LentToken, rows: list[Any], output: OutputPort) -> None:
     label = lent.label
     if not isinstance(label, tuple):
-        return  # of no substream, as can be where streams are joined
+        return  # the token belongs to no substream, as can be where streams are joined
     found = collected.get(label[1])
     if found is None:
         tokens.notify_at(lent, output)

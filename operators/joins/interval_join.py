@@ -25,12 +25,12 @@ from tidewheel.progress import GraphError
 from tidewheel.runtime.worker.operator_context import OperatorContext
 
 _FEW_RECORDS = 1024
-"""So many are kept without looking which of them are needed."""
+"""The number of records that a side keeps beyond twice the needed ones before it drops any."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """How far after a record its partners may happen, negative before it, both ends included."""
+    """The distances after a record at which its partners may happen; negative before it, both ends included."""
 
     lower: Duration
     upper: Duration

@@ -43,8 +43,8 @@ class IntervalJoined(Generic[Result, Record, Other]):
 
     Attributes:
         results: the result of each pair, at the later of the two epochs.
-        late: this side's records that came too late or too far ahead to be paired, at the epoch with which they came.
-        other_late: those of the other side.
+        late: this side's records that arrived too late or too far ahead to be paired, at the epoch of their arrival.
+        other_late: such records of the other side.
     """
 
     results: "Stream[Result]"
@@ -91,7 +91,7 @@ class IntervalJoinOperators(StreamBase[Record]):
     ) -> IntervalJoined[tuple[Record, Other], Record, Other]: ...
 
     @adds_operators("at_most_ahead", "clock")
-    def interval_join(  # noqa: PLR0913 - each says something of its own, and most may be left out
+    def interval_join(  # noqa: PLR0913 - each decides something of its own, and most may be left out
         self,
         other: "Stream[Any]",
         on: Key,
@@ -106,7 +106,7 @@ class IntervalJoinOperators(StreamBase[Record]):
         suffix: str = "",
         name: str = "interval_join",
     ) -> IntervalJoined[Any, Any, Any]:
-        """Pair records with equal keys that happened near each other, whichever epochs they are of.
+        """Pair records with equal keys that happened near each other, of any epochs.
 
         A pair has ``at(record) + lower <= other_at(partner) <= at(record) + upper`` and comes once, at the later epoch.
         When an epoch completes, each side has a watermark: its greatest event time so far, on any worker, less

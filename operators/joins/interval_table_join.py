@@ -112,7 +112,7 @@ class IntervalTableJoin:
 
     Attributes:
         at: the columns of both sides that have the event times.
-        lateness: how far records may come after later ones of their side.
+        lateness: how far records may arrive after later ones of their side.
     """
 
     columns: JoinedColumns
@@ -255,7 +255,7 @@ def bounds(times: "Times", lower: Number, upper: Number, instants: "Times") -> B
     unit = min(_tick(times), _tick(instants))
     times, instants = _in_units(times, unit), _in_units(instants, unit)
     earliest, latest = int(times.min()), int(times.max())
-    # Just beyond all of the instants is as far as farther away.
+    # An instant just beyond all others has the same effect as one farther away.
     least, most = int(instants.min()) - latest - 1, int(instants.max()) - earliest + 1
     ends = [min(max(end, least), most) for end in (-(-lower // unit), upper // unit)]
     if min(ends) + min(earliest, 0) < _LEAST or max(ends) + max(latest, 0) > _MOST:

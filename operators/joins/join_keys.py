@@ -18,7 +18,7 @@ _PLAIN = frozenset({int, str, bool, bytes})
 
 
 class JoinKeys(NamedTuple):
-    """How the keys of both sides are found: by functions of a record, or by equally many names of columns."""
+    """The way to the keys of both sides: functions of a record, or equally many names of columns."""
 
     left: Keys
     right: Keys

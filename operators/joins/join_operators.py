@@ -115,8 +115,8 @@ class JoinOperators(StreamBase[Record]):
             other: the other side, of the same scope.
             on: the key of this side's records: a function, or the name or names of columns.
             other_on: the key of the other side's; ``on`` by default.
-            how: which records without a partner are kept, with None or nulls in its place: none ("inner"), this side's
-                ("left"), the other's ("right") or both ("outer").
+            how: the records without a partner that are kept, with None or nulls in its place: none ("inner"), this
+                side's ("left"), the other's ("right") or both ("outer").
             suffix: appended to those names of the other's columns that this side has too; without it they are an error.
             name: the operator's name.
 
@@ -181,10 +181,10 @@ class JoinOperators(StreamBase[Record]):
         suffix: str = "",
         name: str = "join_across_epochs",
     ) -> "Stream[Any]":
-        """Pair records with equal keys, whichever epochs they are of: each pair once, at the later epoch.
+        """Pair records with equal keys, of any epochs: each pair once, at the later epoch.
 
         Keys and results are those of `join`. All records are kept until the dataflow ends; `interval_join` keeps only
-        those that can still have partners.
+        records that can still have partners.
 
         Args:
             other: the other side, of the same scope.
@@ -234,8 +234,8 @@ class JoinOperators(StreamBase[Record]):
     ) -> "Stream[tuple[KeyValue, list[Record], list[Other]]]":
         """Gather the records of each epoch by key: (key, this side's, the other's) for each key of either side.
 
-        Keys and lists, one of which may be empty, are in no particular order. None and NaN are keys like others. In a
-        loop each round is an epoch.
+        Keys and lists are in no particular order; one list may be empty. None and NaN are keys like others. In a loop
+        each round is an epoch.
 
         Args:
             other: the other side, of the same scope.
@@ -267,7 +267,7 @@ class JoinOperators(StreamBase[Record]):
         """Merge all streams in order: each epoch is one sorted batch on worker 0.
 
         The order is (epoch, ``by``), then the stream, then the content of records. Epochs that were cut from records
-        sorted by time come out sorted by time.
+        sorted by time leave sorted by time.
 
         Args:
             others: the other streams, of the same scope and with the same kind of records.

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class SortedTable(NamedTuple):
-    """Rows in order of the hashes of their keys, without those that match nothing."""
+    """Rows in order of the hashes of their keys, without rows that match nothing."""
 
     hashes: "npt.NDArray[np.uint64]"
     rows: "pa.Table"
@@ -83,7 +83,7 @@ class TableIndex:
     def match(self, wanted: SortedTable, keys: Keys) -> "Iterator[tuple[pa.Table, Matches]]":
         """Yield tables with rows that have keys of ``wanted``.
 
-        Each comes with the pairs (row of ``wanted``, row there).
+        Each table has the pairs (row of ``wanted``, row there) beside it.
         """
         for known in self.tables:
             matches = match_hashes(wanted.hashes, known.hashes)

@@ -34,7 +34,7 @@ class JoinedColumns:
 
     Attributes:
         suffix: appended to those names of the other side's columns that this side has too.
-        takes_either: whether a row may come from the other side alone, with its key.
+        takes_either: whether a row may have the other side alone, with its key.
     """
 
     keys: JoinKeys

@@ -108,7 +108,7 @@ def have_same_keys(lefts: "Sequence[pa.ChunkedArray]", rights: "Sequence[pa.Chun
 
     same = np.ones(len(lefts[0]), np.bool_)
     for left, right in zip(map(_comparable, lefts), map(_comparable, rights), strict=True):
-        # Intervals of months, days and nanoseconds Arrow has, and does not compare.
+        # Arrow has intervals of months, days and nanoseconds, but does not compare them.
         if left.type == right.type and left.type != pa.month_day_nano_interval():
             same &= pc.fill_null(pc.equal(left, right), False).to_numpy()
         else:
@@ -124,14 +124,14 @@ def match_equal(keys: KeyNumbers) -> Matches:
     counts = np.bincount(keys.right + 1, minlength=int(keys.left.max(initial=0)) + 2)
     starts = np.cumsum(counts) - counts
     places = keys.left + 1
-    counts[0] = 0  # where those are that match nothing
+    counts[0] = 0  # place 0 is for rows that match nothing
     return _spread(starts[places], counts[places], order)
 
 
 def match_within(keys: KeyNumbers, lows: Any, highs: Any, instants: Any) -> Matches:
     """Return the pairs of rows with equal keys and ``low <= instant <= high``.
 
-    ``lows`` and ``highs`` are of the rows on the left, ``instants`` of those on the right; all sort together.
+    ``lows`` and ``highs`` belong to the rows on the left, ``instants`` to the rows on the right; all sort together.
     """
     import numpy as np
 

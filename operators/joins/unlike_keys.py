@@ -78,7 +78,7 @@ def unlike(lefts: Sequence[Any], rights: Sequence[Any]) -> str:
 def _values(column: "pa.ChunkedArray") -> list[Any]:
     try:
         values: list[Any] = column.slice(0, _MOST_KEYS).to_pylist()
-    except ValueError:  # times with nanoseconds
+    except ValueError:  # times with nanoseconds raise it
         return []
     return values
 

@@ -129,7 +129,7 @@ def check_schema(batch: Batch, schema: "pa.Schema") -> Batch:
     """Return an Arrow batch, or a structured array as a table, if it has the columns of ``schema``.
 
     Raises:
-        TypeError: it has others, or none.
+        TypeError: the batch has other columns, or none.
     """
     if isinstance(batch, list):
         raise TypeError(f"a list came, where an Arrow table is expected with {shown(schema)}")

@@ -53,7 +53,7 @@ def number_rows(columns: "Sequence[pa.ChunkedArray]") -> "npt.NDArray[np.int64]"
     for place, column in enumerate(columns):
         encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
         numbers = numbers * len(encoded.dictionary) + encoded.indices.to_numpy()
-        if place:  # numbers stay small, however many columns there are
+        if place:  # numbers stay small with any number of columns
             numbers = pa.array(numbers).dictionary_encode().indices.to_numpy().astype(np.int64)
     return numbers
 

@@ -47,7 +47,7 @@ class _List(tuple[Any, ...]):
 
 
 _NOT_A_TIME: dict[type, Any] = {}
-"""The one NaT of each of NumPy's types that have one, once it has come."""
+"""By type, the one NaT of each type of NumPy's that has NaT, once a record had one."""
 
 
 def as_key(record: Any) -> Any:
@@ -65,7 +65,7 @@ def as_key(record: Any) -> Any:
         return _Row([_ROW, *sorted([(name, as_key(value)) for name, value in record.items()])])
     if kind is list:
         return _List([_LIST, *[as_key(part) for part in record]])
-    if isinstance(record, tuple):  # a named one, or a key already, whose NaN may have come from another process
+    if isinstance(record, tuple):  # a named tuple, or a key already, whose NaN may be of another process
         return _rebuilt(record, [as_key(part) for part in record])
     return _the_one(record) if is_nan(record) else record
 
@@ -110,7 +110,7 @@ def is_nan(value: Any) -> bool:
     (True, False)
     """
     try:
-        return bool(value != value)  # noqa: PLR0124 - that is what a NaN of any type is
+        return bool(value != value)  # noqa: PLR0124 - only a NaN, of any type, differs from itself
     except (TypeError, ValueError):  # an array, pandas' NA
         return False
 
@@ -166,7 +166,7 @@ def check_by(operator: str, what: str, by: object, schema: "pa.Schema | None") -
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """How keys are found: by a function of a record or names of columns; None for the whole record.
+    """The way to keys: a function of a record or names of columns; None for the whole record.
 
     >>> Keys("word").of([{"word": "tide", "n": 1}]), Keys(len).grouped(["a", "bb", "c"])
     (['tide'], {1: ['a', 'c'], 2: ['bb']})

@@ -27,10 +27,10 @@ _NO_NAN: tuple[type, ...] = (str, bytes)
 """Types that are comparable with themselves only, and have no NaN."""
 
 _EQUAL_IF_COMPARED: frozenset[type] = frozenset({int, str, bytes, bool, float})
-"""Types of which two that are equal in order are the same."""
+"""Types whose values are the same if neither is before the other."""
 
 _TOLD_APART: frozenset[type] = frozenset({int, str, bytes, bool})
-"""Types whose own order tells any two apart, in tuples too, which is faster than hashes."""
+"""Types whose own order distinguishes any two values, in tuples too; it is faster than hashes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Order:
         if limit == 1 and rows:
             return [first_by_content(rows, self._least(keys))]
         ranked = self._sort(range(len(rows)), keys.__getitem__)
-        # The one after the last tells whether there is a choice.
+        # The record after the last one shows whether there is a choice.
         if self._has_no_ties([keys[place] for place in (ranked if limit is None else ranked[: limit + 1])]):
             return ranked[:limit]
         comes_before = gt if self.reverse else lt
@@ -141,7 +141,7 @@ class Order:
             while end < len(rows) and not comes_before(last, in_order[end]):
                 end += 1
             rows = contested = in_order[:end]
-        kinds = set(map(type, rows))  # as they came they lie side by side in memory, which is much faster to go through
+        kinds = set(map(type, rows))  # in this order, rows lie side by side in memory, which makes the pass much faster
         return (len(kinds) == 1 and kinds <= _EQUAL_IF_COMPARED) or self._has_no_ties(contested)
 
     def _sort(self, values: Sequence[Any], key: Callable[[Any], Any] | None) -> list[Any]:
@@ -298,12 +298,12 @@ def _may_have_nan(keys: Sequence[Any]) -> bool:
         return False
     try:
         if type(first) is float or type(first) is int:
-            return isnan(sum(keys))  # by far the fastest way to find out
+            return isnan(sum(keys))  # by far the fastest check
         if isinstance(first, tuple | list):
             places = range(max(map(len, keys)))
             return any(_may_have_nan(list(map(itemgetter(place), keys))) for place in places)
         return any(map(ne, keys, keys))
-    except (TypeError, ValueError, IndexError, ArithmeticError):  # of several types or lengths, or too large
+    except (TypeError, ValueError, IndexError, ArithmeticError):  # keys of several types or lengths, or too large
         return True
 
 

@@ -31,10 +31,10 @@ Others = ParamSpec("Others")
 Streams: TypeAlias = "Sequence[Stream[Any]]"
 
 Step: TypeAlias = "Callable[Concatenate[Stream[Record], Others], Stream[Record]]"
-"""The body of a loop that returns only what goes round again."""
+"""The body of a loop that returns only the stream that goes round again."""
 
 Body: TypeAlias = "Callable[Concatenate[Stream[Record], Others], tuple[Stream[Record], Stream[Result]]]"
-"""The body of a loop: of what enters and what comes back, it returns what goes round again and what leaves."""
+"""The body of a loop: of records that enter or come back, it returns those to go round again and those to leave."""
 
 
 class LoopOperators(StreamBase[Record]):
@@ -89,7 +89,7 @@ class LoopOperators(StreamBase[Record]):
         beside: "Streams" = (),
         name: str = "iterate",
     ) -> "Stream[Any]":
-        """Send this stream round a loop until nothing comes back, a round passes a test, or ``max_rounds`` have passed.
+        """Send this stream round a loop until no record returns, a round passes a test, or ``max_rounds`` have passed.
 
         With ``until`` or ``beside`` the loop is bulk-synchronous: a round of an epoch begins when all workers have
         finished the round before, so operators in the body have all of its records. Otherwise each record goes round as

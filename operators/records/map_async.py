@@ -39,11 +39,11 @@ _Place: TypeAlias = tuple[Time, Label | None]
 
 @dataclass(frozen=True, slots=True)
 class CallPolicy:
-    """How calls are made.
+    """The limits and retries of calls.
 
     Attributes:
-        concurrency: how many are under way at a time.
-        timeout_s: how long each attempt, and what is entered before, may take, in seconds; None for any time.
+        concurrency: the number of calls under way at a time.
+        timeout_s: the time for each attempt, and for the context manager before, in seconds; None for any time.
     """
 
     concurrency: int
@@ -97,7 +97,7 @@ class AsyncCalls:
             self._loop.call_soon_threadsafe(self._fill)
 
     def take(self) -> list[Outcome]:
-        self._is_told = False  # before the check, so that later outcomes wake it again
+        self._is_told = False  # before the check, so that later outcomes wake the worker again
         return [self._outcomes.popleft() for _ in range(len(self._outcomes))]
 
     def close(self) -> None:

@@ -244,7 +244,7 @@ class RecordOperators(StreamBase[Record]):
                 a session with a server. Each worker enters a copy of the manager before the first call, calls the
                 object that this returns, and leaves it in the end.
             concurrency: the greatest number of calls in progress on a worker.
-            ordered: whether results leave a worker in the order of their records; otherwise as they come.
+            ordered: whether results leave a worker in the order of their records; otherwise in order of completion.
             timeout_s: the seconds after which an attempt fails with TimeoutError; entering the manager has the same
                 limit, and fails the job.
             retries: how many more attempts a failed call gets, without a pause; after them it fails the job.

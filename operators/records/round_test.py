@@ -22,7 +22,7 @@ from tidewheel.runtime.tokens.timestamp_token import TimestampToken
 
 @dataclass(frozen=True, slots=True)
 class RoundTest:
-    """What ends a loop, besides the lack of records.
+    """The conditions that end a loop, besides the lack of records.
 
     Attributes:
         until: tells by the combined measure of a round whether the loop ends.

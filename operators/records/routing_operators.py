@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 Owners: TypeAlias = Callable[[list[Any]], Sequence[int]]
-"""Says for each of some records by which output it leaves."""
+"""Returns, for each of some records, the number of the output by which it leaves."""
 
 
 @no_stream_itself
@@ -95,7 +95,7 @@ class RoutingOperators(StreamBase[Record]):
     def rebalance(self, *, name: str = "rebalance") -> "Stream[Record]":
         """Spread the records evenly over all workers, in slices of the batches in turn.
 
-        No worker gets more than one record more than another, of the records of one sender. Do not rely on which worker
+        Of one sender's records, no worker receives more than one record more than another. Do not rely on which worker
         gets a record: `exchange` brings records together.
 
         >>> import tidewheel as tw

@@ -121,8 +121,9 @@ class TimeOperators(StreamBase[Record]):
     def delay(self, function: Callable[[Record, Any], Time], *, name: str = "delay") -> "Stream[Record]":
         """Move each record to the time ``function(record, time)``, which must not be before its own.
 
-        Records go on at once, with their new time. A time is complete downstream once no record can come or be delayed
-        to it. An earlier time, or no time, fails the job with an error that shows the record and the times.
+        The operator sends records at once, with their new time. A time is complete downstream once no record can arrive
+        at it or be delayed to it. An earlier time, or no time, fails the job with an error that shows the record and
+        the times.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("due")
@@ -149,8 +150,8 @@ class TimeOperators(StreamBase[Record]):
     ) -> "Stream[Record]":
         """Call ``function(frontier, worker)`` on each worker when the frontier here has moved; pass all records on.
 
-        The frontier is the lower bound on times that can still come by, on any worker; it is empty when the stream has
-        ended. Records of passed times have come by on this worker before. The frontier may pass several times at once,
+        The frontier is the lower bound on times that can still occur here, on any worker; it is empty when the stream
+        has ended. Records of passed times have been on this worker before. The frontier may pass several times at once,
         and differently on each worker.
 
         >>> import tidewheel as tw

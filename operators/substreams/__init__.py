@@ -1,1 +1,1 @@
-"""Operators of substreams: where records get their keys, and what is done when a key has ended."""
+"""Operators of substreams: they give records their keys, and act when a key has ended."""

@@ -70,7 +70,7 @@ class MarkedPact(Pact):
         return [part or None for part in parts]
 
     def of_rescaled(self, batch: Batch, worker: int, workers: int) -> Batch:
-        """Return marks and records; if all workers receive them, as copies of which each reads its part."""
+        """Return marks and records; if all workers receive them, as copies, and each reads its part."""
         if not isinstance(self.records, BroadcastPact):
             return batch
         runs = mark_runs(batch)
@@ -82,7 +82,7 @@ class MarkedPact(Pact):
 
 @dataclass(frozen=True, slots=True)
 class SubstreamKeys:
-    """How records are divided into substreams.
+    """The division of records into substreams.
 
     Attributes:
         last: tells whether a record is the last of its substream; None if no record is.
@@ -117,7 +117,7 @@ class Labeller:
         self._has_the_rest = gate.is_shared or context.worker == 0
         union = everywhere(lambda one, other: list(dict.fromkeys([*one, *other])))
         opened: list[str] = union.state(context, "names", list)
-        was_noted = bool(opened) or not gate.is_restored  # not so in a snapshot of an earlier release
+        was_noted = bool(opened) or not gate.is_restored  # a snapshot of an earlier release has no names
         for name in [name for name in self._names if name not in opened]:
             opened.append(name)
             if was_noted:
@@ -129,7 +129,7 @@ class Labeller:
         """Take the waiting records of this worker's share, and tokens for them; snapshots have them by worker."""
         instance = instance_of(context)
         if instance.mailbox is not None:
-            lanes: Any = self.waiting  # that of each of the workers before, not joined
+            lanes: Any = self.waiting  # the parts of the earlier workers, not joined
             for number, (lane, undone) in enumerate(zip(lanes, instance.mailbox.lanes, strict=True)):
                 for queue in lane.values() if number % context.workers != context.worker else ():
                     queue.extend([one for _ in range(len(queue)) if (one := queue.popleft()).batch is None])
@@ -269,7 +269,7 @@ class Labeller:
         return is_done
 
     def pass_to(self, may_come: Callable[[Time], bool], *, has_ended: bool) -> None:
-        """Forget ends at times at which nothing more can come; if nothing more comes at all, end all."""
+        """Forget ends at times at which no more records can arrive; if no more records can arrive at all, end all."""
         self._gate.pass_to(may_come)
         if has_ended and self.waiting:
             self._gate.end(self.waiting)

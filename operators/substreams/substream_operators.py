@@ -1,4 +1,4 @@
-"""Operators of substreams, the parts of a stream whose ends operators are told."""
+"""Operators of substreams: parts of a stream whose ends operators receive."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     from tidewheel.operators.stream import Stream
 
 Bound: TypeAlias = Literal["soft", "firm"]
-"""The moment at which an operator is told of the end of a substream: ``"soft"``, some time after the last record of it;
-``"firm"``, right after that: the operator receives all of a substream, nothing else in between, and then its end."""
+"""The place of a substream's end.
+
+``"soft"``: some time after its last record. ``"firm"``: directly behind it; the operator receives the records of a
+substream in one piece, and then its end.
+"""
 
 
 def ends_wanted(name: str, bound: Bound | None, *, ordered: bool) -> EndsWanted | bool:
@@ -41,7 +44,8 @@ class SubstreamOperators(StreamBase[Record]):
     """Methods of streams for substreams.
 
     A record belongs to the substream of its key, and so do all records made from it, also round loops. Once its source
-    has promised that a key gets no more records, operators are told when none of its records are left before them.
+    has promised that a key gets no more records, operators receive its end when none of its records are left before
+    them.
     """
 
     __slots__ = ()
@@ -59,7 +63,7 @@ class SubstreamOperators(StreamBase[Record]):
 
         Later operators receive batches of one substream each, with a token that has its ``key``; records sent with the
         token belong to the substream. So an operator that keeps records by time must keep them by ``(token.time,
-        token.key)``. With ``bound="soft"`` it finds in ``input.ended`` the keys of which no more records can arrive.
+        token.key)``. With ``bound="soft"`` it finds in ``input.ended`` the keys whose records can no longer arrive.
 
         The end of a key is promised by ``last``, by `OperatorContext.end_substream` in the operator right before, or by
         `InputHandle.end_substream` for a stream right from an input; all keys end with the stream. A record of an ended
@@ -72,8 +76,8 @@ class SubstreamOperators(StreamBase[Record]):
             name: the name of these substreams, unique in the dataflow.
             key: a function of a record, or the name or names of columns.
             last: tells whether a record is the last of its substream; not for a stream right from an input.
-            predicates: instead of a key, substreams by name, and which records belong to each. They may overlap: a
-                record comes out once for each of its substreams, or once without any.
+            predicates: instead of a key, substreams by name, and which records belong to each. They may overlap: the
+                operator sends a record once for each of its substreams, or once without any.
 
         Raises:
             GraphError: the stream has substreams already, or is that of an input with another reader, or an argument

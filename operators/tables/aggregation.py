@@ -27,10 +27,10 @@ COUNT_ROWS = "count_all"
 
 _WHOLE_SUMS = ("int64", "uint64")
 _AGAIN = {"count": "sum", COUNT_ROWS: "sum", **dict.fromkeys(_WHOLE_SUMS, "sum")}
-"""The functions that merge two partial results of a column, where another function makes them."""
+"""The functions that merge partial results of a column, by the function that made them, where the two differ."""
 _CAST_IT = "cast the column to another type before, by select(...)"
 _LISTS = {"mean": "list", "count_distinct": "distinct"}
-"""The aggregates that are made of lists of values, and the function of Arrow that makes the lists."""
+"""The aggregates that are made of lists of values, with the function of Arrow that makes the lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +49,14 @@ class Aggregate:
             return (self.function,)
         kind = schema.field(self.column).type
         if self.function == "mean":
-            # The mean of decimals is one, and Arrow knows best how it is rounded.
+            # The mean of decimals is a decimal, and Arrow knows best how to round it.
             return ("list",) if kinds.is_decimal(kind) else (*Aggregate("", self.column, "sum").parts(schema), "count")
         if self.function == "sum" and (kinds.is_unsigned_integer(kind) or kinds.is_boolean(kind)):
             return ("uint64",)
         if self.function == "sum" and (kinds.is_integer(kind) or kinds.is_null(kind)):
             return ("int64",)
         if self.function == "count_distinct":
-            # Arrow crashes on lists of a column of nulls, none of which counts.
+            # Arrow crashes on lists of a column of nulls. None of these nulls counts.
             return ("count",) if kinds.is_null(kind) else ("distinct",)
         return (self.function,)
 

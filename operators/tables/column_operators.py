@@ -99,7 +99,7 @@ class ColumnOperators(StreamBase[Record]):
         matter. ``flow.input(name, schema)`` makes the same promise.
 
         Raises:
-            GraphError: it is no schema, or the stream is known to have another.
+            GraphError: the argument is no schema, or the stream has another.
 
         >>> import pyarrow as pa
         >>> import tidewheel as tw

@@ -57,7 +57,7 @@ def group_numbers(groups: "pa.ChunkedArray") -> "npt.NDArray[np.int64]":
 
 
 def group_lists(numbers: "npt.NDArray[np.int64]", lists: "pa.ChunkedArray", function: str) -> "pa.ChunkedArray":
-    """Return, for each group, ``function`` of the values in its lists, none of which is empty.
+    """Return, for each group, ``function`` of the values in its lists; no list is empty.
 
     >>> import numpy as np
     >>> import pyarrow as pa
@@ -74,7 +74,7 @@ def group_lists(numbers: "npt.NDArray[np.int64]", lists: "pa.ChunkedArray", func
 
 
 def with_lists(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
-    """Return a column with equal values of a type of which Arrow can make lists."""
+    """Return a column with equal values, of a type for which Arrow has lists."""
     import pyarrow.types as kinds
 
     kind = column.type

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ENOUGH_ROWS = 1 << 17
-"""So many rows are worth a call of Arrow's."""
+"""The least number of rows for which a call of Arrow is worth its time."""
 
 
 @dataclass(slots=True)
 class Rows:
-    """The state of an epoch where its rows come."""
+    """The state of an epoch on a worker where its rows arrive."""
 
     waiting: "list[pa.Table]" = field(default_factory=list)
     count: int = 0
@@ -30,7 +30,7 @@ class Rows:
 
 
 def rows_fold(aggregation: Aggregation) -> Fold:
-    """Return the fold of an epoch's rows, where they come, to partial results.
+    """Return the fold of an epoch's rows, where they arrive, to partial results.
 
     Raises TypeError if columns of batches differ.
     """

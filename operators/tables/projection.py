@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """The columns that are kept of a batch, and those that are added."""
+    """The kept columns of a batch, and the added ones."""
 
     names: Sequence[str]
     expressions: Mapping[str, Expression]

@@ -14,12 +14,12 @@ from tidewheel.operators.windows.windows import Duration, EventTime, check_alike
 from tidewheel.progress import GraphError
 
 _OF_DATETIMES = timedelta(days=1)
-"""How far ahead a datetime may be by default, which leaves room for naive ones of any zone."""
+"""The default limit for datetimes, which leaves room for naive datetimes of any zone."""
 
 
 @dataclass(frozen=True, slots=True)
 class AheadLimit:
-    """How far ahead of a clock event times may be.
+    """The limit for event times ahead of a clock.
 
     Attributes:
         at_most: the distance; None is a day for datetimes, and no limit otherwise.
@@ -55,7 +55,7 @@ class AheadLimit:
         It has the kind of ``time``; a naive datetime is compared with a naive clock, or as one of UTC.
 
         Raises:
-            TypeError: the clock shows something else, or event times are timedeltas and have no clock.
+            TypeError: the clock returns another type, or event times are timedeltas and have no clock.
         """
         if isinstance(time, datetime):
             now: EventTime = self._now(time)

@@ -16,7 +16,7 @@ from tidewheel.operators.windows.windows import Duration, EventTime
 from tidewheel.runtime.description.pacts import Exchange
 
 TimedRecord: TypeAlias = tuple[Any, EventTime, Any]
-"""A record with what was read from it: (key, event time, record)."""
+"""A record with its key and event time: (key, event time, record)."""
 
 BY_KEY = Exchange(itemgetter(0))
 """The exchange of a `TimedRecord` to the worker that owns its key."""
@@ -105,7 +105,7 @@ def read_timed(
     put_aside: Callable[[TimedRecord, EventTime], Iterable[Any]],
     batch: Batch,
 ) -> ReadTimes:
-    """Return the timed records of a batch, and ``put_aside(record, latest)`` of those too far ahead.
+    """Return the timed records of a batch, and ``put_aside(record, latest)`` of records too far ahead.
 
     ``latest`` is the latest event time that is not too far ahead. Errors are those of `EventTimeReader.read`.
     """

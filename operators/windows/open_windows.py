@@ -38,7 +38,7 @@ class WindowResult(NamedTuple, Generic[Value]):
 
 
 class LateRecord(NamedTuple, Generic[Record]):
-    """A record that came after its window was closed; one for each window that it missed.
+    """A record that arrived after its window was closed; one for each window that it missed.
 
     Attributes:
         key: the record's key.
@@ -87,7 +87,7 @@ class NumberedWindows:
         return bool(self.opened)
 
     def take(self, timed: list[TimedRecord], watermark: EventTime | None) -> list[LateRecord[Any]]:
-        """Receive all records of an epoch, in any order; return those that missed a window.
+        """Receive all records of an epoch, in any order; return the records that missed a window.
 
         Args:
             timed: is sorted here.
@@ -145,7 +145,7 @@ def by_keys(timed: Iterable[TimedRecord]) -> dict[Any, list[TimedRecord]]:
     found: dict[Any, list[TimedRecord]] = defaultdict(list)
     for entry in timed:
         found[entry[0]].append(entry)
-    if may_have_nan(found):  # of a snapshot, or of another worker
+    if may_have_nan(found):  # the keys may come from a snapshot or from another worker
         found = join_nan_groups(found)
         for entries in found.values():
             entries.sort(key=EVENT_TIME)
@@ -158,7 +158,7 @@ def by_keys(timed: Iterable[TimedRecord]) -> dict[Any, list[TimedRecord]]:
 def _settle_ties(entries: list[TimedRecord]) -> None:
     """Sort records of one event time by their content, so that the order of arrival makes no difference.
 
-    NaN comes last; records that cannot be compared go by a hash, and keep their order if they have none.
+    NaN comes last; records that cannot be compared are ordered by a hash, and keep their order if they have none.
     """
     if len(set(map(EVENT_TIME, entries))) == len(entries):
         return

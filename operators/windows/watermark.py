@@ -33,7 +33,7 @@ class Watermark:
     """
 
     lateness: Any = None
-    """How far it lies behind the greatest event time; None: not at all."""
+    """The distance of the watermark from the greatest event time; None for no distance."""
     latest: Any = None
     """The greatest event time so far."""
 
@@ -50,7 +50,7 @@ class Watermark:
         self.latest = latest_of([*latest, *known])
 
     def merge(self, other: "Watermark") -> "Watermark":
-        """Return the lesser watermark: its worker has yet to process what the other has processed."""
+        """Return the lesser watermark: its worker has yet to process the epochs that the other has processed."""
         return min(self, other, key=lambda one: (one.latest is not None, one.latest))
 
 

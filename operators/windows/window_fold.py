@@ -12,11 +12,11 @@ from tidewheel.progress import GraphError
 
 @dataclass(frozen=True, slots=True)
 class WindowFold:
-    """How the records of one key in a window become a state, and the state a value.
+    """The functions that make a state of the records of one key in a window, and a value of the state.
 
     Attributes:
         add: returns the state with records added, sorted by event time; it may change its argument.
-        combine: merges the states of two sessions, the second of which began later.
+        combine: merges the states of two sessions; the second began later.
     """
 
     start: Callable[[], Any]

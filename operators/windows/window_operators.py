@@ -40,8 +40,8 @@ class Windowed(Generic[Record, Value]):
 
     Attributes:
         results: one for each key and window, when the window closes.
-        late: records that came after that or were too far ahead, at their epochs. ``job.statistics()`` counts them at
-            "window late". A job warns if nothing reads this stream, unless `Stream.ignore` says so.
+        late: records that arrived after that or were too far ahead, at their epochs. ``job.statistics()`` counts them
+            at "window late". A job warns if nothing reads this stream, unless `Stream.ignore` says so.
     """
 
     results: "Stream[WindowResult[Value]]"
@@ -55,10 +55,10 @@ class WindowOperators(StreamBase[Record]):
     closes the windows that end at or before it; their results have that epoch. A later record of a closed window goes
     to ``late``, once for each window that it missed.
 
-    When the input ends, all open windows come out at the last epoch with records. So while a window is open, that epoch
-    is incomplete downstream: a probe or a subscriber waits for a later epoch with records, or the end of the input.
-    With a ``flush_at`` that no epoch reaches, each epoch completes once it is processed, and open windows come out at
-    that time in the end.
+    When the input ends, the operator sends all open windows at the last epoch with records. So while a window is open,
+    that epoch is incomplete downstream: a probe or a subscriber waits for a later epoch with records, or the end of the
+    input. With a ``flush_at`` that no epoch reaches, each epoch completes once it is processed, and the operator sends
+    open windows at that time in the end.
 
     With ``at=None`` the epoch is the event time: windows come out at their last epoch, and nothing is late.
 
@@ -162,8 +162,8 @@ class WindowOperators(StreamBase[Record]):
             finish: makes the value of a window from its state; by default the state itself.
             combine: merges two states; it may change the first, which is the earlier one. Sessions need it when a
                 record joins two of them. Without it they keep their records and add them when they close.
-            lateness: how much later than newer records a record may come and still be in time; 0 by default.
-            flush_at: the epoch, if none is later, at which open windows come out when the input ends.
+            lateness: how much later than newer records a record may arrive and still be in time; 0 by default.
+            flush_at: the epoch, if none is later, at which open windows are sent when the input ends.
             at_most_ahead: how far ahead of the clock a record may have happened; one farther ahead goes to ``late`` and
                 moves no watermark. By default a day for datetimes; ``timedelta.max`` is no limit. Numbers and
                 timedeltas have no limit by default, and need a ``clock`` for one.
@@ -206,7 +206,8 @@ class WindowOperators(StreamBase[Record]):
         timed, latest, ahead = self._operator(f"{name} times", [], 3, build_reading(read), [key], notify=False)
         build = build_event_windows(windows, fold, lateness, flush_at)
         results, late = timed._operator(name, [latest], 2, build, [None, BroadcastPact()])
-        # An operator of their own, where statistics count them, read or not.
+        # The late records have an operator of their own, so that statistics count them whether or not an operator reads
+        # them.
         all_late = late.concat(ahead, name=f"{name} late")._for_effect(is_asked_for=False)
         self._note_side_by_side({".results": results, ".late": all_late})
         return Windowed(results, all_late)

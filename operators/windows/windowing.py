@@ -4,7 +4,7 @@ Event time needs two operators. The first reads event times after the exchange b
 on its worker, and tells the second on all workers the greatest time of each epoch. So when an epoch is complete all
 workers have the same watermark.
 
-While a window is open, a token is held at the last epoch with records: open windows come out there if the input ends.
+While a window is open, a token is held at the last epoch with records: open windows are sent there if the input ends.
 Windows of epochs have their token at the last epoch of the window from the start.
 """
 

@@ -31,7 +31,7 @@ class TopicEvent:
     """A topic was published or retracted.
 
     Attributes:
-        event: which of the two.
+        event: ``"published"`` or ``"retracted"``.
         topic: its name.
         job: the name of its job.
         partitions: the number of its partitions.

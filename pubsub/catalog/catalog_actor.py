@@ -26,7 +26,7 @@ _LOG = logging.getLogger(__name__)
 _MOST_CALLS = 10_000
 
 KNOWN_S: Final = 10.0
-"""The catalog forgets a relay so many seconds after its last announcement."""
+"""The time after the last announcement of a relay at which the catalog forgets it, in seconds."""
 
 CATALOG_NAME = "tidewheel-catalog"
 
@@ -36,7 +36,7 @@ class _CatalogDied(DeliveryError):  # noqa: N818  it names what happened
 
 
 _AGAIN = Retry(first_pause_s=0.2, factor=1.0, on=_CatalogDied)
-"""How a call is repeated whose catalog has died."""
+"""The pauses before a call is repeated after the catalog has died."""
 
 CATALOG_TIMEOUT_S = 30.0
 """The longest wait for an answer of the catalog, in seconds; starting a new one takes a few."""
@@ -47,7 +47,7 @@ class RelayInfo:
     """One relay.
 
     Args:
-        max_children: above it subscribers come only if all others are full; None for none.
+        max_children: above it, relays accept subscribers only if all others are full; None for none.
     """
 
     name: str
@@ -87,8 +87,9 @@ class CatalogRelays:
     def parent(self, topic: str, registration: str, node: str, now_s: float, avoid: Any = None) -> Any:
         """Return the address of the relay for a new subscriber; None for none.
 
-        Of the relays on its node, or else of all, it is one that is not full, furthest from the publishers, then with
-        the fewest children. The relay at ``avoid`` is dead, and forgotten until its next announcement.
+        Among the relays on its node, or else among all, it is one that is not full: the one furthest from the
+        publishers, then the one with the fewest children. The relay at ``avoid`` is dead, and forgotten until its next
+        announcement.
         """
         self._known = {
             name: (relay, heard_s)
@@ -249,7 +250,7 @@ def find_catalog() -> Any | None:
 def ask_catalog(method: str, *arguments: Any, within_s: float = CATALOG_TIMEOUT_S) -> Any:
     """Call a method of the catalog and return its answer; connect to the cluster first if necessary.
 
-    If the catalog dies meanwhile, a new one is called, so the method may run twice.
+    If the catalog dies during the call, this calls a new one, so the method may run twice.
 
     Raises:
         NoCluster, CatalogSilent: there is no cluster, or no answer in time.
@@ -269,7 +270,7 @@ def ask_catalog(method: str, *arguments: Any, within_s: float = CATALOG_TIMEOUT_
             if isinstance(error.cause, TidewheelError):
                 raise error.cause from None
             raise DeliveryError(f"the catalog of topics cannot answer: {error}") from error
-        except (ray.exceptions.RayError, ValueError) as error:  # a ValueError if it died during the search for it
+        except (ray.exceptions.RayError, ValueError) as error:  # a ValueError if the actor died during the search
             failure: type[DeliveryError] = DeliveryError
             if isinstance(error, ray.exceptions.RayActorError | ValueError):
                 failure = _CatalogDied

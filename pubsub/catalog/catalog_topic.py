@@ -93,4 +93,4 @@ class CatalogTopic:
                 await publisher.feed.remote(events)
         except Exception as error:  # noqa: BLE001 - subscribers receive the loss, and the next one a new publisher
             _LOG.warning("%r was not told of a change: %s", CATALOG_TOPIC, error)
-            self._end([publisher])  # it may live, and only the call be lost: it would be behind for ever
+            self._end([publisher])  # it may live although the call was lost, and then lacks an event for ever

@@ -11,7 +11,7 @@ from dataclasses import replace
 from tidewheel.pubsub.catalog.catalog import Listing, TopicEvent
 
 RELEARN_S = 10.0
-"""After so many seconds a new catalog knows all topics."""
+"""The time after which a new catalog knows all topics, in seconds."""
 
 _UNSEEN = "it went while the catalog was out of reach"
 

@@ -50,19 +50,19 @@ async def _death(partition: int, publisher: Any) -> str:
         try:
             has_ended = await publisher.ended.remote(_WATCH_S)
         except ActorUnavailableError:
-            has_ended = True  # it is out of reach, perhaps for a moment
+            has_ended = True  # the publisher is out of reach, perhaps for a moment
         except RayActorError as error:
             return _reason(partition, str(error))
         except RayError as error:
             _LOG.warning("the publisher of partition %s does not answer as it should: %s", partition, error)
             has_ended = True
-        if has_ended:  # such a call would be answered at once
+        if has_ended:  # the next call would return at once
             await asyncio.sleep(_LOOK_AGAIN_S)
 
 
 def _reason(partition: int, error: str) -> str:
     if "its owner has died" in error:
         return "the driver of its job is dead"
-    # The last line has the cause, and advice after it.
+    # The last line has the cause, followed by advice.
     cause = error.strip().rpartition("\n")[2].partition(". ")[0]
     return f"the publisher of partition {partition} is dead: {cause}"

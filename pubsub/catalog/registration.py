@@ -131,7 +131,7 @@ class CatalogEntry:
             return
         try:
             if call is not None and call[0] == "register":
-                ray.wait([call[1]], timeout=CATALOG_TIMEOUT_S)  # or the registration could follow the retraction
+                ray.wait([call[1]], timeout=CATALOG_TIMEOUT_S)  # otherwise the registration could follow the retraction
             retracted = catalog.retract.remote(self._info.name, self._info.registration, reason or ENDED)
             ray.get(retracted, timeout=CATALOG_TIMEOUT_S)
         except ray.exceptions.RayError as error:

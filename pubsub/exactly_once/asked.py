@@ -6,7 +6,7 @@ from tidewheel.pubsub.exactly_once.round_trips import MOST_S, RoundTrips
 from tidewheel.pubsub.messages.tick_set import FOREVER, TickSet
 
 _REMEMBERED_S = 4 * MOST_S
-"""The time that an unanswered question is remembered: a child that still wants to know asks again much sooner."""
+"""The time for which an unanswered question is remembered: a child that still needs an answer asks much sooner."""
 
 
 @dataclass(slots=True)

@@ -61,7 +61,7 @@ class Readers:
         self.names -= gone
         self.names |= came
         self.digest, self.progress = digest, ack.progress
-        # A reader that has come may be behind the others.
+        # A new reader may be behind the others.
         self.end = ack.end if came else max(self.end, ack.end)
         return Changes(came, gone)
 

@@ -1,4 +1,4 @@
-"""The next hop downstream of a pubend or relay: its children, and what each child is told.
+"""The next hop downstream of a pubend or relay: its children, and the messages for each of them.
 
 A message that a child's filter rejects is silence for that child. Silence alone is not sent at once: it goes with the
 next message, or when the owner flushes it. Only every `PATIENT`th flush reaches children that await no silence, so an
@@ -17,7 +17,7 @@ from tidewheel.pubsub.messages.tick_set import TickRange, TickSet
 from tidewheel.pubsub.messages.wire import Rejected
 
 PATIENT: Final = 20
-"""Children that do not wait for silence are told it with every so many flushes, or with a message."""
+"""The number of flushes after which silence also goes to children that do not await it."""
 
 
 class Outgoing(NamedTuple):
@@ -28,7 +28,7 @@ class Outgoing(NamedTuple):
 
 
 class _Group:
-    """Children with the same filter, all of which await silence, or none."""
+    """Children with the same filter; all of them await silence, or none does."""
 
     def __init__(self, where: Filter | None, *, awaits_silence: bool) -> None:
         self.where = where
@@ -43,7 +43,7 @@ class Fanout:
 
     Attributes:
         lost_end: needed messages before this tick are forgotten; every child is told.
-        behind: the children that are told only answers, as they ask for all later ticks in any case.
+        behind: the children that receive only answers, as they ask for all later ticks in any case.
     """
 
     def __init__(self, pubend: int) -> None:
@@ -55,7 +55,7 @@ class Fanout:
         self._flushes = 0
 
     def join(self, child: str, where: Filter | None = None, *, awaits_silence: bool = True) -> None:
-        """Add a child, or replace its filter; with ``awaits_silence`` each flush tells it silence."""
+        """Add a child, or replace its filter; with ``awaits_silence``, each flush sends it the silence."""
         group = self._groups.setdefault((where, awaits_silence), _Group(where, awaits_silence=awaits_silence))
         if child in group.children:
             return
@@ -64,7 +64,7 @@ class Fanout:
         group.children[child] = None
 
     def take_back_loss(self, lost_end: int) -> None:
-        """Set an earlier ``lost_end``: silence before the present one that was not told is forgotten."""
+        """Set an earlier ``lost_end``: unsent silence before the present one is forgotten."""
         for group in self._groups.values():
             group.silence.remove(0, self.lost_end)
         self.lost_end = lost_end
@@ -79,7 +79,7 @@ class Fanout:
             del self._groups[group.where, group.awaits_silence]
 
     def reaching(self, reader: str) -> list[str]:
-        """Return the children to tell what concerns a reader: the reader if it is a child, otherwise all relays."""
+        """Return the children that receive the news of a reader: the reader if it is a child, otherwise all relays."""
         if reader in self.children:
             return [reader]
         return [child for child in self.children if child.startswith(RELAY_PREFIX)]
@@ -110,7 +110,7 @@ class Fanout:
         return outgoing
 
     def flush(self) -> list[Outgoing]:
-        """Return the messages for waiting silence; children that do not await silence are told now and then."""
+        """Return the messages for waiting silence; children that do not await silence receive one now and then."""
         self._flushes += 1
         is_for_all = self._flushes % PATIENT == 0
         groups = (group for group in self._groups.values() if group.silence and (group.awaits_silence or is_for_all))

@@ -1,4 +1,4 @@
-"""The journal of a partition's logged batches, by epochs, so that what a worker sends again is logged once.
+"""The journal of a partition's logged batches, by epochs, so that a repeated batch is logged once.
 
 A restarted worker sends everything again that may not be durable. Each batch has a place: its time, and its number
 among the batches of that time. A batch at a logged place is left out, and so is every move of the frontier until the
@@ -40,7 +40,7 @@ from tidewheel.storage.log_records import ends_checksum
 from tidewheel.transport.frames import Payload
 
 _MOST_RETURNS = 100
-"""The journal keeps so many returns apart; it takes what is between older ones for void, too."""
+"""The number of returns that the journal keeps apart; it also treats what lies between older ones as void."""
 
 
 def checksum_of(payload: Payload, *, is_in_memory: bool = False) -> int:
@@ -78,7 +78,8 @@ def next_generation(domain: TimeDomain, places: Sequence[LogPlace]) -> Generatio
     """Return the generation of a job that begins again, or goes back.
 
     Returns:
-        A new one, unless nothing is logged, or a partition has ended: then the same batches have to come again.
+        A new one, unless nothing is logged, or a partition has ended: then the worker has to send the same batches
+        again.
     """
     newest = max(places, key=attrgetter("generation"))
     number = newest.generation
@@ -86,7 +87,7 @@ def next_generation(domain: TimeDomain, places: Sequence[LogPlace]) -> Generatio
     if has_ended and all(place.generation == number for place in places):
         return Generation(number)
     is_new = any(place.has_begun or place.generation for place in places) and not has_ended
-    # Where a log has nothing of the newest generation, later epochs of it are of other records than elsewhere.
+    # Where a log has nothing of the newest generation, later epochs have other records than elsewhere.
     lowers = (place.lower if place.generation == number else newest.complete for place in places)
     return Generation(number + is_new, tuple(Antichain(domain, chain.from_iterable(lowers))))
 
@@ -118,7 +119,7 @@ class _Return(NamedTuple):
 
 
 class OutdatedWorkerError(ProtocolError):
-    """A worker connects whose job has gone back meanwhile: another worker sends in its place."""
+    """A worker has connected whose job has gone back since: another worker sends in its place."""
 
     def __init__(self) -> None:
         super().__init__("its job has gone back meanwhile, and another worker sends in its place")
@@ -128,8 +129,9 @@ class Journal:
     """The logged epochs of one partition.
 
     Attributes:
-        reached: a tick of the log: everything that the worker has sent is up to it, and what it will send is after it.
-        is_sure: whether that holds also for what was left out last, as its epoch was complete in this log alone.
+        reached: a tick of the log: all messages that the worker has sent are up to it, and those that it will send are
+            after it.
+        is_sure: whether that also holds for the messages left out last, as their epoch was complete in this log alone.
 
     >>> from tidewheel.progress import IntegerDomain
     >>> journal = Journal(IntegerDomain())
@@ -154,7 +156,7 @@ class Journal:
         self.begin()
 
     def begin(self, position: WorkerPosition | None = None, last_tick: int | None = None) -> WentBack | None:
-        """Record where a worker begins; return what to log if it has gone back.
+        """Record where a worker begins; return the message to log if it has gone back.
 
         Args:
             position: None for the start.
@@ -178,7 +180,8 @@ class Journal:
         self._unpassed = TimeChains(self._domain, dict.fromkeys((*self._checksums, *self._sent)))
         self._is_abreast = self._worker.frontier == self._epochs.lower
         missing = [time for time in self._sent if not self._has(time, self._sent[time])]
-        # After a return the log may be behind its worker in a partial order. Then the number of its last batch says it.
+        # After a return the log may be behind its worker in a partial order. Then the number of its last batch shows
+        # it.
         is_behind = not self._epochs.generation and not self._worker.frontier.dominates(self._epochs.lower)
         is_short = position is not None and last_tick is not None and position.number > last_tick
         if missing or is_behind or is_short:
@@ -197,7 +200,7 @@ class Journal:
             return None
         complete = Antichain(self._domain, position.generation.complete)
         behind = Antichain(self._domain, position.lower)
-        # What comes is after both. The later one is the frontier; if there is none, the worker has to catch up.
+        # New events follow both frontiers. The later one is the frontier; if there is none, the worker has to catch up.
         lower = behind if complete.dominates(behind) else complete
         standing = {time: sent for time, sent in position.sent.items() if sent and lower.less_equal(time)}
         passed = () if behind.dominates(lower) else tuple(behind)
@@ -266,7 +269,7 @@ class Journal:
 
         Raises:
             ProtocolError: the frontier moved back.
-            ResentDifferentlyError: it has passed a time with more logged batches than the worker sent.
+            ResentDifferentlyError: the frontier has passed a time with more logged batches than the worker sent.
         """
         moved = self._worker.update(updates)
         if has_moved_back(self._domain, moved):
@@ -278,10 +281,10 @@ class Journal:
                     f"{batches} batches of time {time!r} are logged, but the worker closed the time after "
                     f"{self._sent.get(time, 0)} of them. A job that starts again must send the same batches"
                 )
-            if not batches:  # where the log is behind the worker, what it has logged stays until it has caught up
+            if not batches:  # while the log is behind the worker, its entries stay until it has caught up
                 self._sent.pop(time, None)
         is_abreast, changes = (True, moved) if self._is_abreast else self._caught_up()
-        if is_abreast and not self.is_sure:  # all that came before the last move in the log is sent
+        if is_abreast and not self.is_sure:  # all events before the last move in the log are sent
             self.reached, self.is_sure = max(self.reached, self._moved), True
         if not len(self._worker.frontier):
             return []
@@ -381,7 +384,7 @@ class Journal:
     def restore(cls, domain: TimeDomain, snapshot: bytes) -> "Journal":
         """Return the journal of a snapshot, which must come from a log of this user: it is unpickled."""
         journal = cls(domain)
-        # A log of an earlier release says nothing of its returns.
+        # A log of an earlier release has no returns.
         place, checksums, ticks, moved, has_all, *returns = pickle.loads(snapshot)  # noqa: S301 - from a file of this user
         journal.go_back(place)
         journal._returns = returns[0] if returns else []

@@ -1,9 +1,9 @@
-"""The pubend, where knowledge begins: each message gets a tick, and is told once it is durable. No I/O.
+"""The pubend, where knowledge begins: each message gets a tick, and is sent once it is durable. No I/O.
 
 Invariants:
 
 - The pubend tells of a tick only once the log holds its message or, for silence up to a tick, the reservation of that
-  tick. So everything told is still true after a restart.
+  tick. So all that it tells is still true after a restart.
 - A message gets a tick after all told or logged ticks; pubend p of n uses only ticks with remainder p when divided by
   n.
 - Every tick before `told_end` is D or F, later ones are Q.
@@ -11,7 +11,7 @@ Invariants:
   it. So the order of pubends does not depend on their clocks.
 - A tick that a subscription may need is final only if it was silent; ticks that all subscriptions have acknowledged are
   final, and the log may forget them (`subscriptions.py`).
-- A subend whose answer was cut short asks for all later ticks, so it is told only answers, until one is not cut short.
+- A subend whose answer was cut short asks for all later ticks, so it receives only answers, until one is not cut short.
 - Every message downstream states before which tick messages are forgotten, so a reader that returns after the end of
   its subscription does not take missed messages for silence.
 
@@ -32,7 +32,7 @@ from tidewheel.pubsub.messages.tick_set import FOREVER, TickRange, gaps
 _TICK = itemgetter(0)
 
 CACHE_BYTES = 4 * 1024 * 1024
-"""The default size of the cache. The system keeps the log's pages in memory; a larger cache misses processor caches."""
+"""The default size of the cache. The log's pages stay in memory anyway; a larger cache misses processor caches."""
 
 
 class NotReady(Exception):  # noqa: N818  it names what is so
@@ -54,7 +54,7 @@ class LoggedMessages(Protocol):
     def read(self, first: int, end: int, max_bytes: int) -> tuple[list[tuple[int, Any]], int]:
         """Return the messages from tick ``first`` up to ``end``, in order, and the end of the covered range.
 
-        That end is ``end``, or an earlier tick after ``first`` if the messages exceed ``max_bytes``, or reading on
+        That end is ``end``, or an earlier tick after ``first`` if the messages exceed ``max_bytes``, or more reading
         would take long.
         """
 
@@ -71,7 +71,7 @@ class Pubend:
 
     Attributes:
         message_end: all told messages are before this tick.
-        wanted_end: the end of the ticks that children have asked for; their silence is told soon.
+        wanted_end: the end of the ticks that children have asked for; children receive their silence soon.
     """
 
     def __init__(  # noqa: PLR0913 - the state of a log, by name
@@ -104,7 +104,7 @@ class Pubend:
         self.fanout = Fanout(number)
         self.fanout.lost_end = lost_end
 
-    # What is published
+    # Messages
 
     def assign(self, messages: Iterable[Any], now: int) -> list[tuple[int, Any]]:
         """Assign ticks to messages; the caller logs them in this order, and then calls `logged`."""
@@ -163,7 +163,7 @@ class Pubend:
         """Return the messages that tell all silence up to ``now``.
 
         It ends at the first message that is not durable, and at the reserved tick. For at most ``ahead`` later ticks
-        silence is promised: half the time since the last message, so a busy pubend promises next to nothing.
+        silence is promised: half the time since the last message, so a busy pubend promises hardly any ticks.
         """
         tick = self._clock.at(now)
         tick += min(ahead, max(0, tick - self.message_end) // 2)
@@ -207,7 +207,7 @@ class Pubend:
                 most -= len(found)
                 position = reached
                 more = position < end and (is_cut or room <= 0 or most <= 0)
-        # What is told to all would fill the room of a subend that is far behind, and be forgotten there.
+        # Messages for all would fill the room of a subend that is far behind, which would forget them.
         if more and not child.startswith(RELAY_PREFIX):
             self.fanout.behind.add(child)
         else:

@@ -3,10 +3,10 @@
 No I/O; soft state only. Invariants:
 
 - A relay never says more than it was told; forgotten ticks are Q again, and it may ask for them upstream.
-- What it was told of forgotten messages is of one life of the pubend; the next life may have them again.
+- News of forgotten messages holds for one life of the pubend; the next life may have the messages again.
 - It makes no tick final by itself: a later child may need it.
-- Knowledge later than the first that came unasked is new, and goes to all children; other knowledge is an answer, and
-  goes to the curious ones.
+- Knowledge of ticks after the first unrequested one is new, and goes to all children; other knowledge is an answer, and
+  goes to the curious children.
 - It asks for what its children want together; its knowledge holds for that union only (`filters.py`).
 - A question without an end ends at the next message: all children are told the later ticks anyway.
 - While a nack is upstream, no other nack asks for the same ticks, until it is answered or too old.
@@ -49,7 +49,7 @@ MOST_RANGES = 1000
 """The largest number of known ranges with gaps between them that no child asks about."""
 
 MOST_ACKS: Final = 100
-"""A flush has the acknowledgements of at most so many readers that cannot be consolidated, for each pubend."""
+"""The largest number of readers, for each pubend, whose acknowledgements one flush sends one by one."""
 
 CACHE_BYTES: Final = 32 * 1024 * 1024
 """The default size of a relay's cache. A relay has no log, so it asks upstream for forgotten messages."""
@@ -145,7 +145,7 @@ class _Line:
         self._room_bytes = 1
         self.asked = Asked()
         self.readers = Consolidation(pubend)
-        self._latest: dict[str, Ack] = {}  # of each child that is not consolidated
+        self._latest: dict[str, Ack] = {}  # the last acknowledgement of each child that is not consolidated
         self._acks: dict[str, TickSet] = {}
         self._everywhere: dict[str, tuple[Ranges, ...]] = {}
 
@@ -216,7 +216,7 @@ class _Line:
             self._told.add(0, covered.first)
         if not self._has_begun:
             return self._answers(message, covered, TickSet())
-        if covered.first >= self._told.end:  # all of it, the usual case
+        if covered.first >= self._told.end:  # the usual case: all of it is known
             self._told.update(covered)
             outgoing = self.fanout.forward(message.final, message.data)
             return outgoing + self._answers(message, covered, covered) if self._wanted else outgoing

@@ -11,8 +11,8 @@ class Standing(msgspec.Struct, frozen=True):
     Attributes:
         first: both frontiers where it first began, pickled.
         lost_end: unacknowledged messages before this tick are gone, which its reader may not know; or 0.
-        is_abandoned: whether it had no reader for so long that it holds no messages any more.
-        everywhere: the acknowledged ticks at each pubend of the topic, as far as this one was told.
+        is_abandoned: whether it no longer holds messages, as it had no reader for too long.
+        everywhere: the acknowledged ticks at each pubend of the topic, as far as this one knows.
     """
 
     ranges: Ranges

@@ -32,9 +32,9 @@ Order: TypeAlias = Literal["publisher", "total"]
 ROOM_BYTES = 8 * 1024 * 1024
 IDLE_S = 1.0
 PATIENT_IDLE_S = 3.0
-"""After so many seconds without a message, messages may have been lost that a subend without `awaits_silence` needs."""
+"""The time without a message after which a subend without `awaits_silence` asks for lost ones, in seconds."""
 SILENCE_S = 0.25
-"""Silence that a message waits for is asked for after so many seconds: a pubend with the same clock tells it sooner."""
+"""The time, in seconds, after which a subend asks for awaited silence. A pubend with the same clock sends it sooner."""
 MOST_RANGES = 1000
 """The largest number of ranges of known, or of acknowledged, ticks with gaps between them."""
 
@@ -51,7 +51,7 @@ class Subend:
     """One subscription.
 
     Args:
-        order: of messages of different pubends: any, or by their ticks.
+        order: the order of messages of different pubends: any, or by their ticks.
         room_bytes: the most bytes of waiting messages of each pubend; a larger message may wait alone.
         idle_s: seconds without a message after which to ask.
         may_consolidate: whether relays may acknowledge for it together with other readers.
@@ -294,7 +294,7 @@ class _Incoming:
 
     @property
     def _is_blocked(self) -> bool:
-        """Whether messages behind a gap leave no room for those in it; messages before it leave soon."""
+        """True if messages behind a gap leave no room for those in it; messages before it leave soon."""
         return not (self._is_full or self._has_room) and self.horizon < (self.stream.data.latest or 0)
 
     @property

@@ -40,7 +40,7 @@ from tidewheel.pubsub.messages.tick_set import FOREVER, TickSet
 from tidewheel.pubsub.messages.wire import InitialFrontierSnapshot
 
 MOST_LEFT = 100_000
-"""The largest number of readers that have left and are remembered, so that a late message of a relay does not count."""
+"""The largest number of readers that have left and are remembered, so that a relay's late message has no effect."""
 
 
 class Subscriptions:
@@ -61,7 +61,7 @@ class Subscriptions:
         self._on_disk = dict(standings)
         self._moved: set[str] = set()
         self._must_note: set[str] = set()
-        self._left: dict[str, None] = {}  # readers that have left last: a relay may still name them
+        self._left: dict[str, None] = {}  # the readers that left last: a relay may still name them
         for name, logged in standings.items():
             if not logged.is_abandoned:
                 acknowledged = TickSet(logged.ranges)
@@ -70,7 +70,7 @@ class Subscriptions:
                 )
                 self._give(name, logged.reader)
 
-    # ------------------------------------------------------------------ who comes and goes
+    # ------------------------------------------------------------------ readers that come and go
 
     def subscribe(
         self,
@@ -196,7 +196,7 @@ class Subscriptions:
             known = self.known[name]
             known.acknowledge(ranges, ack.everywhere.get(reader, ()))
             if known.lost_end:
-                known.lost_end = 0  # its reader continues, so it was told
+                known.lost_end = 0  # its reader continues, so it knows of the loss
                 self._must_note.add(name)
         return strangers
 

@@ -1,4 +1,4 @@
-"""The clock of a pubend: it follows the real clock and what other pubends have reached, and never goes back. No I/O.
+"""The clock of a pubend: it follows the real clock and the ticks of other pubends, and never goes back. No I/O.
 
 Only the pace of the real clock counts.
 

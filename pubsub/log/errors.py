@@ -25,7 +25,7 @@ class LogMismatch(LogError):  # noqa: N818  it names what is so
     """The directory holds the log of another partition, or a log in another format.
 
     Args:
-        partitions: those of that log's topic, if nothing else differs; otherwise None.
+        partitions: the number of partitions of that log's topic, if nothing else differs; otherwise None.
     """
 
     def __init__(self, message: str, *, path: Path | str | None = None, partitions: int | None = None) -> None:

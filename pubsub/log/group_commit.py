@@ -27,7 +27,7 @@ After `LogFull` the entries are not in the log, and the caller may submit them a
 """
 
 CAPACITY_BYTES = 16 << 20
-"""The default for the size of the waiting entries."""
+"""The default limit of the size of waiting entries."""
 
 _ENTRY_BYTES = HEAD_BYTES + 128
 _BATCH_BYTES = 256
@@ -151,7 +151,7 @@ class GroupCommit:
                 self._error = outcome
                 group = [*group, *self._waiting]
                 self._waiting.clear()
-                self._awaits_segment = False  # the callbacks of entries that will not be logged
+                self._awaits_segment = False  # the entries will not be logged; their callbacks run below
             self._bytes -= sum(batch.size for batch in group)
         for batch in group:
             try:

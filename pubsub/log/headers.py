@@ -45,7 +45,7 @@ class SegmentHeader(msgspec.Struct, frozen=True):
         bytes_before: the final size of the previous segment, or 0.
         begun_s: in seconds since 1970.
         spare_bytes: the initial size of its file, which may have bytes of another segment.
-        area_bytes: of its payload area, between the header and the records.
+        area_bytes: the size of its payload area, between the header and the records.
     """
 
     identity: LogIdentity

@@ -125,7 +125,7 @@ def records_of(data: bytes, start: int, piece: Piece, place: str) -> Iterator[Re
     """Yield the records of the object at ``start`` of ``data``, which has to be ``piece``.
 
     Raises:
-        LogCorrupted: it is another object, or damaged.
+        LogCorrupted: the object is another one, or damaged.
     """
     found = decode_object(data, start, place)
     if found.piece(start) != piece or found.end > len(data):

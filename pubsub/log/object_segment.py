@@ -121,7 +121,7 @@ class ObjectSegment:
 
         Raises:
             LogCorrupted: the object is damaged.
-            FileNotFoundError: it has been removed.
+            FileNotFoundError: the object has been removed.
         """
         pieces = self.pieces
         data = self._load(pieces, 0, 1)[0]

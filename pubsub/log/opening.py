@@ -16,7 +16,7 @@ from tidewheel.storage.folder import open_store
 from tidewheel.storage.store_url import is_url
 
 AnyLog: TypeAlias = Log | StoreLog
-"""A log of either kind. They have the same methods, but for their making."""
+"""A log of either kind. Both have the same methods except those that make one."""
 
 _ANSWER_S = 40.0
 

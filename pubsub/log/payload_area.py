@@ -20,7 +20,7 @@ from typing import Any, Final
 from tidewheel.transport.mapped_file import MappedFile, address_of
 
 LEAST_BYTES: Final = 1 << 15
-"""A smaller payload is copied: finding out where it lies costs as much."""
+"""A payload with fewer bytes is copied: the search for its place takes as long."""
 
 _ALIGNED: Final = 64
 _MOUNTS = Path("/proc/self/mounts")
@@ -69,7 +69,7 @@ class PayloadArea:
 
     @property
     def is_lent(self) -> bool:
-        """Whether a view of lent bytes is left, or a closed connection may still have some."""
+        """True if a view of lent bytes is left, or a closed connection may still have some."""
         return self._file.is_held or any(part() is not None for part in self._lent)
 
     def offset_of(self, part: Any) -> int | None:

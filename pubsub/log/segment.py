@@ -132,7 +132,7 @@ class Segment:
 
 
 def open_segment(path: Path, identity: LogIdentity) -> Segment:
-    """Return the segment of a file, of which no record counts as durable yet.
+    """Return the segment of a file; none of its records counts as durable yet.
 
     Raises:
         LogCorrupted: the header is damaged.

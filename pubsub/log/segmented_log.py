@@ -42,7 +42,7 @@ class Log(StoredSegments[Segment]):
     """The log of one partition, opened or made in a directory. It is thread-safe; writers wait for a sync.
 
     Args:
-        segment_bytes: a new segment is due after so many bytes of records.
+        segment_bytes: the bytes of records after which a new segment is due.
         is_in_memory: if so, segments have payload areas.
         wait_s: for another holder, in seconds.
 
@@ -124,7 +124,7 @@ class Log(StoredSegments[Segment]):
 
     @property
     def is_segment_due(self) -> bool:
-        """Whether the records since the snapshot have at least `segment_bytes`, and the snapshot's size."""
+        """True if the records since the snapshot have at least `segment_bytes`, and the snapshot's size."""
         writer = self._writer
         segment = writer.segment
         used = writer.written - segment.start + (0 if segment.area is None else segment.area.used_bytes)
@@ -166,7 +166,7 @@ class Log(StoredSegments[Segment]):
         """Make the appended records durable with one fdatasync; return `last_tick`.
 
         Raises:
-            LogFailed: it failed, now or before; records since the last sync may or may not be durable.
+            LogFailed: the sync failed, now or before; records since the last sync may or may not be durable.
         """
         with self._writing:
             self._check_usable()
@@ -230,7 +230,7 @@ class Log(StoredSegments[Segment]):
         """Return whether the disk has less room than two segments, perhaps after waiting for it."""
         try:
             return self._files.free_bytes(Path(self._directory)) < 2 * self._segment_bytes
-        except OSError:  # the folder is gone, which the next write says
+        except OSError:  # the folder is gone, which the next write reports
             return False
 
     def trim(self, tick: int) -> int:

@@ -76,7 +76,7 @@ class SpareSegments:
             self._files.remove(spare)
 
     def _is_wanted(self, segment: Segment) -> bool:
-        may_be_lent = segment.area_bytes and segment.area is None  # by a log that was closed in this process
+        may_be_lent = segment.area_bytes and segment.area is None  # a log closed in this process may have lent it
         is_small = len(self._spare) < _MOST and segment.size <= self._largest_bytes
         return is_small and not may_be_lent and segment.path.exists()
 

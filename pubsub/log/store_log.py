@@ -34,10 +34,10 @@ from tidewheel.storage.numbered_log import Put
 _LOG = logging.getLogger(__name__)
 
 AGAIN = Retry(within_s=60.0, first_pause_s=0.1, longest_pause_s=2.0, jitter=0.5, on=StoreFailed)
-"""The default for a failing store."""
+"""The default pauses before retries of a store that fails."""
 
 MOST_OBJECTS = 256
-"""A segment has about so many objects, so that few have to be read at the opening, and merged ones are few."""
+"""The approximate number of objects in a segment: few to read at the opening, and few merged ones."""
 
 _MOST_CLAIMS = 100
 
@@ -48,7 +48,7 @@ class StoreLog(StoredSegments[ObjectSegment]):
     Thread-safe; writers wait while an object is put.
 
     Args:
-        segment_bytes: a new segment is due after so many bytes of records.
+        segment_bytes: the bytes of records after which a new segment is due.
 
     Raises:
         LogTakenOver: others keep opening the log at the same time.
@@ -92,7 +92,8 @@ class StoreLog(StoredSegments[ObjectSegment]):
         found: FoundObjects | None = None
         for _ in range(_MOST_CLAIMS):
             with suppress(ObjectsChanged):
-                # The writer before may put objects all the time: its next one is read, and not all once more.
+                # The earlier writer may put objects all the time: this reads only the next one, not the whole log
+                # again.
                 lost_to = None if found is None else self._store.read(object_name(self._next))
                 if found is None or lost_to is None:
                     found = find_objects(self._store, self._url, self._identity)
@@ -260,7 +261,7 @@ class StoreLog(StoredSegments[ObjectSegment]):
             if removed:
                 with self._writing:
                     self._check_usable()
-                    self._put()  # states that the log begins behind them
+                    self._put()  # the object says that the log begins behind the removed segments
                 self._left_over += [name for segment in removed for name in segment.names]
             for segment in self._segments[:-1]:
                 if segment.base is None and segment.is_mergeable and segment.count > 1:

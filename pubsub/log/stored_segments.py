@@ -15,7 +15,7 @@ from tidewheel.pubsub.log.errors import LogCorrupted, LogError, LogFailed, corru
 from tidewheel.pubsub.log.segment import READ_BYTES, Segment
 from tidewheel.storage.log_records import Record
 
-if TYPE_CHECKING:  # which takes libraries for stores of objects
+if TYPE_CHECKING:  # it imports libraries for object stores
     from tidewheel.pubsub.log.object_segment import ObjectSegment
 
 
@@ -24,7 +24,7 @@ S = TypeVar("S", bound="Segment | ObjectSegment")
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """How to restore the state at a tick.
+    """The records that restore the state at a tick.
 
     Args:
         tick: the tick of the last record in the snapshot; -1 for none.
@@ -36,10 +36,10 @@ class Replay:
 
 
 _FIRST_READ_BYTES = 16 << 10
-"""The state at the beginning of a segment needs few records."""
+"""The size of the first read of a segment: the state at its beginning has few records."""
 
 CLOSE_S = 30.0
-"""The default time that the end of a log waits for another thread."""
+"""The default time for which closing a log waits for another thread, in seconds."""
 
 
 class StoredSegments(ABC, Generic[S]):

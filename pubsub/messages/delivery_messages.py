@@ -20,16 +20,16 @@ RELAY_PREFIX: Final = "relay/"
 """The prefix of the names of relays that are children."""
 
 MOST_REPEATED_RANGES: Final = 100
-"""An acknowledgement with more ranges is not repeated."""
+"""The most ranges of an acknowledgement that is repeated."""
 
 MOST_ANSWERED: Final = 512
-"""One answer has at most so many messages, and the child asks for more: to read and send them takes a few ms."""
+"""The most messages in one answer, which take a few ms to read and send; the child asks for more."""
 
 MOST_ANSWERED_BYTES: Final = 1024 * 1024
-"""One answer has about so many bytes at most, or one message."""
+"""The approximate size limit of one answer; it may contain a single larger message."""
 
 JOINED_BYTES: Final = 64 * 1024
-"""A message of this size stays alone, or ends a joined one: joining it to more would save nothing noticeable."""
+"""A message of at least this size stays alone, or ends a joined one: joining it to more saves nothing noticeable."""
 
 Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 """A number, at least 0, that a decoder checks."""
@@ -109,8 +109,8 @@ class ConsolidatedAck(msgspec.Struct, frozen=True, array_like=True, tag="C"):
     """The ticks that no reader behind a relay needs; `consolidation.py` says which readers.
 
     Attributes:
-        end: they have acknowledged all ticks before this one.
-        readers: those that have come (True) or gone (False) since the last acknowledgement.
+        end: the readers have acknowledged all ticks before this one.
+        readers: the readers that have come (True) or gone (False) since the last acknowledgement.
     """
 
     pubend: Number

@@ -29,7 +29,7 @@ from tidewheel.pubsub.messages.encoded_message import (
 from tidewheel.pubsub.messages.wire import DataMessage
 
 Delivery: TypeAlias = Literal["best_effort", "exactly_once"]
-"""The guarantee of a topic; with ``"best_effort"``, subscribers receive what comes while they are connected."""
+"""The guarantee of a topic. With ``"best_effort"``, subscribers receive messages that arrive during a connection."""
 
 
 Slow: TypeAlias = Literal["disconnect", "drop_epochs", "block"]
@@ -54,7 +54,7 @@ class Where:
             such as ``pc.field("n") > 1``.
 
     Raises:
-        DeliveryError: it is neither, or cannot be pickled.
+        DeliveryError: the condition is neither, or cannot be pickled.
     """
 
     def __init__(self, condition: Callable[[Any], object] | Any) -> None:

@@ -133,7 +133,7 @@ class EncodedMessage(msgspec.Struct, frozen=True, eq=False, gc=False):
         """Return the message in joined bytes; a large payload is a slice that keeps them alive.
 
         Raises:
-            ProtocolError: they are too short.
+            ProtocolError: the bytes are too short.
         """
         size, least = len(content), _LENGTH.size
         if size >= least:
@@ -252,7 +252,7 @@ def _opened(head: bytes) -> Any:
         found = unpickled(head)  # of a log of an earlier release
         fields = list(found) if type(found) is tuple else found
         return msgspec.convert(fields, _BatchHead) if type(found) is tuple and len(found) == 4 else fields
-    except (ValueError, RecursionError) as error:  # msgspec's own errors are among the first
+    except (ValueError, RecursionError) as error:  # msgspec's own errors are ValueErrors
         raise ProtocolError(f"the head is of no message, as it cannot be decoded: {error}") from error
 
 
@@ -315,7 +315,7 @@ def _event(fields: object, head: bytes) -> LowerFrontierUpdate | PartitionEnded:
                 updates = [(time if type(time) is int else _time(time), change) for time, change in fields[0]]
                 return LowerFrontierUpdate(updates, head)
             except (TypeError, ValueError):
-                pass  # it is not one of pairs
+                pass  # the list has other elements than pairs
     raise ProtocolError(f"the head is of no message but {fields!r:.100}")
 
 

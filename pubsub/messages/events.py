@@ -52,7 +52,7 @@ class Batch:
 
         Raises:
             DeliveryError: this process cannot decode it.
-            SchemaMismatch: it lacks the schema of ``subscribe(..., schema=...)``.
+            SchemaMismatch: the batch lacks the schema of ``subscribe(..., schema=...)``.
         """
         self.counter.decoded += 1
         batch = decode_batch(self.encoded)
@@ -68,7 +68,7 @@ class Batch:
 
     @property
     def is_arrow(self) -> bool:
-        """Whether ``data`` is a ``pyarrow.Table``, without decoding."""
+        """True if ``data`` is a ``pyarrow.Table``, without decoding."""
         return self.encoded.encoding == "arrow"
 
     def __len__(self) -> int:
@@ -80,7 +80,7 @@ class Batch:
 class SubstreamsEnded:
     """The end of substreams: no more records follow, unless a key is used again later.
 
-    All their records came before, from the same partition.
+    All their records arrived before, from the same partition.
 
     Args:
         time: its epoch.
@@ -116,9 +116,9 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class RolledBack:
-    """The job has returned to a snapshot: some batches of one partition are void, and come again.
+    """The job has returned to a snapshot: some batches of one partition are void, and will be sent again.
 
-    These belong to incomplete epochs; complete ones do not come again, and `Subscription.epochs` never shows a void
+    These belong to incomplete epochs; complete ones are not repeated, and `Subscription.epochs` never shows a void
     batch.
 
     Args:
@@ -137,7 +137,7 @@ class RolledBack:
     def voids(self, batch: Batch | SubstreamsEnded) -> bool:
         """Tell whether an earlier batch or end is void."""
         is_late = batch.partition == self.partition and batch.number > self.number
-        return is_late and self.frontier.less_equal(batch.encoded.time)  # that of a state may be later
+        return is_late and self.frontier.less_equal(batch.encoded.time)  # a batch of a state may be later
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,10 +175,10 @@ class Epoch:
         """The keys of substreams without records in later epochs, unless a key is reused.
 
         A topic with ``ends=True`` sends each end once, with one epoch; other topics send none. With
-        ``slow="drop_epochs"`` the ends of dropped epochs are lost, and `Dropped` names these epochs. With ``where=``
-        all ends come, even of keys without records. A reused key may occur repeatedly. Records of this epoch belong to
-        the next use of a key if their batch has the same ``partition`` as the message in ``ends`` and a greater
-        ``number``; iteration over events shows the order.
+        ``slow="drop_epochs"`` the ends of dropped epochs are lost, and `Dropped` names these epochs. With ``where=``,
+        the subscriber receives all ends, even of keys without records. A reused key may occur repeatedly. Records of
+        this epoch belong to the next use of a key if their batch has the same ``partition`` as the message in ``ends``
+        and a greater ``number``; iteration over events shows the order.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("orders")

@@ -41,7 +41,7 @@ class Filter(Hashable, Protocol):
 
 
 def part_of(where: Filter, number: int, message: Any) -> Any:
-    """Return what a child's filter leaves of a message, None for nothing.
+    """Return the part of a message that a child's filter leaves, None for nothing.
 
     ``number`` is that of the message, or its tick, for the error.
 
@@ -78,7 +78,7 @@ class FilterUnion:
         """Return the part of a message that any filter wants, or None; all of it if a filter raises."""
         try:
             return self._together.of(message) if self.filters else None
-        except Exception:  # noqa: BLE001 - the filter is applied again next to its child, which is told
+        except Exception:  # noqa: BLE001 - the relay next to the child applies the filter again, and reports the error
             return message
 
     def __or__(self, other: Any) -> Filter:

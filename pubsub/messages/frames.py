@@ -50,7 +50,7 @@ MOST_PAYLOAD_BYTES: Final = 1 << 33
 """The largest payload of a frame: the largest message plus the largest room of a reader."""
 
 MOST_NACKED_RANGES: Final = 10_000
-"""If the waiting nacks have more ranges together, only the newest stays; the child repeats the others."""
+"""The most ranges in all waiting nacks. Above it, only the newest nack stays; the child repeats the others."""
 
 _EACH_BYTES = 64
 """The size that counts for each message beside its payload."""
@@ -184,11 +184,11 @@ def _check(ranges: Iterable[TickRange]) -> None:
 
 
 def _messages(entries: tuple[tuple[int, bytes, int], ...], payload: Payload) -> tuple[tuple[int, EncodedMessage], ...]:
-    if len(entries) == 1 and entries[0][2] == len(payload):  # as most frames have
+    if len(entries) == 1 and entries[0][2] == len(payload):  # the usual frame has one message
         tick, head, _ = entries[0]
         return ((tick, EncodedMessage(head, payload)),)
     if len(payload) >= LARGE and all(size < LARGE for _, _, size in entries):
-        payload = bytes(payload)  # so that they are copies
+        payload = bytes(payload)  # the copy outlives the memory of the frame
     is_copied = isinstance(payload, bytes)
     messages = []
     begin = 0
@@ -218,7 +218,7 @@ class Unsaid:
         return bool(self._join or self._nacks or self._acks or self._consolidated)
 
     def add(self, message: ChildMessage) -> None:
-        """Add a message, and drop those that it supersedes."""
+        """Add a message, and drop messages that it supersedes."""
         match message:
             case Join():
                 self._join = message

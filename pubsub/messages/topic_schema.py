@@ -170,13 +170,13 @@ def _kinds_of_array(array: Any) -> set[type]:
         return _distinct(array.tolist())
     import numpy as np
 
-    # All elements have the type of a zero; a present element may have no value, as NaT.
+    # All elements have the type of a zero; an existing element may have no value, as NaT.
     return {type(np.zeros(1, array.dtype).tolist()[0])}
 
 
 def _distinct(records: Iterable[Any]) -> set[type]:
     kinds = list(map(type, records))
-    # Mostly there is one, and to count that is faster than to make a set.
+    # Most lists have one type, and counting it is faster than making a set.
     return {kinds[0]} if kinds and kinds.count(kinds[0]) == len(kinds) else set(kinds)
 
 

@@ -19,7 +19,7 @@ from tidewheel.pubsub.protocol.posted import Posted
 _SPARE = 8
 
 DROPPED_BYTES: Final = 64 * 1024
-"""So long, in bytes, may the list of dropped epochs be where the capacity is smaller."""
+"""The least limit of the list of dropped epochs, in bytes, where the capacity is smaller."""
 
 
 class DroppingQueue(OutgoingQueue):
@@ -145,7 +145,7 @@ class DroppingQueue(OutgoingQueue):
         self.epochs_dropped += len(times)
 
     def prune(self, is_live: Callable[[Time], bool]) -> None:
-        """Forget which epochs have begun or were dropped, except those of which more waits or can come."""
+        """Forget which epochs have begun or were dropped, except those with messages that wait or can come."""
         self._begun = {time for time in self._begun if time in self._waiting or is_live(time)}
         self._dropped = {time for time in self._dropped if is_live(time)}
 
@@ -180,7 +180,7 @@ def _is_note(entry: Posted) -> bool:
 def _made_one(notes: list[Posted]) -> Iterator[Posted]:
     """Yield consecutive notes as one of dropped epochs, then one of the frontier's move.
 
-    A drop may be told earlier than it happened, but never after the frontier has passed the epoch.
+    The queue may report a drop before it happens, but never after the frontier has passed the epoch.
     """
     if len(notes) < 2:
         yield from notes

@@ -35,7 +35,7 @@ class EpochStates:
 
     Attributes:
         active: in the order in which they began.
-        completed: those that the last move of the lower frontier completed.
+        completed: the epochs that the last move of the lower frontier completed.
         generation: how often the job has gone back.
         complete: the frontier of the logs of the whole topic when the job last went back; nothing without a log.
         passed: the frontier of the worker then, if not before that of the log; otherwise nothing.

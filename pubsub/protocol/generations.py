@@ -2,12 +2,12 @@
 
 Invariants:
 
-- A subscriber goes back with all partitions at once; until each has said so, messages after a return wait, and no epoch
-  mixes two generations.
-- A partition may go back again while messages since its last return still wait. If that return stands, some of what
-  waits is void, and the frontier behind the rest is that of the new return, not of the waiting moves: a full queue
-  joins several moves, of which a part may be void. If it does not stand, the new return replaces it. With a log, what
-  the last return has made void stays so.
+- A subscriber goes back with all partitions at once; until each has reported its return, messages after one wait, and
+  no epoch mixes two generations.
+- A partition may go back again while messages since its last return still wait. If that return stands, some waiting
+  messages are void, and the frontier behind the rest is that of the new return, not of the waiting moves: a full queue
+  joins several moves, of which a part may be void. If it does not stand, the new return replaces it. With a log,
+  batches that the last return has made void stay void.
 """
 
 from typing import TypeAlias
@@ -70,7 +70,7 @@ class Generations:
     def start(self) -> list[Return]:
         """Begin, once all partitions have sent a snapshot.
 
-        Returns the returns of the partitions that are not ahead, whose messages wait no more.
+        Gives the returns of the partitions that are not ahead, whose messages no longer wait.
         """
         self._present = min(self._of)
         here = [partition for partition, generation in enumerate(self._of) if generation == self._present]

@@ -27,7 +27,7 @@ class PartitionHistory:
 
     Args:
         domain: the times of the topic, which are totally ordered.
-        number: of the last message in ``history``.
+        number: the number of the last message in ``history``.
 
     >>> from tidewheel.progress import IntegerDomain
     >>> from tidewheel.pubsub.messages.encoded_message import decode_batch, encode_batch
@@ -82,7 +82,7 @@ class PartitionHistory:
         self._waiting_bytes = 0
 
     def told(self, where: Where | None = None) -> History:
-        """Return what a new subscriber with a condition receives.
+        """Return the messages that a new subscriber with a condition receives.
 
         Raises:
             DeliveryError: the condition raised, or does not fit.

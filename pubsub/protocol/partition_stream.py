@@ -39,7 +39,7 @@ TRANSITIONS: dict[tuple[PartitionState, type[Message]], PartitionState] = {
     (PartitionState.LIVE, Failed): PartitionState.ENDED,
     (PartitionState.LIVE, Rejected): PartitionState.ENDED,
 }
-"""The states of a partition and the messages that it takes there; what is not in it is a `ProtocolError`."""
+"""By state of a partition and message, the next state. Any other message raises a `ProtocolError`."""
 
 
 class PartitionStream:
@@ -68,10 +68,10 @@ class PartitionStream:
 
         Raises:
             ProtocolError: messages before this one are missing, or the partition's state does not allow it.
-            PublisherLost: messages of a dead publisher are missing, and do not come again.
+            PublisherLost: messages of a dead publisher are missing, and will not be repeated.
         """
         message, sequence, received = numbered.message, numbered.sequence, self._received
-        # A publisher that knows nothing of this subscriber, such as a new one in place of another, has other numbers.
+        # A publisher that does not know this subscriber, such as a new one in place of another, has other numbers.
         is_last_word = isinstance(message, Failed | Rejected) and self.state is not PartitionState.ENDED
         if received is not None and sequence <= received and not is_last_word:
             return None

@@ -43,7 +43,7 @@ class Posted:
         return Posted(self.number, self.message, skipped, self.size)
 
     def told(self, partition: int) -> Downstream:
-        """Return what a subscriber is told, the same object for each; skipped messages are silence."""
+        """Return the message to a subscriber, the same object for each; skipped messages are silence."""
         if isinstance(self.message, Rejected):
             return self.message
         if self._told is None:

@@ -115,7 +115,8 @@ class Publisher(SubscriberQueues):
         if self.has_begun:
             self._broadcast(WentBack(self._generation, position.number, list(position.lower)))
         else:
-            # Greater than all numbers of the publishers that had this place, none of which has sent so many messages.
+            # This is greater than all numbers of earlier publishers at this place, none of which has sent so many
+            # messages.
             number = max(position.number, 0) + self._generation * NUMBERS_OF_A_LIFE
             self._begin_at(number, position.number if self._generation else None)
         self._end_if_complete()
@@ -146,7 +147,7 @@ class Publisher(SubscriberQueues):
 
     @property
     def has_everything(self) -> bool:
-        """Whether the worker has sent everything, or the partition has failed."""
+        """True if the worker has sent everything, or the partition has failed."""
         return self._final is not None or (self.has_begun and self._epochs.has_ended)
 
     @property
@@ -229,7 +230,7 @@ class Publisher(SubscriberQueues):
         self.missing.discard(subscriber)
         if isinstance(queue, BlockingQueue):
             self._blocking[subscriber] = queue
-        self.awaited = self.awaited if self.subscribers < self.awaited else 0  # for good: the worker is told only once
+        self.awaited = self.awaited if self.subscribers < self.awaited else 0  # stays 0: the worker learns it only once
         if again and self.kept is not None:
             for posted in self.kept.oldest(sys.maxsize):
                 self._overflows += not Offer(posted, self.capacity_bytes).to(queue)
@@ -240,7 +241,7 @@ class Publisher(SubscriberQueues):
 
     def _introduce(self, queue: OutgoingQueue, standing: int | None = None) -> None:
         lower, upper = list(self._epochs.lower), self._epochs.upper()
-        # The final message is told again, under its own number, to those who come after it.
+        # Later subscribers also receive the final message, under its own number.
         before = self._sequence if self._final is None else self._final.number - 1
         try:
             history = None if self._history is None else self._history.told(queue.where)
@@ -258,7 +259,7 @@ class Publisher(SubscriberQueues):
 
     @property
     def is_held(self) -> bool:
-        """Whether a subscriber holds this publisher back, or is awaited."""
+        """True if a subscriber holds this publisher back, or the publisher awaits one."""
         if self.awaited:
             return True
         for queue in self._blocking.values():  # noqa: SIM110 - any() with a generator takes four times as long
@@ -266,7 +267,7 @@ class Publisher(SubscriberQueues):
                 return True
         return False
 
-    # What can be seen from outside
+    # Observations
 
     @property
     def is_finished(self) -> bool:

@@ -4,7 +4,8 @@ Invariants:
 
 - No event comes before the snapshots of all partitions; until then messages wait, undecoded.
 - Of each partition no message is missing, doubled or out of place.
-- A consumer sees all of an epoch, over all partitions, or nothing of it; what it does not see is never decoded.
+- A consumer sees all of an epoch, over all partitions, or nothing of it; batches that it does not see are never
+  decoded.
 - Where epochs may be dropped, batches are held until their epoch is complete, when surely no partition has dropped its
   part. The consumer is told of every dropped epoch, which stays dropped though a returning job publishes it again.
 - The frontier is the minimal antichain over all partitions: it is never ahead of a batch still to come.
@@ -94,9 +95,9 @@ class Subscriber:
         self._generations = Generations(partitions)
         self.unseen: list[tuple[int, int]] = []
         self._shown: Antichain | None = None
-        """What the consumer takes for the frontier, as long as the partitions have not reached it again."""
+        """The frontier that the consumer knows, until the partitions have reached it again."""
         self._leaves_out = True
-        """Whether what comes again of epochs before that is left out here; a log has left it out."""
+        """Whether this drops repeated events of epochs before that frontier; a log drops them itself."""
         self.lacks_state = False
         self._as_of: Time | None = None
         """The epoch of the state, until it is complete; None without history, or without changes before."""
@@ -134,7 +135,7 @@ class Subscriber:
                 before = self._generations.lower_of(partition, self._snapshots[partition].lower)
                 move = [*((time, -1) for time in before), *((time, 1) for time in message.lower)]
                 stand.append((partition, Numbered(numbered.sequence, LowerFrontierUpdate(move))))
-            self._waiting = [*stand, *others]  # what stands may be of epochs that others complete
+            self._waiting = [*stand, *others]  # the standing messages may be of epochs that others complete
             return self._go_back() if self.is_ready else []
         if not self.is_ready or self._generations.is_ahead(partition):
             self._waiting.append((partition, numbered))
@@ -170,7 +171,7 @@ class Subscriber:
 
     @property
     def has_begun(self) -> bool:
-        """Whether the snapshots of all partitions, and the state if there is one, have come."""
+        """True once the snapshots of all partitions, and the state if there is one, have arrived."""
         return self.is_ready and self._as_of is None
 
     @property
@@ -188,11 +189,11 @@ class Subscriber:
         if self._atomic and state is None:
             self._filter = EpochFilter(self._domain, self._began or list(self._snapshots.values()))
         self._lower.update((time, 1) for time in self._lowers())
-        # A durable subscription may have had batches, in an earlier life, that returns before all snapshots make void.
+        # In an earlier life, a durable subscription may have had batches that returns before all snapshots make void.
         voided = [one for one in self._generations.start() if one[2].standing is not None]
         told = self._rolled_back(voided, self._lower.frontier)
         if self._began is not None and any(map(self._generations.is_ahead, self._snapshots)):
-            self._lower.update([(self._domain.minimum(), 1)])  # how far the log was that is ahead is not known
+            self._lower.update([(self._domain.minimum(), 1)])  # the position of the log that is ahead is not known
         least = Frontier(Antichain(self._domain, [self._domain.minimum()]))
         first: list[Event] = [] if state is None else [least]
         first += [event for partition, numbered in state or () for event in self._deliver(partition, numbered)]
@@ -206,9 +207,9 @@ class Subscriber:
             return None
         generations = {snapshot.generation for snapshot in self._snapshots.values()}
         if self._began is None and (self.lacks_state or len(generations) > 1):
-            self._as_of = self._domain.minimum()  # which does not come any more
+            self._as_of = self._domain.minimum()  # no partition sends this epoch any more
             raise self._without_state()
-        # All epochs before a frontier are complete. They are whole numbers where there is a history.
+        # All epochs before a frontier are complete. Epochs are whole numbers where there is a history.
         passed = [time - 1 for partition in histories for time in self._snapshots[partition].lower if time]
         for time in chain(passed, *(history.as_of for history in histories.values())):
             if self._as_of is None or self._domain.less_equal(self._as_of, time):
@@ -248,7 +249,7 @@ class Subscriber:
         return [*events, *delivered] if self._leaves_out else [*events, *delivered, *self._frontier_changed()]
 
     def _rolled_back(self, returns: Iterable[Return], shown: Antichain) -> list[RolledBack]:
-        """Return what to tell of returns; without a log, what may be void is behind the shown frontier."""
+        """Return the events of returns; without a log, only batches behind the shown frontier may be void."""
         return [
             RolledBack(partition, message.number, shown)
             if message.standing is None

@@ -59,7 +59,7 @@ class SubscriberQueues:
         queue = self.queues.get(subscriber)
         if queue is not None and not queue.is_closed:
             self._overflows += 1
-            # Under a number of its own: what it has been sent so far may be acknowledged only after this.
+            # The rejection has a number of its own: the subscriber may acknowledge earlier messages only after it.
             queue.close(self._sequence + 1, reason)
 
     def has_news(self, subscriber: str) -> bool:

@@ -5,14 +5,14 @@ Once all publishers have reported, the end is final.
 
 Invariants:
 
-- Before that no subscriber is told the end, and the job is not complete, so it can go back to a snapshot with all
-  partitions, whichever process dies.
+- Before the end is final, no subscriber receives it, and the job is not complete, so it can go back to a snapshot with
+  all partitions, whichever process dies.
 - A report belongs to a generation; after a return of the job only reports of the new one count.
-- A final end stays, and each publisher is told it until it has answered, also one in place of a dead one. A subscriber
-  learns it after all messages; one that lacks some is told so.
+- A final end stays. The driver tells each publisher until it has answered, also one in place of a dead one. A
+  subscriber learns it after all messages; one that lacks some is told so.
 - A worker waits until its publisher has confirmed everything, which it does before it tells the driver; so no worker
   waits for a publisher that dies after the end is final.
-- What a worker repeats of a topic whose end is final is dropped.
+- After the final end, publishers drop a worker's repeated messages.
 - An input that is closed in the snapshot stays closed when the job goes back; the program closes the others again.
 - A publisher in place of a dead one learns the names of its subscribers from the others, and ends after they have come.
 - A log notes that it has everything, and a job that begins again asks for that, so a topic with logs ends when all have
@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Final
 
 ALL_READ_WITHIN_S: Final = 1.0
-"""A publisher with everything waits so long for its subscribers to have it, too, before it says so, in seconds."""
+"""A publisher that has all messages waits this long, in seconds, for its subscribers to have them before it says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class PartitionEnd:
     """The end of one partition, as its publisher knows it before it is final.
 
     Attributes:
-        number: of its last message.
+        number: the number of its last message.
         generation: how often the job had gone back then.
     """
 
@@ -45,7 +45,7 @@ class TopicEnd:
     """The ends of all partitions of one topic.
 
     Attributes:
-        is_final: whether the ends of all partitions are known, so that subscribers are told.
+        is_final: whether the ends of all partitions are known, so that subscribers receive the end.
 
     >>> end = TopicEnd(2)
     >>> end.receive(0, PartitionEnd(4, generation=0))

@@ -150,7 +150,7 @@ class RunningPublication(RunningAttachment):
 
     @property
     def has_ended(self) -> bool:
-        """Whether the end of the topic is final; if each partition ends by itself, the job does not wait for it."""
+        """True if the end of the topic is final; if each partition ends by itself, the job does not wait for it."""
         return True
 
     def check(self) -> None:
@@ -165,14 +165,14 @@ class RunningPublication(RunningAttachment):
 
     @property
     def problem(self) -> str | None:
-        """Why the topic cannot be found now, or publishes nothing; None for no problem."""
+        """The reason why the topic cannot be found now, or publishes nothing; None for no problem."""
         return None
 
     def wait_until(self, time: Time, timeout_s: float) -> None:
         """Wait until every time before ``time`` is durable at every partition, so that no death of a process loses it.
 
         Raises:
-            TimeoutError: it was not within ``timeout_s`` seconds.
+            TimeoutError: the times were not durable within ``timeout_s`` seconds.
             DeliveryError: the topic has no log.
         """
         raise DeliveryError(

@@ -154,7 +154,7 @@ class RayPublication(RunningPublication):
 
     @property
     def pending(self) -> list[Any]:
-        # Others may fail while their publisher is started again.
+        # Calls to other publishers may fail while those are started again.
         away = range(len(self._publishers)) if self._ends_alone else self._away
         return self._recognition.pending + [call for call, at in self._watching().items() if at not in away]
 
@@ -163,7 +163,7 @@ class RayPublication(RunningPublication):
 
     @property
     def has_ended(self) -> bool:
-        """Whether the end of the topic is final, with all repeated messages compared."""
+        """True if the end of the topic is final, with all repeated messages compared."""
         return (self._ends_alone or self._end_of_topic.is_final) and not self._recognition.is_due
 
     def check(self) -> None:
@@ -171,7 +171,7 @@ class RayPublication(RunningPublication):
 
         if self._waiting:
             ready = ray.wait(list(self._waiting), num_returns=len(self._waiting), timeout=0)[0]
-            # A death raises, and goes last: those whom a dead publisher awaited may have come before.
+            # A call of a dead publisher raises, and goes last: its awaited subscribers may have come before.
             for call in sorted(ready, key=self.pending.__contains__):
                 found = self._waiting.pop(call, None)  # `go_back` takes calls out on another thread
                 if found is not None:
@@ -188,7 +188,7 @@ class RayPublication(RunningPublication):
         end = self._end_of_topic
         if self._ends_alone:
             call = self._calls.call(partition, "ended", _WATCH_S)
-        elif end.is_final:  # of a publisher that has died, Ray repeats this at the next one
+        elif end.is_final:  # Ray repeats the call of a dead publisher at the next one
             call = self._calls.call(partition, "end", dict(end.ends), _WATCH_S, again=True)
         elif partition in end.ends:
             call = self._calls.call(partition, "drained", _WATCH_S)
@@ -298,7 +298,7 @@ class RayPublication(RunningPublication):
 
         def is_durable() -> bool:
             left_s = min(_LOOK_S, max(0.0, deadline_s - monotonic()))
-            reason = self._end_reason  # from before: messages that have become durable until then are found
+            reason = self._end_reason  # taken before the call: messages that become durable until then are found
             if self._is_durable or all(self._calls.ask("reached", time, left_s, within_s=left_s, give_up=False)):
                 return True
             if reason is not None:
@@ -321,7 +321,7 @@ class RayPublication(RunningPublication):
             self._is_finished = True
             self._end_reason = error
         if left(self._joined):
-            return  # the publishers have died with it, or with this process's part in it
+            return  # the publishers have died with the cluster, or with this process's part in it
         deadline_s = monotonic() + timeout_s
         self._watch_no_more()
         unread = sorted(self._unread)
@@ -333,7 +333,8 @@ class RayPublication(RunningPublication):
         except BaseException:
             self._calls.kill()
             raise
-        # In total order, readers of one log need the silence of the others. One that is started again has its log.
+        # In total order, readers of one log need the silence of the others. A publisher that is started again has its
+        # log.
         stay = {False, True, None} if self._log and set(are_read) != {True} else {False}
         late = [partition for partition, is_read in zip(unread, are_read, strict=True) if is_read in stay]
         done = [partition for partition in range(len(self._publishers)) if partition not in late]

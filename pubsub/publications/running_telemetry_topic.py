@@ -70,8 +70,8 @@ class RunningTelemetryTopic:
             if elsewhere.is_lonely:
                 self._close("no process has read it for a minute")
             elif not elsewhere.publish(time, record):
-                self._came()  # the next one must have the records that were left out
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - also those of Ray, where it is shut down
+                self._came()  # the next document must have the records that were left out
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - Ray raises SystemExit where it is shut down
             _LOGGER.warning("topic %r ends for other processes, until one asks for it again: %s", self._name, error)
             self._close(str(error))
 
@@ -93,7 +93,7 @@ class RunningTelemetryTopic:
             if not self._is_finished:
                 self._elsewhere, made = made, None
             self._opening = None
-        if made is not None:  # the job has ended meanwhile
+        if made is not None:  # the job has ended since
             made.finish(None)
 
     def _close(self, reason: str | None) -> None:
@@ -185,7 +185,7 @@ class _Elsewhere:
                 self._connection.frontier([(self._time, -1)])
                 self._connection.flush()
             self._running.finish(reason, _END_S, on_purpose=reason is not None)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - also those of Ray, where it is shut down
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - Ray raises SystemExit where it is shut down
             _LOGGER.warning("telemetry could not end in good order: %s", error)
             self._running.finish(str(error), _END_S)
         finally:

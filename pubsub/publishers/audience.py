@@ -20,13 +20,13 @@ from tidewheel.transport.change_signal import ChangeSignal
 _LOG = logging.getLogger(__name__)
 
 NOTED_WITHIN_S: Final = 30.0
-"""So long it may take until it is durable that a subscription begins, or where it is."""
+"""The time within which the beginning or the position of a subscription has to be durable, in seconds."""
 
 RETURN_WITHIN_S: Final = 5.0
-"""So long after a restart it counts that readers which nobody knows any more may be about to come back."""
+"""The time after a restart within which unknown readers may be about to return, in seconds."""
 
 LEAVE_WITHIN_S: Final = 5.0
-"""So long after a topic has failed its readers may take to say what they have acknowledged."""
+"""The time that readers have for their last acknowledgements after their topic has failed, in seconds."""
 
 _MOST_STEP_S = 1.0
 _DAY_S = 24 * 3600.0
@@ -37,8 +37,8 @@ class Audience:
     """The readers of one pubend.
 
     Args:
-        grace_s: so many seconds after the start nothing is forgotten, as earlier readers may return; a new log on a
-            disk short of room does not wait.
+        grace_s: the seconds after the start in which nothing is forgotten, as earlier readers may return; a new log on
+            a disk short of room does not wait.
     """
 
     where: str
@@ -57,7 +57,7 @@ class Audience:
         self._is_log_new = False
         self._given_up: set[str] = set()
         self.is_disk_short = False
-        """Whether the disk of the log has little room left, as the partition has seen last."""
+        """Whether the disk of the log had little room left at the partition's last look."""
 
     def expect_nobody(self) -> None:
         """Do not wait for readers that were connected before: there were none.
@@ -73,7 +73,7 @@ class Audience:
     async def subscribe(
         self, name: str, reader: str, start: int | None, *, durable: bool, again: bool, acknowledged: Ranges = ()
     ) -> Begun:
-        """Do what `DurablePubend.subscribe` does; return once the subscription is durable, if it has to be."""
+        """Call `DurablePubend.subscribe`; return once the subscription is durable, if it has to be."""
         begun = await self._begun(
             partial(self.pubend.subscribe, name, reader, start, durable=durable, again=again, acknowledged=acknowledged)
         )
@@ -85,7 +85,7 @@ class Audience:
         return begun
 
     async def _begun(self, subscribe: Callable[[], Begun]) -> Begun:
-        """Return what ``subscribe()`` returns, once it has the part of the log that it needs."""
+        """Return the result of ``subscribe()``, once it has the part of the log that it needs."""
         outcome: asyncio.Future[Begun] = asyncio.get_running_loop().create_future()
 
         def attempt() -> None:
@@ -126,7 +126,7 @@ class Audience:
             self.pubend.end(name)
             self.changed.notify()
         elif not self.pubend.subscriptions.is_logged(name):
-            names.append(name)  # it was ended just now, and that is not durable
+            names.append(name)  # the subscription was ended just now, and its end is not durable yet
         if name in names:
             await self._be_logged(name)
         return names
@@ -190,7 +190,7 @@ class Audience:
 
     @property
     def may_forget(self) -> bool:
-        """Whether earlier readers have had the time to come back after a restart."""
+        """True if earlier readers have had the time to come back after a restart."""
         return self._now_s >= self.grace_s or (self._is_log_new and self.is_disk_short)
 
     # ------------------------------------------------------------------ waiting for them
@@ -234,7 +234,7 @@ class Audience:
 
     @property
     def is_read_by_all(self) -> bool:
-        """Whether all readers have acknowledged everything, or were given up."""
+        """True if all readers have acknowledged everything, or were given up."""
         is_waited_for = self._leaving is not None or self._now_s < self._return_s
         return self.is_drained(None) or not (is_waited_for or self.unread().keys() - self._given_up)
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 
 class Confirmed(NamedTuple):
-    """How many more messages the worker may forget, their bytes, and the log's number of the last one."""
+    """The number of further messages that the worker may forget, their bytes, and the log's number of the last one."""
 
     messages: int
     size_bytes: int

@@ -23,17 +23,17 @@ _LOG = logging.getLogger(__name__)
 
 AWAITED_S: Final = 5.0
 AWAITED_AGAIN_S: Final = 60.0
-"""After so long a log line says that a topic awaits its first subscribers, and then again and again."""
+"""The time between two log lines that say that a topic awaits its first subscribers, in seconds."""
 
 _MOST_GATHERED: Final = 1024 * 1024
-"""So many bytes are gathered before they are sent in the middle of a step."""
+"""The most bytes that a connection gathers before it sends them in the middle of a step."""
 
 _LISTEN_TIMEOUT_S = 60.0
 _PING_TIMEOUT_S = 10.0
 
 
 Saved: TypeAlias = SavedEvents | Mapping[int, SavedEvents]
-"""The part of one worker in a snapshot: its events, or for a topic with logs those of each partition that it feeds."""
+"""The part of one worker in a snapshot: its events; for a topic with logs, those of each partition that it feeds."""
 
 
 def log_awaited(topic: str, awaited: int, where_it_is: str = "") -> None:
@@ -69,7 +69,7 @@ class PublisherConnection:
         """Encode one batch at once, so it may be changed afterwards; skip an empty one.
 
         Raises:
-            DeliveryError: it cannot be encoded.
+            DeliveryError: the batch cannot be encoded.
         """
         self._gather(encode_batch, time, batch)
 
@@ -77,7 +77,7 @@ class PublisherConnection:
         """Receive the keys of ended substreams, at a time that is not before their last records.
 
         Raises:
-            DeliveryError: they cannot be encoded.
+            DeliveryError: the ends cannot be encoded.
         """
         self._gather(encode_ends, time, keys)
 
@@ -133,7 +133,7 @@ class PublisherConnection:
 
     @property
     def is_awaiting(self) -> bool:
-        """Whether the publisher awaits its first subscribers, and so receives not even the end."""
+        """True if the publisher awaits its first subscribers, and so does not even receive the end."""
         return False
 
     def wait_for_room(self, wake: Callable[[], None]) -> float | None:
@@ -157,7 +157,7 @@ class RayConnection(PublisherConnection):
 
     Args:
         has_log: whether the publisher has a log. If such a publisher dies, the connection waits for its restart, and
-            sends again what is not durable.
+            sends the messages again that are not durable.
         is_remembered: whether the job keeps snapshots. If a publisher without a log has died, the connection waits for
             the job to go back, which ends it.
     """
@@ -200,7 +200,7 @@ class RayConnection(PublisherConnection):
 
     @property
     def announced(self) -> list[Time]:
-        """The frontier that the publisher was told last, or will be told with the next flush; empty at the end."""
+        """The frontier that the publisher has received last, or will receive with the next flush; empty at the end."""
         return [time for time, _ in self._frontier]
 
     def saved(self) -> SavedEvents | None:
@@ -273,7 +273,7 @@ class RayConnection(PublisherConnection):
     def _connect(self) -> socket.socket:
         import ray
 
-        if self._has_connected and not self._has_log:  # another one has nothing of what was confirmed
+        if self._has_connected and not self._has_log:  # another publisher has no confirmed message
             raise FeedLost("it has died, and the job has not gone back to a snapshot since")
         try:
             awaits = self._awaits if self._feed is None else self._feed.is_awaiting

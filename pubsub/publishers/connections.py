@@ -17,7 +17,7 @@ from tidewheel.transport.tickets import SocketOffer, TicketListener
 
 
 class Listening(Protocol):
-    """Receives what happens at connections."""
+    """Receives the events of connections."""
 
     def refuse(self, reason: str) -> None:
         """Receive nothing more from the worker: it sent nonsense, or the log cannot be written."""
@@ -36,10 +36,10 @@ class Connections:
 
     Args:
         node: None for a partition without sockets.
-        listening: receives everything that is not for the sink.
+        listening: receives all messages that are not for the sink.
 
     Attributes:
-        changed: is notified of everything that others may wait for.
+        changed: is notified of all events for which others may wait.
         is_closing: whether all waits end.
         refusal: why no worker is accepted any more; empty while one is.
     """
@@ -59,7 +59,7 @@ class Connections:
         self.changed = ChangeSignal()
         self.refusal = ""
         self.is_closing = False
-        self._workers: list[WorkerLink] = []  # one that has begun, and those that have not
+        self._workers: list[WorkerLink] = []  # the link that has begun, and those that have not
         self._listener: TicketListener[str | None] | None = None
         self.children = Children(
             CODEC,
@@ -99,7 +99,7 @@ class Connections:
             self._listener.withdraw(child)
 
     def settle(self) -> None:
-        """Tell the worker soon what is confirmed, and read on if there is room."""
+        """Send confirmations to the worker soon, and read on if there is room."""
         for worker in self._workers:
             worker.settle()
 

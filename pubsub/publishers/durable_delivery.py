@@ -51,7 +51,7 @@ class DurableDelivery:
         has_history: if so, nothing is ever forgotten.
     """
 
-    def __init__(  # noqa: PLR0913 - what a publication decides, one by one
+    def __init__(  # noqa: PLR0913 - the settings of a publication, one by one
         self,
         directory: Path | str,
         identity: LogIdentity,
@@ -101,7 +101,7 @@ class DurableDelivery:
 
     @property
     def why_not(self) -> str:
-        """Why nothing is published now, for good or while the disk is full; empty if something is."""
+        """The reason why nothing is published now, for good or while the disk is full; empty if something is."""
         full = None if self._is_over else self.core.writer.full
         return self.problem or ("" if full is None else str(full))
 
@@ -216,7 +216,7 @@ class DurableDelivery:
 
     def gone(self, child: str, why: str) -> None:
         _LOG.debug("%r: %s: %s", self, child, why)
-        # It may have come since the last look, and would count as about to come for a minute.
+        # The subscriber may have come since the last look, and would count as expected for a minute.
         self.audience.look(frozenset((*self._children.names, child)), self._loop.time())
         self._nacks.leave(child)
         self.core.leave(child)
@@ -276,7 +276,7 @@ class DurableDelivery:
     def expect(self, readers: Sequence[str]) -> list[str]:
         return []
 
-    # ------------------------------------------------------------------ what the log has
+    # ------------------------------------------------------------------ the contents of the log
 
     async def place(self, timeout_s: float) -> LogPlace:
         """Return the position of the log once all that was sent is durable; raise LogError if that takes too long."""
@@ -313,7 +313,7 @@ class DurableDelivery:
         return await asyncio.to_thread(self.core.again.logged, ReplayedLog(self.core.log), times)
 
     async def compared(self, differing: Sequence[Time]) -> dict[int, Difference]:
-        """Forget the epochs that came again; return how the first of those differs from the log, by digests.
+        """Forget the epochs that came again; return how the first of these epochs differs from the log, by digests.
 
         Raises LogError or DeliveryError.
         """
@@ -356,7 +356,7 @@ class DurableDelivery:
         core = self.core
         late: set[str | None] = set() if self.connections.refusal else set(self._children.names)
         if core.told.has_ended and not self.problem:
-            known = core.subscriptions.known  # readers behind a relay that have everything need no word
+            known = core.subscriptions.known  # readers behind a relay that have everything need no message
             late = {known[name].reader for name in core.unread() if known[name].readers is None}
         for child in [child for child in self._children.names if child in late]:
             self._reject(child, self.problem or "the publisher has ended before everything was read")

@@ -1,4 +1,4 @@
-"""A pubend with its log: what a worker sends is logged, and told once it is durable.
+"""A pubend with its log: it logs a worker's messages, and sends them to its children once they are durable.
 
 All calls are on one thread. The log has its own thread, and ``later`` brings back the outcomes; other threads read a
 log in an object store. The log has all that a restart needs: messages, reservations of silence, and the positions of
@@ -71,11 +71,11 @@ class DurablePubend:
         room_for: as `Log.room_for`, for payloads from the worker.
         is_eager: whether the log is in memory, and has no thread.
         written_tick: the tick of the last received message, durable once `writer.durable_tick` reaches it.
-        told: the states of epochs by what is durable.
+        told: the states of epochs by their durable messages.
         again: complete epochs that come again, until they are compared.
     """
 
-    def __init__(  # noqa: PLR0913 - what a shell decides, one by one
+    def __init__(  # noqa: PLR0913 - the settings of a shell, one by one
         self,
         directory: Path | str,
         identity: LogIdentity,
@@ -140,7 +140,7 @@ class DurablePubend:
             opened.pop_all()
 
     def begin(self, position: WorkerPosition | None = None) -> None:
-        """Do what `Journal.begin` does, and log it if the worker has gone back; raises the same, or LogError."""
+        """Call `Journal.begin`, and log the return of a worker that has gone back; raises the same, or LogError."""
         self._check()
         returned = self._journal.begin(position, self.written_tick)
         self._unconfirmed = Unconfirmed()
@@ -191,21 +191,21 @@ class DurablePubend:
         return size_bytes
 
     def confirmed(self) -> Confirmed:
-        """Return what of the fed messages has become durable since the last call."""
+        """Return the confirmation of the fed messages that have become durable since the last call."""
         return self._unconfirmed.take(self.writer.durable_tick)
 
     @property
     def has_room(self) -> bool:
-        """Whether the fed messages are on their way to the disk, and no subscription is awaited; feed only then."""
+        """True if the fed messages are on their way to the disk, and no subscription is awaited; feed only then."""
         return self.writer.has_room and not self.awaited and (self.again is None or self.again.has_room)
 
     @property
     def error(self) -> LogError | None:
-        """Why nothing more is published, if so; messages that are not durable then may be lost."""
+        """The reason why nothing more is published, if so; messages that are not durable then may be lost."""
         return self.writer.error
 
     def look(self, *, forgets: bool = True) -> None:
-        """Tell due silence, log the state of subscriptions and, with ``forgets``, forget what all have acknowledged.
+        """Tell due silence, log the state of subscriptions and, with ``forgets``, forget fully acknowledged messages.
 
         Raises LogError: the log takes nothing more.
         """
@@ -235,7 +235,7 @@ class DurablePubend:
 
     def resume(self) -> None:
         if self.writer.is_stuck and not self.writer.has_notes:
-            self._note()  # so that it can become known which files are not needed
+            self._note()  # the publisher can then learn which files are not needed
         self.writer.resume()
 
     def expire(self, before_s: float) -> None:
@@ -266,7 +266,7 @@ class DurablePubend:
         self._pubend.fanout.leave(child)
 
     def nack(self, child: str, nack: Nack) -> None:
-        """Answer a curious child, as far as its room goes; if what it asks for is damaged, with that."""
+        """Answer a curious child, as far as its room goes; if the requested records are damaged, with the error."""
         try:
             self._silence.answer(child, nack)
         except NotReady as missing:
@@ -296,7 +296,7 @@ class DurablePubend:
         if not begun.frontiers.lower:  # a crash came between the last move and the end: this reader begins at the end
             self.subscriptions.ack(Ack(self._number, {reader: ((0, self._message_end),)}))
         has_all = self.subscriptions.count(self.subscriptions.known) >= self.awaited
-        self.awaited = 0 if has_all else self.awaited  # for good: the worker is told only once
+        self.awaited = 0 if has_all else self.awaited  # stays 0: the worker learns it only once
         self._note()
         if before != reader:
             self._tell_stranger(before)
@@ -330,7 +330,7 @@ class DurablePubend:
         self._tell_stranger(reader)
 
     def abandon(self, name: str) -> None:
-        """Stop keeping messages for a durable subscription; if it comes back and has missed something, it is told."""
+        """Stop keeping messages for a durable subscription; a reader that missed some learns that."""
         self.subscriptions.abandon(name)
         self._note()
 
@@ -348,7 +348,7 @@ class DurablePubend:
         return sum(segment.size for segment in self.log.segments() if segment.last_tick >= needed_from)
 
     def close(self) -> None:
-        """Make durable what was fed and acknowledged, as far as the disk takes it, and release the log.
+        """Make messages and acknowledgements durable, as far as the disk takes them, and release the log.
 
         Raises LogError.
         """

@@ -1,8 +1,8 @@
-"""Complete epochs that come again, at one partition: what comes of them, and what the log has.
+"""Complete epochs that a job repeats, at one partition: the repeated records, compared with those in the log.
 
 A job that begins again, or goes back, leaves out epochs that are complete in all logs, which is right only if their
-content is the same. So each partition adds up digests of what comes; the publication adds these up, and compares them
-with the logs.
+content is the same. So each partition adds up digests of the repeated records; the publication adds these up, and
+compares them with the logs.
 
 Invariants:
 
@@ -32,7 +32,7 @@ _LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 
 KEPT_BYTES: Final = 16 * 1024 * 1024
-"""So much of what comes is kept, so that an error can name a record."""
+"""The size of the received messages that are kept so that an error can name a record."""
 
 _ROOM_BYTES = 16 * 1024 * 1024
 _READ_BYTES = 1 << 20
@@ -46,7 +46,7 @@ class Difference(NamedTuple):
     """Records with one digest in one partition.
 
     Attributes:
-        surplus: how many more of them the log has than have come.
+        surplus: how many more of them the log has than have arrived.
         text: the `repr` of one of them.
     """
 
@@ -103,7 +103,7 @@ class EpochsAgain:
 
     @property
     def have_come(self) -> bool:
-        """Whether the worker has passed all of these epochs."""
+        """True if the worker has passed all of these epochs."""
         return all(map(self._complete.less_equal, self._worker.frontier))
 
     def have_come_in(self, generation: int) -> bool:
@@ -132,7 +132,7 @@ class EpochsAgain:
         return self._received_bytes - self._done_bytes < _ROOM_BYTES
 
     def came(self) -> Sums:
-        """Return the sums of all that has come, once they are computed; waits, on any thread."""
+        """Return the sums of all arrived epochs, once they are computed; waits, on any thread."""
         if self._last is not None:
             self._last.result()
         return self._sums
@@ -145,7 +145,7 @@ class EpochsAgain:
         return {**sums, **dict.fromkeys(unknown)}
 
     def differences(self, log: ReplayedLog, time: Time) -> dict[int, Difference]:
-        """Return how the log differs from what came of an epoch, by digests; nothing if not all that came is kept.
+        """Return how the log differs from an epoch's arrived records, by digests; nothing if not all of these are kept.
 
         Raises:
             LogError: the log cannot be read.

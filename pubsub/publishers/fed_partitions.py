@@ -6,7 +6,7 @@ the worker that feeds partition w mod P.
 
 Invariants:
 
-- Each partition has one feeder, so its batches have an order, and its log knows what comes again.
+- Each partition has one feeder, so its batches have an order, and its log recognises repeated ones.
 - A worker publishes its records in one partition, the first that it feeds; all of its partitions move with the
   frontier.
 - A snapshot's part for a partition, its position and what its log may lack, goes to its next feeder, whichever worker
@@ -75,7 +75,7 @@ class FedPartitions(PublisherConnection):
             connection.flush()
 
     def has_room(self) -> bool:
-        rooms = [connection.has_room() for connection in self._connections]  # as each may have to be connected
+        rooms = [connection.has_room() for connection in self._connections]  # each may have to connect
         return all(rooms)
 
     @property

@@ -33,10 +33,10 @@ from tidewheel.transport.tickets import process_behind
 _LOG = logging.getLogger(__name__)
 
 ROOM_BYTES: Final = 4 * 1024 * 1024
-"""So much may wait to be written, or be kept that is not known to be durable, beside what one step has published.
+"""The most bytes that may wait to be written or to become durable, beside those of the present step.
 
-With a disk that takes 10 ms for a sync that is some 160 MB/s. With twice as much, memory comes round so seldom that it
-is in no cache of the processor any more, which makes batches of 64 KB take a fifth longer where the disk is fast.
+With a disk that takes 10 ms for a sync, this allows some 160 MB/s. With twice as much, memory is reused so seldom that
+it is in no cache of the processor any more; then batches of 64 KB take a fifth longer where the disk is fast.
 """
 RESTARTS_WITHIN_S: Final = 60.0
 
@@ -51,7 +51,7 @@ class FeedLost(Exception):  # noqa: N818 - it names what happened
 
 
 class FeedRefused(Exception):  # noqa: N818 - it names what happened
-    """The publisher refused what it was sent; the message says why."""
+    """The publisher refused a message; the message says why."""
 
 
 class Feed:
@@ -62,7 +62,7 @@ class Feed:
         connect: returns a non-blocking connection; raises FeedLost if there is none now.
         restarts_within_s: how many seconds a publisher may be away; 0 if it is not started again.
         room_bytes: how much may be kept.
-        afterwards: what follows its death, for log lines.
+        afterwards: the consequence of its death, for log lines.
         is_awaiting: whether there is no room until the publisher answers; also an attribute.
     """
 
@@ -92,14 +92,14 @@ class Feed:
         self._is_closed = False
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         if not restarts_within_s:
-            self._begin(connect())  # what is sent before there is a connection would be lost
+            self._begin(connect())  # messages sent before there is a connection would be lost
         self._thread = threading.Thread(target=self._run, name="tidewheel-feed", daemon=True)
         self._thread.start()
 
     # ------------------------------------------------------------------ the worker
 
     def send(self, events: list[FeedEvent]) -> None:
-        """Send events in order, without waiting: the thread writes what is left."""
+        """Send events in order, without waiting: the thread writes the rest."""
         with self._changed:
             self._raise()
             for event in events:
@@ -236,12 +236,12 @@ class Feed:
         return max(self._sent.waiting_bytes, 0 if self._writer is None else self._writer.waiting_bytes)
 
     def _write(self) -> bool:
-        """Write what waits; tell whether nothing waits, or the connection is broken."""
+        """Write the waiting bytes; tell whether nothing waits, or the connection is broken."""
         assert self._writer is not None
         try:
             return self._writer.write()
         except OSError:
-            return True  # the thread will find out
+            return True  # the thread will notice
 
     def _end(self) -> None:
         with self._changed:

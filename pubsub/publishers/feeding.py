@@ -1,4 +1,4 @@
-"""Which worker feeds a partition, and how it says that its frontier has moved."""
+"""The worker that feeds a partition, and its reports that its frontier has moved."""
 
 from tidewheel.progress import Antichain, Time
 

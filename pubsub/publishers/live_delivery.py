@@ -40,7 +40,7 @@ ENDED_ALREADY: Final = "the topic has been ended already"
 _WRITE_BYTES = 1024 * 1024
 _MOST_WRITES = 8
 _TAKEN_AT_ONCE = 4
-"""Of its capacity, a publisher takes one part in so many at a time; then its subscribers have a chance to take that."""
+"""The part of its capacity, as a divisor, that a publisher takes at once; then its subscribers can read."""
 _NOTHING = Confirmed(0, 0)
 _EVENTS = (DataMessage, LowerFrontierUpdate)
 
@@ -49,16 +49,16 @@ class LiveDelivery:
     """A `Delivery` by a publisher without a log.
 
     Args:
-        is_remembered: whether its job keeps snapshots. If so, the worker keeps what is not confirmed, and says where it
+        is_remembered: whether its job keeps snapshots. If so, the worker keeps unconfirmed messages, and says where it
             begins. Numbers are greater than those of a dead publisher, and the partition ends when `end` is called.
         node: None for a partition without sockets.
-        lease_s: a subscriber without a connection that is silent for so many seconds is given up.
+        lease_s: the seconds of silence after which a subscriber without a connection is given up.
 
     Attributes:
         may_return: whether subscribers of a dead publisher may come.
     """
 
-    def __init__(  # noqa: PLR0913 - what a publication decides, one by one
+    def __init__(  # noqa: PLR0913 - the settings of a publication, one by one
         self,
         name: str,
         domain: TimeDomain,
@@ -77,7 +77,7 @@ class LiveDelivery:
         alone = {"has_begun": not is_remembered, "ends_alone": not is_remembered}
         self._publisher = Publisher(domain, capacity_bytes, awaited, **alone, has_history=has_history, partition=number)
         self.awaiting: Awaiting = self._publisher
-        # `_fill` bounds what waits; what a link drops would never come, as the queue takes it for sent.
+        # `_fill` bounds the waiting messages; one that a link drops would never arrive, as the queue takes it for sent.
         self.connections = Connections(node, self, self, lease_s, sys.maxsize)
         self.problem = ""
         self.lease_s = lease_s
@@ -95,7 +95,7 @@ class LiveDelivery:
     # ------------------------------------------------------------------ the worker
 
     def begin(self, position: WorkerPosition) -> None:
-        """Begin at a position; drop what waits from an earlier worker."""
+        """Begin at a position; drop waiting messages of an earlier worker."""
         if not self._is_remembered:
             return
         if position.generation.number < self._least_generation:
@@ -249,15 +249,15 @@ class LiveDelivery:
         self._fill(child)
 
     def turned_away(self, child: str) -> list[Told]:
-        """Return what to tell a subscriber that calls after it was given up; nothing if it may call.
+        """Return the messages for a subscriber that calls after it was given up; nothing if it may call.
 
         Raises:
-            ProtocolError: it may attach again, as its job keeps snapshots.
+            ProtocolError: the subscriber may attach again, as its job keeps snapshots.
         """
         self._give_up_late()
         if child in self._publisher.queues:
             return []
-        if self._is_remembered:  # perhaps it was one of a publisher that has died
+        if self._is_remembered:  # perhaps the subscriber was one of a publisher that has died
             raise ProtocolError(f"subscriber {child!r} is not known here, or no more: it has to attach again")
         return list(self._publisher.fetch(child, -1))
 
@@ -287,7 +287,7 @@ class LiveDelivery:
         """Return a number that grows as a subscriber takes messages."""
         child = self._children.get(subscriber)
         if child is not None:
-            child.tell_now(())  # a socket says that it takes more only when three quarters of it were read
+            child.tell_now(())  # a socket reports room only when its peer has read three quarters of it
         return self._publisher.queues[subscriber].taken + (0 if child is None else child.written_bytes)
 
     def _give_up_late(self) -> None:

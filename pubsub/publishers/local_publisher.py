@@ -131,7 +131,7 @@ class LocalConnection(PublisherConnection):
         return SavedEvents(saved.position, [*saved.kept, *self._events])
 
     def flush(self) -> None:
-        """Send everything since the last flush, once the first subscribers have come."""
+        """Send everything since the last flush, once the first subscribers have connected."""
         if not self.is_awaiting:
             super().flush()
 

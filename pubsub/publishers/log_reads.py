@@ -39,7 +39,7 @@ class LogReads:
         self._threads = None if isinstance(log, Log) else ThreadPoolExecutor(_AT_ONCE, "tidewheel-log-reads")
 
     def read(self, first_tick: int, max_bytes: int, most: int = sys.maxsize) -> list[Record]:
-        """Return what `Log.read` returns, and keep the rest of what was fetched for the next reads; see `get`."""
+        """Return the records of `Log.read`, and keep the other fetched ones for the next reads; see `get`."""
         if self._threads is None:
             return self._log.read(first_tick, max_bytes, most)
         found = next((rest for tick, rest in self._rests if tick == first_tick), None)
@@ -54,10 +54,10 @@ class LogReads:
         return found[:end]
 
     def get(self, key: object, read: Callable[[], R]) -> R:
-        """Return what ``read()`` returns, which has this key.
+        """Return the result of ``read()``, which has this key.
 
         Raises:
-            NotReady: it has to be fetched first.
+            NotReady: the result has to be fetched first.
             StoreFailed: the store did not answer; the caller may try again.
             LogCorrupted: the log is damaged.
         """
@@ -90,7 +90,7 @@ class LogReads:
 
     def _tell(self, key: object, found: object) -> None:
         self._ready[key] = found
-        with ExitStack() as calls:  # it makes all of them, last ones first, also if one raises
+        with ExitStack() as calls:  # the stack makes all calls, last ones first, even if one raises
             calls.callback(self._ready.pop, key)
             for then in reversed(self._waiting.pop(key)):
                 calls.callback(then)

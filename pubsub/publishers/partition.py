@@ -40,19 +40,19 @@ class Delivery(Protocol):
         """Return messages for an unknown child that calls; nothing if it may call.
 
         Raises:
-            ProtocolError: it may attach again.
+            ProtocolError: the subscriber may attach again.
         """
 
     def leave(self, child: str) -> None: ...
 
     def go_back(self) -> None:
-        """Drop what has come from the worker and is not passed on: its job goes back to a snapshot."""
+        """Drop the worker's messages that are not passed on: its job goes back to a snapshot."""
 
     def go_on(self) -> None: ...
 
     @property
     def has_ended(self) -> bool:
-        """Whether the partition has ended or failed, durably with a log."""
+        """True if the partition has ended or failed, durably with a log."""
 
     @property
     def readers(self) -> int: ...
@@ -65,7 +65,7 @@ class Delivery(Protocol):
 
     @property
     def is_read_by_all(self) -> bool:
-        """Whether all readers have everything, or were given up."""
+        """True if all readers have everything, or were given up."""
 
     def unread(self) -> Mapping[str, int]:
         """Return the subscriptions that lack something, each with a number that grows with its progress."""
@@ -82,7 +82,7 @@ class Delivery(Protocol):
         """End the partition, as all of the topic have everything. Idempotent; raises LogError."""
 
     def expect(self, readers: Sequence[str]) -> list[str]:
-        """Wait with the end for these subscribers of a dead publisher; return those that would come again."""
+        """Wait with the end for these subscribers of a dead publisher; return the ones that would come again."""
 
     def fail(self, reason: str, *, on_purpose: bool) -> None:
         """End the partition early, with ``reason`` for its readers."""
@@ -120,8 +120,8 @@ class Partition:
         """Accept a child; return where it can connect if it is on this node.
 
         Raises:
-            ProtocolError: it is attached already.
-            DeliveryError: it comes again, and would miss something.
+            ProtocolError: the subscriber is attached already.
+            DeliveryError: the subscriber attaches again, and would miss messages.
         """
         self.delivery.attach(child, options, again=again)
         return self._connections.offer(child)

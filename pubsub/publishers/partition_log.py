@@ -122,9 +122,9 @@ class Step(NamedTuple):
     """The effect of a message on the epochs of a partition, for `EpochStates`.
 
     Attributes:
-        time: of a batch, otherwise None.
-        changes: of the frontier, or a return; nothing once everything has come.
-        checksum: of the whole payload of a batch, if known.
+        time: the time of a batch, otherwise None.
+        changes: the changes of the frontier, or a return; nothing once everything has arrived.
+        checksum: the checksum of the whole payload of a batch, if known.
     """
 
     message: EncodedMessage
@@ -156,7 +156,7 @@ END: Final = Step(encode(PartitionEnded()), None, ())
 
 
 def new_messages(journal: Journal, message: EncodedMessage, *, is_in_memory: bool = False) -> list[Step]:
-    """Receive a message of the worker; return what is to be logged, without what is logged already.
+    """Receive a message of the worker; return the messages to log, without those that are logged already.
 
     Raises:
         ProtocolError: the message is impossible, or differs from the logged one.
@@ -179,7 +179,7 @@ def new_messages(journal: Journal, message: EncodedMessage, *, is_in_memory: boo
 
 
 def last_messages(journal: Journal) -> list[Step]:
-    """Return what to log when all partitions have everything; nothing if the partition has ended."""
+    """Return the messages to log when all partitions have everything; nothing if the partition has ended."""
     changes = journal.conclude()
     moved = Step(encode(LowerFrontierUpdate(changes)), None, changes)
     return [moved, END] if changes else []
@@ -202,7 +202,7 @@ class PartitionLog:
 
         Raises:
             LogCorrupted: the first of them is damaged.
-            NotReady: they have to be fetched first.
+            NotReady: the records have to be fetched first.
         """
         found: list[tuple[int, EncodedMessage]] = []
         position, most = first, MOST_ANSWERED

@@ -70,7 +70,7 @@ class PartitionWriter:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether all entries without room have come back, so `resume` may find room."""
+        """True if all entries without room have come back, so that `resume` may find room."""
         return self.full is not None and not self._handed
 
     @property
@@ -105,7 +105,7 @@ class PartitionWriter:
 
     def _submit(self, writes: list[_Write], snapshot: Callable[[], bytes] | None) -> bool:
         entries = [entry for write in writes for entry in write.entries]
-        with suppress(LogError):  # the outcome of something before will tell why, and is on its way back
+        with suppress(LogError):  # the outcome of an earlier write will tell why, and is on its way back
             if self._commit.submit(entries, self._bring_back, snapshot):
                 self._handed.append(writes)
                 return True
@@ -121,12 +121,12 @@ class PartitionWriter:
 
     def _take_outcome(self) -> None:
         if not self._outcomes:
-            return  # it was closed meanwhile
+            return  # it was closed since
         outcome, writes = self._outcomes.popleft(), self._handed.popleft()
         if isinstance(outcome, LogFull):
             self.full = outcome
             self._returned += writes
-            if not self._handed:  # all that was handed in behind what there was no room for has come back, too
+            if not self._handed:  # all entries behind those that found no room have come back, too
                 self._waiting[:0], self._returned = self._returned, []
         elif isinstance(outcome, LogError):
             self.error = self.error or outcome
@@ -156,7 +156,8 @@ class PartitionWriter:
         if not self._tried_notes:
             self._hand_in()
             return
-        # They go before messages, so they cannot keep their ticks. Those of a state with messages are none of theirs.
+        # Notes go before the waiting messages, so they cannot keep their ticks. The ticks of a state with messages are
+        # not theirs.
         tick = self.durable_tick
         early = [write._replace(entries=[replace(entry, tick=tick) for entry in write.entries]) for write in notes]
         if self._submit(early, None):

@@ -1,4 +1,4 @@
-"""The silence of a partition with a log: told only as far as the log has it reserved, so that it stays true."""
+"""The silence that a partition with a log promises: only as far as the log has reserved it, so that it stays true."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from tidewheel.pubsub.publishers.partition_writer import PartitionWriter
 TICKS_A_SECOND: Final = 1_000_000
 _RESERVED_AHEAD = 10 * TICKS_A_SECOND
 _PROMISED_AHEAD = TICKS_A_SECOND // 5
-"""Twice the time between two looks, so that an idle partition is always known to be silent for a while."""
+"""Twice the time between two looks, in ticks, so that an idle partition is known to be silent at any time."""
 
 
 @dataclass(eq=False)

@@ -32,7 +32,7 @@ from tidewheel.transport.tickets import SocketOffer
 _LOG = logging.getLogger(__name__)
 
 RETURNS_WITHIN_S: Final = 25.0
-"""A job whose publisher has died goes back within so many seconds; less than a subscriber waits for an answer."""
+"""The time within which a job whose publisher has died goes back, in seconds; subscribers wait longer for an answer."""
 
 MakeDelivery: TypeAlias = Callable[[], Delivery]
 """Makes the delivery of the partition of an actor, on its loop."""
@@ -46,7 +46,7 @@ class PublisherActor:
 
     def __init__(self, topic: str, partition: int, make: MakeDelivery, logs: LogSettings | None = None) -> None:
         keep_freed_memory()
-        if logs is not None:  # the process is its own
+        if logs is not None:  # the process is the publisher's own
             collect_rarely()
             logs.use(lambda: {"topic": topic, "partition": partition})
         self._topic = topic
@@ -91,11 +91,11 @@ class PublisherActor:
     async def attach(
         self, child: str, options: DeliveryOptions = EVERYTHING, again: bool = False
     ) -> SocketOffer | None:
-        """Do what `Partition.attach` does; with ``again``, first wait for the job to go back.
+        """Call `Partition.attach`; with ``again``, first wait for the job to go back.
 
         Raises:
-            ProtocolError: it is attached already.
-            DeliveryError: it comes too late and would miss something, or the job does not go back.
+            ProtocolError: the subscriber is attached already.
+            DeliveryError: the subscriber comes too late and would miss messages, or the job does not go back.
         """
         if not again:
             return self.partition.attach(child, options)
@@ -131,12 +131,12 @@ class PublisherActor:
         return await self.partition.known_end(generation, timeout_s, but_for)
 
     async def end(self, ends: Mapping[int, PartitionEnd], timeout_s: float, but_for: str | None = None) -> bool:
-        """Do what `Partition.end` does with this partition's end, and then what `drained` does; raises LogError."""
+        """Call `Partition.end`, with this partition's end, and then `drained`; raises LogError."""
         self.partition.end(ends.get(self._number))
         return await self.drained(timeout_s, but_for)
 
     async def drained(self, timeout_s: float, but_for: str | None = None) -> bool:
-        """Do what `Partition.drained` does; the process ``but_for`` waits here, and cannot read meanwhile."""
+        """Call `Partition.drained`; the process ``but_for`` waits here, and cannot read during the call."""
         return await self.partition.drained(timeout_s, but_for)
 
     async def read_by_all(self, owner: str) -> None:
@@ -171,7 +171,7 @@ class PublisherActor:
         return self.partition.statistics()
 
     async def go_back(self, awaits: bool, readers: Sequence[str] = ()) -> list[str]:
-        """Do what `Partition.go_back` and `Partition.expect` do. Idempotent.
+        """Call `Partition.go_back` and then `Partition.expect`. Idempotent.
 
         ``readers`` are the subscribers of a dead publisher without a log, in whose place this is.
         """
@@ -233,7 +233,7 @@ class PublisherActor:
         again: bool = False,
         acknowledged: Ranges = (),
     ) -> Begun:
-        """Do what `Audience.subscribe` does.
+        """Call `Audience.subscribe`.
 
         Raises:
             DeliveryError: another reader has the subscription, or it or the topic has ended.

@@ -21,7 +21,7 @@ _GO_BACK_S = 30.0
 _LOOK_AT_LOGS_S = 120.0
 
 MakeDeliveries: TypeAlias = Callable[[int, int, str], MakeDelivery]
-"""Makes what makes a partition in its process, from its number, the number of partitions and the id of its node."""
+"""Returns the `MakeDelivery` of a partition, given its number, the number of partitions and the id of its node."""
 
 
 class PublisherCalls:
@@ -141,7 +141,7 @@ def start_publishers(
 
     publishers = started(partitions)
     stay = None if logged is None else logged(publishers)[0]
-    if logged is None or not stay or stay == partitions:  # if the log cannot be read, its opening says why
+    if logged is None or not stay or stay == partitions:  # if the log cannot be read, its opening reports the reason
         return publishers
     kill(publishers)
     publishers = started(stay)

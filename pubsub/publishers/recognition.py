@@ -21,7 +21,7 @@ _STEPS = 4
 
 
 class Recognition:
-    """Asks the publishers of a topic what came again, and compares it; waits only in `reason`."""
+    """Asks the publishers of a topic for repeated epochs, and compares these; waits only in `reason`."""
 
     def __init__(self, domain: TimeDomain, publishers: PublisherCalls) -> None:
         self._domain = domain
@@ -41,7 +41,7 @@ class Recognition:
 
     @property
     def is_due(self) -> bool:
-        """Whether the end of the job waits for the comparison, or its failure; not while a publisher is dead.
+        """True if the end of the job waits for the comparison, or its failure; not while a publisher is dead.
 
         Waits at most ten minutes for an answer.
         """
@@ -64,7 +64,7 @@ class Recognition:
         import ray
 
         with self._lock:
-            for _ in range(_STEPS):  # a publisher that is dead answers at once, and is asked again
+            for _ in range(_STEPS):  # a dead publisher answers at once, and is asked again
                 if not self._calls or ray.wait(self._calls, num_returns=len(self._calls), timeout=0)[1]:
                     break
                 self._go_on()

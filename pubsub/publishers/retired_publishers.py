@@ -1,6 +1,6 @@
 """The retired publishers of this process, which wait for the last readers of a topic that has ended.
 
-They hold its log, but a job that continues that log has precedence: their readers are told to go on with it.
+They hold its log, but a job that continues that log has precedence: their readers then go on with that job.
 """
 
 import threading
@@ -21,18 +21,18 @@ _RETIRED: dict[tuple[Membership, str], list[Any]] = {}
 def retire(log: str, publishers: Sequence[Any], kill_silent: Callable[[], None] | None = None) -> None:
     """Let publishers end once all their readers have everything, or another job wants their log.
 
-    Those with a log end together: ``log`` is what they have open, empty for none. ``kill_silent`` ends publishers
-    that do not answer; it is called after a lease, which a restart may take.
+    Those with a log end together: ``log`` is their open log, empty for none. ``kill_silent`` ends publishers that do
+    not answer; it is called after a lease, which a restart may take.
     """
     process, joined = process_id(), membership()
     with _LOCK:
         for key in [key for key in _RETIRED if key[0] != joined]:
-            del _RETIRED[key]  # of a cluster that this process has left
+            del _RETIRED[key]  # an actor of a cluster that this process has left
         if log:
             _RETIRED[joined, log] = list(publishers)
     for publisher in publishers:
-        # Subscriptions of this very process: what they have not read waits for them, and then the actor goes.
-        # Ray calls it again if it starts the actor again, which would stay for ever otherwise.
+        # Subscriptions of this process: their unread messages wait for them, and then the actor ends. Ray repeats the
+        # call if it starts the actor again; otherwise that actor would stay for ever.
         others = publishers if log else ()
         publisher.retire.options(num_returns=0, max_task_retries=-1).remote(process, others)
     if kill_silent is not None:

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from tidewheel.pubsub.log.headers import LogIdentity
 
 _MOST_IN_PATH: Final = 255
-"""The most bytes that file systems take as the name of a directory."""
+"""The most bytes that file systems accept as the name of a directory."""
 
 _MOST_IN_URL: Final = 700
-"""Object stores take 1,024 bytes, of which the rest is for what is before and behind the name."""
+"""The most bytes of a name in an object store, which accepts 1,024 bytes for a whole path."""
 
 _FIRST_CHARACTERS: Final = 15
-"""Each becomes 12 bytes at most, which leaves room for a hash."""
+"""The number of characters of a long name that a directory shows. Each becomes 12 bytes at most, so a hash has room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def topic_log(topic: str, log: object) -> TopicLog | None:
     """Return the log of a topic, if it has one.
 
     Raises:
-        DeliveryError: it is no log, or one of its values is wrong.
+        DeliveryError: the argument is no log, or one of its values is wrong.
     """
     if log is None:
         return None

@@ -1,4 +1,4 @@
-"""What the worker makes of a publisher that shows no sign of life. No I/O, no clock.
+"""The worker's judgement of a publisher that shows no sign of life. No I/O, no clock.
 
 A publisher shows its worker a sign of life at least every second while its loop runs. Silence alone does not condemn
 it: a full disk, a large state or a busy machine holds its loop up. Only one that a signal has stopped is given up: it
@@ -21,13 +21,13 @@ from enum import Enum
 from typing import Final
 
 PATIENCE_S: Final = 5.0
-"""A stopped publisher is given up after so many seconds; readers leave it as soon."""
+"""The time after which a worker gives up a stopped publisher, in seconds; readers leave it as soon."""
 
 _MOST_STEP_S = 2.0
 
 
 class News(Enum):
-    """What the worker has to say or do."""
+    """The messages and actions of the worker."""
 
     NONE = "nothing"
     SILENT = "it has shown no sign of life for a while, and is waited for"
@@ -36,7 +36,7 @@ class News(Enum):
 
 
 class WatchedPublisher:
-    """How long a publisher has shown no sign of life, and has been stopped.
+    """Measures how long a publisher has shown no sign of life, and has been stopped.
 
     >>> watched = WatchedPublisher()
     >>> [watched.look(now_s, has_shown_life=False, is_stopped=True).name for now_s in (7.0, 9.0, 11.0, 13.0)]
@@ -50,7 +50,7 @@ class WatchedPublisher:
         self._has_said = False
 
     def look(self, now_s: float, *, has_shown_life: bool, is_stopped: bool) -> News:
-        """Return what to say or do; to be called about every second."""
+        """Return the next message or action; to be called about every second."""
         step_s = 0.0 if self._looked_s is None else min(now_s - self._looked_s, _MOST_STEP_S)
         self._looked_s = now_s
         if has_shown_life:

@@ -10,7 +10,7 @@ class WorkerEvents:
     """The events in order, and among them the positions at which the worker has begun.
 
     Attributes:
-        received: the number of events that have come and were not dropped here.
+        received: the number of events that have arrived and were not dropped here.
 
     >>> events = WorkerEvents()
     >>> events.extend(["a", "b", "c"])
@@ -21,7 +21,7 @@ class WorkerEvents:
 
     def __init__(self) -> None:
         self._waiting: deque[FeedEvent | WorkerPosition] = deque()
-        self._counted = 0  # the worker's count of events, as far as they have come
+        self._counted = 0  # the worker's count of the events that have arrived
         self.received = 0
 
     def extend(self, events: Iterable[FeedEvent]) -> None:
@@ -32,7 +32,7 @@ class WorkerEvents:
         self._counted += added
 
     def begin(self, position: WorkerPosition) -> None:
-        """Add where the worker begins, and drop what waits of its earlier life behind that."""
+        """Add where the worker begins, and drop the waiting events of its earlier life behind that."""
         while self._counted > position.events and self._waiting:
             self.received -= 1
             self._counted -= not isinstance(self._waiting.pop(), WorkerPosition)

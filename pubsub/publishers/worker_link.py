@@ -39,10 +39,10 @@ from tidewheel.transport.socket_writer import SocketWriter
 
 TOLD_BYTES: Final = 2 * 1024 * 1024
 TOLD_EVERY_S: Final = 0.005
-"""A worker is told when so much is durable, or so often: its thread holds up the other."""
+"""The longest delay of a confirmation below `TOLD_BYTES`, in seconds: each one wakes a thread that slows the worker."""
 
 TAKEN_AT_ONCE: Final = 256
-"""About so many messages of a worker are fed at a time: the loop does other things every few milliseconds."""
+"""The approximate number of a worker's messages between two turns of the loop, which has other work every few ms."""
 
 Answer: TypeAlias = tuple[int, int] | str
 """The count of newly confirmed messages and the number of the last one; or the reason why no more are received."""
@@ -92,7 +92,7 @@ class MessageSink(Protocol):
     """The receiver of the messages of a worker: a pubend with its log, or a publisher without one."""
 
     is_eager: bool
-    """Whether the loop looks for the next message before it sleeps: no other thread has to do with this one."""
+    """Whether the loop looks for the next message before it sleeps, as no other thread has work for this sink."""
 
     def room_for(self, size: int, /) -> memoryview | None: ...
 
@@ -108,7 +108,7 @@ class MessageSink(Protocol):
     def feed(self, sent: list[EncodedMessage]) -> None: ...
 
     def confirmed(self) -> Confirmed:
-        """Return what can be confirmed since the last call."""
+        """Return the new confirmations since the last call."""
 
 
 class WorkerLink:
@@ -144,7 +144,7 @@ class WorkerLink:
             self._go_on()
 
     def settle(self) -> None:
-        """Tell the worker soon what is confirmed, and read on if there is room; to be called after news."""
+        """Send confirmations to the worker soon, and read on if there is room; to be called after news."""
         if self.is_closed:
             return
         if self._sink.error is not None:
@@ -174,7 +174,7 @@ class WorkerLink:
             self._say((0, self._number))
 
     def tell(self) -> None:
-        """Tell the worker at once what is confirmed, as of the last `settle`."""
+        """Send the worker at once the confirmations as of the last `settle`."""
         if self._telling is not None:
             self._telling.cancel()
             self._telling = None

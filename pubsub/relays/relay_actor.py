@@ -35,13 +35,13 @@ from tidewheel.transport.tickets import SocketOffer, TicketListener
 _LOG = logging.getLogger(__name__)
 
 FLUSH_S: Final = 0.1
-"""So long silence and acknowledgements wait at most until they are passed on."""
+"""The longest time that silence and acknowledgements wait in a relay, in seconds."""
 
 ANNOUNCE_S: Final = 2.0
-"""It says so often that it is there."""
+"""The time between two announcements of a relay to the catalog, in seconds."""
 
 SIGN_OF_LIFE_S: Final = 5.0
-"""It says so often which readers are there, as they themselves say something only when they have something to say."""
+"""The time between two reports of a relay's readers, in seconds: readers themselves are silent without news."""
 
 _AGAIN_S = 0.5
 _LIFE_WAIT_S = 30.0
@@ -84,7 +84,7 @@ class RelayActor:
         logs: LogSettings | None = None,
     ) -> None:
         keep_freed_memory()
-        if logs is not None:  # the process is its own
+        if logs is not None:  # the process is the relay's own
             collect_rarely()
             logs.use()
         self._name = name
@@ -113,7 +113,7 @@ class RelayActor:
         """Return the address for a relay or subend on this node.
 
         Raises:
-            ParentGone: it serves nothing, or another life of the topic than ``registration``.
+            ParentGone: the relay serves no topic, or another life of it than ``registration``.
         """
         self._check()
         if registration is not None and (self._life is None or self._life.registration != registration):
@@ -124,7 +124,7 @@ class RelayActor:
         """Receive the messages of a child without a socket; return those for it, after at most ``wait_s``.
 
         Raises:
-            ParentGone: it serves nothing.
+            ParentGone: the relay serves no topic.
             ProtocolError: the child is unknown, and must join first.
         """
         self._check()
@@ -172,7 +172,7 @@ class RelayActor:
                     await self._serve(life)
             except DeliveryError as error:
                 _LOG.debug("%s has no answer: %s", self._name, error)
-            except Exception:  # noqa: BLE001 - or it would be there and do nothing
+            except Exception:  # noqa: BLE001 - otherwise the relay would be there and do nothing
                 _LOG.exception("%s has failed, and begins anew", self._name)
             await asyncio.sleep(_AGAIN_S)
 
@@ -249,7 +249,8 @@ class RelayActor:
                 self._messages += len(message.data)
             is_rejected = is_rejected or isinstance(message, Rejected)
         if is_rejected:
-            # The present children know. Later ones may be accepted, if the parent accepts this relay again.
+            # Present children know of it. The parent may accept this relay again, and this may then accept later
+            # children.
             self._parent_of(told[0].pubend).drop()
 
     def _reconnected(self, pubend: int | None) -> list[Upstream]:

@@ -163,7 +163,7 @@ class RelayHandle:
     def _grow(self, most: int) -> None:
         import ray
 
-        with suppress(Exception):  # the cluster may end meanwhile
+        with suppress(Exception):  # the cluster may have ended
             while not (self.is_closed or left(self._joined)):
                 answers = enumerate(self._ask("statistics", within_s=CLOSED_WITHIN_S))
                 living = [(place, one) for place, one in answers if not isinstance(one, Exception)]
@@ -214,7 +214,7 @@ class RelayHandle:
                 ray.get(forgotten, timeout=_ANSWERS_WITHIN_S)
         self._ask("close", within_s=CLOSED_WITHIN_S)
         for actor in self.actors:
-            with suppress(Exception):  # the cluster may end meanwhile
+            with suppress(Exception):  # the cluster may have ended
                 ray.kill(actor)
 
     def _ask(self, method: str, *arguments: Any, within_s: float) -> list[Any]:

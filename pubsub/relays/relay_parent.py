@@ -16,13 +16,13 @@ from tidewheel.transport.children import SIGN_OF_LIFE_S
 _LOG = logging.getLogger(__name__)
 
 AT_ONCE_BYTES: Final = 512 * 1024
-"""About so many bytes are read before others have their turn."""
+"""The approximate number of bytes that are read before other connections have their turn."""
 
 AWAY_S: Final = 5.0
-"""A parent that is a relay may be away for so long, in seconds: another one may take its place."""
+"""The time for which a parent relay may be away, in seconds; then another one may take its place."""
 
 AGAIN = Retry(first_pause_s=0.05, longest_pause_s=2.0, jitter=0.25)
-"""The pauses before searches, after the parent was not found, or was lost at once, time and again."""
+"""The pauses between searches for a parent that was not found, or was lost at once."""
 
 
 class RelayParent(KeptParent):

@@ -18,7 +18,7 @@ def ask_for_telemetry(topic: str) -> bool:
     import ray
 
     job = topic.removeprefix(TELEMETRY)
-    try:  # a job that was added to another one is found by that one's worker
+    try:  # a job that was added to another one has the workers of that one
         return any(_wants(worker, job) for worker in first_workers(job))
     except ray.exceptions.RayError as error:  # the cluster is ending
         _LOGGER.debug("the cluster could not be asked for the telemetry of job %r: %s", job, error)
@@ -30,6 +30,6 @@ def _wants(worker: Any, job: str) -> bool:
 
     try:
         return bool(ray.get(worker.want_telemetry.remote(job), timeout=_ANSWER_S))
-    except ray.exceptions.RayError as error:  # it is dead, or hangs
+    except ray.exceptions.RayError as error:  # the actor is dead, or hangs
         _LOGGER.debug("a worker was asked for the telemetry of job %r, and did not answer: %s", job, error)
         return False

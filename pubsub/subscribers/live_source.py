@@ -58,7 +58,7 @@ class LiveSource(MessageSource):
     def _find(self, partition: int, why_lost: str) -> Parent:
         info, publisher, again = self._info, self._info.partitions[partition], bool(why_lost)
         closed = f"has closed the connection: {why_lost}"
-        if again and not info.goes_back:  # a publisher is not found again, as messages would be missing
+        if again and not info.goes_back:  # a lost publisher is not replaced, as messages would be missing
             answer_of(called(publisher.ping), _PING_TIMEOUT_S)
             raise PublisherLost.at(info.name, partition, closed)
         try:

@@ -12,7 +12,7 @@ from tidewheel.pubsub.publishers.local_publisher import LocalPublisher
 from tidewheel.pubsub.subscribers.message_source import MessageSource
 
 _RUN_S = 0.2
-"""A job of this process may run for so long when it is only asked for what there is."""
+"""The least time for which a poll may run the job of this process, in seconds."""
 _IDLE_S = 0.01
 
 

@@ -28,7 +28,7 @@ class MessageSource(ABC):
         """
 
     def fetch_elsewhere(self, timeout_s: float) -> list[Fetched]:
-        """Do as `fetch` does, on a thread of its own: other threads may send what it waits for."""
+        """Call `fetch` on a thread of its own: other threads may send the messages for which it waits."""
         return self.fetch(timeout_s)
 
     def acknowledge(self, batches: Sequence[tuple[int, int]]) -> None:  # noqa: B027 - most keep nothing

@@ -29,24 +29,24 @@ from tidewheel.transport.stream_link import ParentLink
 _LOG = logging.getLogger(__name__)
 
 FOUND_WITHIN_S: Final = 30.0
-"""An actor may take so long to answer, in seconds."""
+"""The time in which an actor has to answer, in seconds."""
 
 RESTARTS_WITHIN_S: Final = 60.0
-"""A parent with a log may be away for so long, in seconds."""
+"""The time for which a parent with a log may be away, in seconds."""
 
 HANGS_S: Final = 5.0
-"""A parent hangs that has shown no sign of life for so long, in seconds; over calls, for so long beyond `WAIT_S`."""
+"""The time without a sign of life after which a parent hangs, in seconds; over calls, this plus `WAIT_S`."""
 
 _AGAIN_S = 0.2
 _LOOK_S = 0.5
 _CALLS = Retry(attempts=11, first_pause_s=0.5, factor=1.0)
-"""How often a publisher is called that is out of reach for a moment."""
+"""The pauses between calls to a publisher that is out of reach for a moment."""
 
 Parent: TypeAlias = ParentLink | CallParent
-"""A way to a parent. One thread uses it at a time, says a `Join` first, and closes it."""
+"""A way to a parent. One thread at a time uses it, sends a `Join` first, and closes it."""
 
 Find: TypeAlias = Callable[[str], Parent]
-"""Returns a way to a parent, and may wait; its argument says why the last one is lost, and is empty at first."""
+"""Returns a way to a parent, and may wait. Its argument is the reason why the last one is lost, at first empty."""
 
 
 class ParentGone(DeliveryError):  # noqa: N818  it names what happened
@@ -114,8 +114,8 @@ def find_parent(
     topic, if given.
 
     Raises:
-        ParentGone: it does not answer, or serves another life of the topic.
-        DeliveryError: it answers with an error.
+        ParentGone: the parent does not answer, or serves another life of the topic.
+        DeliveryError: the parent answers with an error.
     """
     life = () if registration is None else (registration,)
     offer = answer_of(called(actor.attach, child, *life), within_s)
@@ -136,7 +136,7 @@ class WatchedParent(ParentLink):
         self._heard_s = clock()
 
     def read(self) -> list[Any]:
-        """Return what has come, as `ParentLink.read`; called now and then even without messages."""
+        """Return the received messages, as `ParentLink.read`; called now and then even without messages."""
         before = self.read_bytes
         told = super().read()
         now_s = self._clock()
@@ -248,7 +248,7 @@ class KeptParent:
             search.set_exception(error)
         else:
             search.set_result(parent)
-            if self._is_closed:  # either this thread or `close` sees the other's change, or both do
+            if self._is_closed:  # this thread or `close` sees the other's change, or both do
                 parent.close()
         self.ring()
 

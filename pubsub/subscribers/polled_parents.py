@@ -18,11 +18,11 @@ from tidewheel.pubsub.subscribers.parents import Find, KeptParent
 from tidewheel.transport.eager_poll import EagerPoll
 
 _READ_ALL_S: Final = 1.0
-"""However much comes from others, a parent that tells nothing is looked at so often, in seconds."""
+"""The longest time between two looks at a silent parent, in seconds, however much the others send."""
 
 Partitions: TypeAlias = tuple[int, ...]
 Finds: TypeAlias = Mapping[Partitions, Find]
-"""For the partitions that a parent tells of, how to find it."""
+"""By the partitions that a parent serves, the function that finds the parent."""
 
 
 class Listener(Protocol):
@@ -39,7 +39,7 @@ class Listener(Protocol):
         """Let a parent check for its loss, and search; raises as `KeptParent.look` does."""
 
     def take(self) -> list[Fetched]:
-        """Return the subscriber's messages, in order; send what is due."""
+        """Return the subscriber's messages, in order; send due messages."""
 
     def due_s(self) -> float:
         """Return when something must be sent without new messages; infinite for never."""
@@ -98,7 +98,7 @@ class PolledParents:
                 self.check()
 
     def fetch(self, timeout_s: float) -> list[Fetched]:
-        """Return the messages that have come, or wait for some.
+        """Return the received messages, or wait for some.
 
         Raises:
             PublisherLost: a publisher has died for good, or has ended too early.
@@ -109,7 +109,7 @@ class PolledParents:
             while not self.is_released:
                 found = self._listener.take()
                 if not found and self._lost is not None:
-                    self._listen_to_all(self._wait(0.0))  # other parents may have told something before
+                    self._listen_to_all(self._wait(0.0))  # other parents may have sent something before
                     found = self._listener.take()
                 if found:
                     return found
@@ -132,7 +132,7 @@ class PolledParents:
             raise self._lost
 
     def listen(self) -> None:
-        """Receive what has come, without waiting, with ``turn``."""
+        """Receive the present messages, without waiting, with ``turn``."""
         self._listen_to_all(())
 
     def _wait(self, until_s: float) -> list[KeptParent]:
@@ -158,7 +158,7 @@ class PolledParents:
     def _listen_to_all(self, ready: Iterable[KeptParent]) -> None:
         now_s = time.monotonic()
         if not ready or now_s >= min(self._look_at_s, self._read_all_at_s):
-            # Where nothing comes for long, a publisher that is called may have to be called again, or be lost.
+            # Where nothing comes for long, the publisher may need another call, or may be lost.
             self._read_all_at_s = now_s + _READ_ALL_S
             ready = self.kept
         for kept in ready:
@@ -182,7 +182,7 @@ class PolledParents:
         """Send messages to the parents of their partitions, except ended ones."""
         if messages:
             parent_of = {number: kept for kept, numbers in self._kept.items() for number in numbers}
-            self._poll = None  # a parent may not take all of it
+            self._poll = None  # a parent may not take all of the messages
             for message in messages:
                 if message.pubend in parent_of:
                     parent_of[message.pubend].say([message])

@@ -22,7 +22,7 @@ _LOG = logging.getLogger(__name__)
 SUBSCRIBED_WITHIN_S: Final = 60.0
 LEFT_WITHIN_S: Final = 10.0
 _AGAIN = Retry(first_pause_s=0.2, factor=1.0, on=ParentGone)
-"""How a call is repeated while a pubend is being started again."""
+"""The pauses between calls while a pubend is being started again."""
 
 
 class PubendCalls:
@@ -101,8 +101,8 @@ class PubendCalls:
         """Subscribe again at a restarted pubend, from ``tick`` on unless it remembers.
 
         Raises:
-            ParentGone: it does not answer.
-            DeliveryError: it refuses.
+            ParentGone: the pubend does not answer.
+            DeliveryError: the pubend refuses.
         """
         try:
             answer_of(self._call(partition, tick, again=True), SUBSCRIBED_WITHIN_S)
@@ -110,7 +110,7 @@ class PubendCalls:
             raise PublisherLost.at(self.info.name, partition, str(error)) from error
 
     def _agree(self, begun: Sequence[Begun]) -> list[Begun]:
-        """Tell all pubends what some know to be acknowledged; return where each continues.
+        """Tell all pubends of the acknowledgements that some know; return where each continues.
 
         Parts of an epoch that were acknowledged together may reach some of them first, and must not come again.
 

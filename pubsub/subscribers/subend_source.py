@@ -1,4 +1,4 @@
-"""The messages of a topic with a log, from its pubends: missing ones are requested again, whoever dies.
+"""The messages of a topic with a log, from its pubends; after the death of any process, it requests missing ones again.
 
 One thread reads, and requests only while it reads; meanwhile messages wait at the parents, and in the log. The parent
 is a relay if there is one, otherwise each pubend.
@@ -36,13 +36,13 @@ from tidewheel.pubsub.subscribers.subscription_options import SubscriptionOption
 _LOG = logging.getLogger(__name__)
 
 TOLD_EVERY_S: Final = 0.01
-"""While the consumer reads, or waits for messages, acknowledgements go upstream so often at most, in seconds."""
+"""The least time between two messages with acknowledgements, in seconds, while the consumer reads or waits."""
 TOLD_WITHIN_S: Final = 0.1
-"""Acknowledgements go upstream within so many seconds, if the consumer reads on."""
+"""The time within which acknowledgements go upstream if the consumer reads on, in seconds."""
 
 _LIFE_DIGITS: Final = 12
 _MOST_RELAYS = 5
-"""After so many dead relays, the reader connects to the pubends."""
+"""The number of dead relays after which the reader connects to the pubends."""
 
 
 class NoRelay(DeliveryError):  # noqa: N818  it names what is missing
@@ -80,7 +80,7 @@ class SubendSource(MessageSource):
         self._has_left = self._is_noted = False
         self._rejected: set[int] = set()
         finds: Finds = {self._partitions: self._find_relay}
-        # The thread of a log needs the core, so this one is not eager.
+        # The thread of a log needs the core, so this poll is not eager.
         self._parents = PolledParents(self._topic, greeting, finds, self, RESTARTS_WITHIN_S, is_eager=False)
 
     def attach(self) -> None:

@@ -43,13 +43,16 @@ _LOG = logging.getLogger(__name__)
 _LOOKUP_S = 2.0
 _AGAIN_S = 0.5
 _CATALOG = Retry(attempts=3, first_pause_s=0.2, on=PublisherLost)
-"""How the catalog's own topic is looked up again. Its publisher can answer the catalog and die before the subscriber
-has connected; the catalog starts another one at the next lookup."""
+"""The pauses before the catalog's own topic is looked up again.
+
+Its publisher can answer the catalog and die before the subscriber has connected. The catalog starts another publisher
+at the next lookup.
+"""
 _STARTS_WITHIN_S = 5.0
-"""The seconds in which the catalog has to answer beyond those for which the topic is waited for."""
+"""The time that the catalog has to answer, in seconds, beyond the time for which the topic is awaited."""
 
 
-def subscribe(  # noqa: PLR0913 - what a subscriber can ask for, by name
+def subscribe(  # noqa: PLR0913 - the options of a subscriber, by name
     topic: str,
     *,
     blocking: bool = True,
@@ -73,14 +76,14 @@ def subscribe(  # noqa: PLR0913 - what a subscriber can ask for, by name
         topic: its name.
         blocking: whether to wait until the cluster and the topic exist.
         timeout_s: how long to wait for that, in seconds; None waits forever.
-        atomic: whether to leave out epochs that were partly published before; otherwise they come in part.
-        where: which records are wanted: a function of a record, a dict for a row of Arrow, or for tables an expression
+        atomic: whether to leave out epochs that were partly published before; otherwise parts of epochs arrive.
+        where: the condition on records: a function of a record, a dict for a row of Arrow, or for tables an expression
             such as ``pc.field("n") > 1``. Publishers and relays evaluate it, so that no other records are sent. Epochs
             without such a record are left out. An error in it ends this subscription only.
-        slow: what happens if more waits than the publishers keep: ``"disconnect"`` ends the subscription with an error;
-            ``"drop_epochs"`` leaves out whole epochs, the oldest first, each told as `Dropped`, and sends batches once
-            their epoch is complete; ``"block"`` holds back the publishing dataflow and its sources. With exactly-once
-            delivery the log keeps everything, and none of this happens.
+        slow: the policy if more messages wait than the publishers keep: ``"disconnect"`` ends the subscription with an
+            error; ``"drop_epochs"`` leaves out whole epochs, the oldest first, reports each as `Dropped`, and sends
+            batches once their epoch is complete; ``"block"`` holds back the publishing dataflow and its sources. With
+            exactly-once delivery the log keeps everything, and none of this happens.
         block_limit_s: how long it may block without reading, in seconds, before it is disconnected.
         schema: the expected type or schema of records, as for `Stream.publish`. A topic declared with another one is an
             error at once; of an undeclared topic each batch is checked when it is read.
@@ -88,8 +91,8 @@ def subscribe(  # noqa: PLR0913 - what a subscriber can ask for, by name
             next messages; ``"earliest"``, with all that the log has; or at a tick, in microseconds since 1970.
         order: ``"total"`` gives all subscribers the batches of all partitions in the order of their ticks; by default
             only the order within a partition is the same.
-        durable: a `Durable`, by whose name a later subscriber continues with what was not acknowledged. Without one the
-            log keeps nothing for this subscription once it is closed.
+        durable: a `Durable`, by whose name a later subscriber continues with the unacknowledged records. Without one
+            the log keeps nothing for this subscription once it is closed.
 
     Raises:
         UnknownTopic, NoCluster: no job published it, or this process could not join a cluster, in time.

@@ -45,7 +45,7 @@ class Subscription:
         atomic: whether to leave out epochs that may have been partly missed.
         may_drop: whether publishers may leave out epochs.
         expected: the schema to check batches against; None for no check.
-        ack: with exactly-once delivery, who acknowledges.
+        ack: with exactly-once delivery, the sender of acknowledgements.
 
     Attributes:
         topic: the name of the topic.
@@ -89,7 +89,7 @@ class Subscription:
 
     @property
     def frontier(self) -> Antichain:
-        """The lower bound on times that can still come."""
+        """The lower bound on times that can still arrive."""
         return self._subscriber.frontier
 
     def statistics(self) -> SubscriberStatistics:
@@ -137,7 +137,7 @@ class Subscription:
     async def __anext__(self) -> Event:
         """Return the next event; a cancelled task loses nothing.
 
-        A job of this process runs meanwhile on another thread; while it is idle this waits for its inputs.
+        A job of this process runs on another thread during the wait; while it is idle this waits for its inputs.
         """
         self._settle()
         while self._expects_event(iterates=True):
@@ -152,10 +152,10 @@ class Subscription:
         return event
 
     def poll(self, timeout_s: float = 0.0) -> list[Event]:
-        """Return the present events, or those that come first within ``timeout_s`` seconds.
+        """Return the present events, or the first ones that arrive within ``timeout_s`` seconds.
 
         After all earlier events it raises as iteration does, and PublisherLost if the job was stopped. `has_ended`
-        tells whether no more will come.
+        tells whether no more will arrive.
         """
         self._settle()
         deadline_s = time.monotonic() + timeout_s
@@ -171,7 +171,7 @@ class Subscription:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the topic has ended or this was closed, and every event was taken."""
+        """True if the topic has ended or the subscription was closed, and the program has taken every event."""
         is_at_its_end = self._reader.is_closed or self._subscriber.is_ended
         return is_at_its_end and not self._reader.events and self._reader.error is None
 
@@ -206,8 +206,8 @@ class Subscription:
     def epochs(self, timeout_s: float | None = None) -> Epochs:
         """Iterate, also with ``async for``, over whole epochs, each once it is complete.
 
-        They come in an order that agrees with time. Do not mix this with iteration over events. A new iterator
-        continues where an abandoned one ended.
+        The order of epochs agrees with time. Do not mix this with iteration over events. A new iterator continues where
+        an abandoned one ended.
 
         Args:
             timeout_s: how long to wait for each epoch, in seconds; None waits as long as the topic lives. A job of this
@@ -260,7 +260,7 @@ class Subscription:
             timeout_s: in seconds; None waits as long as the topic lives.
 
         Raises:
-            TimeoutError: it has not come in time; nothing is lost, and this may be called again.
+            TimeoutError: the epoch has not arrived in time; nothing is lost, and this may be called again.
             DeliveryError: the topic has failed, this subscription is closed, or the records make no table; `epochs` has
                 them.
 
@@ -315,7 +315,7 @@ class Subscription:
                 break
             self._assemble()
         if not self._complete:
-            self._expects_event()  # it raises the error that has ended this
+            self._expects_event()  # this raises the error that has ended the subscription
 
     def _expects(self, until: Time | None) -> bool:
         self._assemble()

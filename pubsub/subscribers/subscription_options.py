@@ -16,7 +16,7 @@ Acknowledging: TypeAlias = Literal["auto", "manual"]
 """The sender of acknowledgements: the subscription, when the consumer asks for the next one, or the consumer."""
 
 Start: TypeAlias = Literal["live", "earliest"] | int
-"""The beginning of a new subscription: at what comes next, at what is kept, or at a tick."""
+"""The beginning of a new subscription: the next message, the earliest kept message, or a tick."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +24,10 @@ class Durable:
     """A subscription that goes on where it was, for a topic with a log.
 
     Args:
-        name: who subscribes by the same name later, in whatever process, goes on with what was not acknowledged. The
-            log keeps it meanwhile. The reader that had the name until then gets an error.
-        ack: ``"auto"`` acknowledges what was received when the subscription is asked for more, or its ``with`` block
-            ends without an exception. ``"manual"`` waits for `Subscription.acknowledge`.
+        name: a later subscriber of the same name, in any process, continues with the unacknowledged records. The log
+            keeps these for it. The earlier reader of that name gets an error.
+        ack: ``"auto"`` acknowledges the received records when the program asks for more, or its ``with`` block ends
+            without an exception. ``"manual"`` waits for `Subscription.acknowledge`.
 
     Raises:
         DeliveryError: an argument is wrong.
@@ -44,12 +44,12 @@ class Durable:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionOptions:
-    """How one subscriber wants a topic with exactly-once delivery.
+    """The options of one subscriber of a topic with exactly-once delivery.
 
     Args:
-        name: of a durable subscription; None for one that ends when closed.
+        name: the name of a durable subscription; None for one that ends when closed.
         start: where a new subscription begins; a tick is in microseconds since 1970.
-        order: of batches of different partitions: any, or that of ticks.
+        order: the order of batches of different partitions: any, or that of ticks.
 
     Raises:
         DeliveryError: an argument is wrong.
@@ -119,7 +119,7 @@ class DoneBatches:
         self.is_automatic = ack == "auto"
 
     def give(self, given: Iterable[Event | Epoch]) -> None:
-        """Record what the consumer receives, except returns of the job."""
+        """Record the events that the consumer receives, except returns of the job."""
         for one in given:
             if self.is_automatic or isinstance(one, RolledBack):
                 self._given += _numbers(one)
@@ -130,7 +130,7 @@ class DoneBatches:
             self._acknowledge(_numbers(one))
 
     def settle(self) -> None:
-        """Acknowledge what the consumer has, as it asks for more, or has ended well."""
+        """Acknowledge the consumer's batches, as it asks for more, or has ended well."""
         if self._given:
             given, self._given = self._given, []
             self._acknowledge(given)

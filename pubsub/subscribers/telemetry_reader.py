@@ -20,11 +20,11 @@ class TelemetryReader:
     iterates; any may call `close`.
 
     Args:
-        timeout_s: how long to wait for the job, in seconds; None waits as long as it takes.
+        timeout_s: how long to wait for the job, in seconds; None waits without limit.
 
     Raises:
-        UnknownTopic, NoCluster, DeliveryError: as for `tidewheel.subscribe`; during iteration, the job cannot be
-            followed any more.
+        UnknownTopic, NoCluster, DeliveryError: as for `tidewheel.subscribe`; during iteration, the reader cannot follow
+            the job any more.
     """
 
     def __init__(self, job: str, *, timeout_s: float | None = 10.0) -> None:
@@ -38,7 +38,7 @@ class TelemetryReader:
     def _connect(self, timeout_s: float | None) -> None:
         self._subscription = subscribe(f"{TELEMETRY}{self.job}", timeout_s=timeout_s)
         self._epochs: Iterator[Epoch] = self._subscription.epochs()
-        if self._is_closed:  # meanwhile, by another thread
+        if self._is_closed:  # another thread has closed it since
             self._subscription.close()
 
     def __iter__(self) -> Self:

@@ -15,7 +15,7 @@ from tidewheel.pubsub.protocol.subscriber import Subscriber
 from tidewheel.pubsub.subscribers.message_source import MessageSource
 
 WAIT_S: Final = 5.0
-"""A reader waits so long for news before it returns without any, in seconds."""
+"""The longest time that a reader waits for news before it returns without any, in seconds."""
 
 
 class TopicReader:
@@ -75,7 +75,7 @@ class TopicReader:
             return
         self.fetching = fetching
         await asyncio.wait([asyncio.wrap_future(fetching)])
-        if self.fetching is fetching:  # no other task has received that
+        if self.fetching is fetching:  # no other task has received that result
             self.fetching = None
             self._receive(fetching.result())
 
@@ -99,7 +99,7 @@ class TopicReader:
             self._fail(error)
         except DeliveryError as error:
             if error is found:
-                raise  # there may still come messages
+                raise  # more messages may come
             self._fail(error)
         if self.subscriber.is_ended and not self.source.is_durable:
             self.release()

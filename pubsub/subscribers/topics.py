@@ -28,7 +28,7 @@ from tidewheel.pubsub.subscribers.subscription import Subscription
 _MOST_SIGHTINGS = 4096
 _LOOK_S = 1.0
 _SEARCHES = Retry(within_s=60.0, first_pause_s=0.5, factor=1.0)
-"""How the catalog is looked for that has replaced a lost one."""
+"""The pauses between searches for the catalog that replaces a lost one."""
 _JOIN_S = 10.0
 
 Sightings: TypeAlias = "queue.Queue[list[TopicEvent] | Exception]"

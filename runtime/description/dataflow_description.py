@@ -33,7 +33,7 @@ class Outlet:
     source: Source
     scope: Scope
     substreams: frozenset[str] = frozenset()
-    """The names of the declarations by which what comes out here may be divided into substreams."""
+    """The names of the declarations by which the records of this output may be divided into substreams."""
 
 
 class DataflowDescription:
@@ -43,7 +43,7 @@ class DataflowDescription:
         telemetry: the topic of its jobs' telemetry; None for none.
 
     Attributes:
-        effects: the operators, by number, that have an effect even if nothing reads them; False for those that the
+        effects: the operators, by number, that have an effect even if nothing reads them; False for operators that the
             library adds.
         ignored: outputs that the user has declared to need no reader.
     """
@@ -232,7 +232,7 @@ class DataflowDescription:
         return fused
 
     def outline(self) -> Outline:
-        # The registered name of a sink only tells sinks apart; people see the name of its operator.
+        # The registered name of a sink only distinguishes sinks; messages to users have the name of its operator.
         named = {kind: known for kind, known in self._named.items() if kind != "sink"}
         marks = marks_by_operator(named, [operator.name for operator in self._operators])
         return Outline(

@@ -1,4 +1,4 @@
-"""The declared substreams of a dataflow, and the inputs where operators are told of their ends."""
+"""The declared substreams of a dataflow, and the inputs at which operators receive their ends."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -15,8 +15,8 @@ class DeclaredSubstreams:
 
     Attributes:
         is_shared: whether every worker accepts records of each key, or only one.
-        ordered: those with ends in the order of closing.
-        turns: those on a cycle, which are ordered too.
+        ordered: the inputs with ends in the order of closing.
+        turns: the inputs on a cycle, which are ordered too.
     """
 
     name: str

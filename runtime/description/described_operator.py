@@ -43,7 +43,7 @@ class DescribedOperator:
     by_substream: BySubstream = False
     origin: Origin = field(default_factory=Origin)
     base_name: str = ""
-    """The name before it was made unique."""
+    """The name before a number made it unique."""
 
     def plan(self) -> OperatorPlan:
         """Return the form that workers run; raise GraphError if an input is not connected."""

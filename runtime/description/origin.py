@@ -49,7 +49,7 @@ class Origin:
 
     Attributes:
         method: the name of the method; empty if it has no decorator.
-        part: which operator of the method it is, such as ``": partial"``; empty for the main one.
+        part: the operator's name within the method, such as ``": partial"``; empty for the main one.
         parameters: the arguments that matter to the state, by name.
     """
 
@@ -100,7 +100,7 @@ def adds_operators(*aside: str, method: str = "") -> Callable[[Method], Method]:
             try:
                 bound = signature.bind(*args, **kwargs)
             except TypeError:
-                return function(*args, **kwargs)  # raises it as well, and names itself
+                return function(*args, **kwargs)  # this call raises the error, too, with its own name
             is_named = "name" in bound.arguments and bound.arguments["name"] != method
             bound.apply_defaults()
             call = _Call(method or function.__name__, bound.arguments, aside, is_named=is_named)
@@ -220,7 +220,7 @@ def _text_of_code(code: CodeType, doc: str | None = None) -> str:
 def _text_of_constant(constant: object) -> str:
     if isinstance(constant, CodeType):
         return _text_of_code(constant)
-    if isinstance(constant, frozenset):  # its order is another one in each process
+    if isinstance(constant, frozenset):  # a frozenset has another order in each process
         return str(sorted(map(repr, constant)))
     return repr(constant)
 

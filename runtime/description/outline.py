@@ -125,7 +125,7 @@ def marks_by_operator(named: Mapping[str, Mapping[str, Any]], names: list[str]) 
         for name, place in known.items():
             index = place if isinstance(place, int) else place.operator
             if kind == "probe" or not names[index].endswith(f" {name}"):
-                marks.setdefault(index, []).append(redacted(f"{kind} {name!r}"))  # it may be the place of files
+                marks.setdefault(index, []).append(redacted(f"{kind} {name!r}"))  # the name may be the place of files
     return {index: tuple(said) for index, said in marks.items()}
 
 

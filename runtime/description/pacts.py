@@ -22,13 +22,16 @@ class Pact(ABC):
     __slots__ = ()
 
     takes_marks: ClassVar[bool] = False
-    """Whether marks of the ends of substreams go over the edge, among the records."""
+    """Whether marks of the ends of substreams travel over the edge, among the records."""
     keeps_substreams: ClassVar[bool] = False
     """Whether each substream goes to one worker, its `keeper`."""
 
     counts_apart: ClassVar[bool] = False
-    """Whether the messages for each worker are counted apart; see `GraphShape`. What an operator knows of times has to
-    belong to keys then, so that it goes with these to another number of workers."""
+    """Whether the messages for each worker are counted apart; see `GraphShape`.
+
+    An operator then has to keep what it knows of times by key, so that it moves with the keys to another number of
+    workers.
+    """
 
     def keeper(self, key: Any, workers: int) -> int:
         """Return the worker that receives the substream of a key, if it is one."""
@@ -96,7 +99,7 @@ class SubstreamPact(Pact):
     def labelled_parts(
         self, batch: Batch, workers: int, label: Labels | None
     ) -> Iterable[tuple[int, Batch, Labels | None]]:
-        if workers == 1 and label is not None:  # as with several, find out whether it can be hashed
+        if workers == 1 and label is not None:  # as with several workers, an unhashable label raises
             stable_hash(next(iter(label.distinct)) if isinstance(label, MixedLabel) else label[1])
         if isinstance(label, MixedLabel) and workers > 1:
             owner = {key: owner_of(key, workers) for key in label.distinct}

@@ -58,10 +58,10 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """What the workers of a job need of their nodes.
+    """The needs of a job's workers on their nodes.
 
     Args:
-        labels: what labels its node must have.
+        labels: the labels that a worker's node must have.
     """
 
     strategy: PlacementName

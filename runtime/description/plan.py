@@ -13,14 +13,14 @@ from tidewheel.runtime.description.origin import Origin
 from tidewheel.runtime.description.pacts import Pact
 
 Schedule: TypeAlias = Callable[..., None]
-"""Called with an operator's input ports and after them its output ports, whenever there is something to do."""
+"""Called with an operator's input ports and then its output ports, whenever the operator has work."""
 
 Build: TypeAlias = Callable[[Any], Schedule]
 """Called once on each worker with an `OperatorContext`; returns the operator's `Schedule`."""
 
 
 _MOST_APART = 4
-"""With more workers it takes longer to read what each has to receive than the trip takes that this saves."""
+"""The most workers with messages counted apart: with more, reading the counts takes longer than the saved trip."""
 
 Transform: TypeAlias = Callable[[Batch], Batch]
 """The function that a stateless operator applies to each batch."""
@@ -35,15 +35,15 @@ class Stage:
     name: str
     transform: Transform
     with_keys: KeyedTransform | None = None
-    """What it does to a batch with the keys of substreams beside it; None has it done to the records of each key."""
+    """The transform with the keys of substreams beside the batch; None: `transform` runs on the records of each key."""
 
 
 @dataclass(frozen=True, slots=True)
 class EndsWanted:
-    """Which ends of substreams an operator wants at its inputs.
+    """The ends of substreams that an operator asks for at its inputs.
 
     Attributes:
-        ordered: whether it is told in the order of closing.
+        ordered: whether it receives them in the order of closing.
         holds: whether it keeps tokens of a substream until that has ended.
         firm: whether each substream comes in one piece, right before its end.
         waits: whether it keeps tokens until times are complete, for all substreams.
@@ -56,7 +56,7 @@ class EndsWanted:
 
 
 BySubstream: TypeAlias = bool | EndsWanted | Literal["left"]
-"""The way of an operator with substreams: it keeps them apart, wants to know of their ends, too, or leaves them."""
+"""The treatment of substreams by an operator: it keeps them apart, also asks for their ends, or leaves them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +82,15 @@ class OperatorPlan:
     notify: bool
     """Whether the operator looks at the frontiers of its inputs and is scheduled when they change."""
     stages: tuple[Stage, ...] = ()
-    """What it is made of if it is stateless, or several such that run as one; see `Stage`."""
+    """The stages of a stateless operator, or of several that run as one; see `Stage`."""
     ends: EndsWanted | None = None
-    """What it wants to know of the ends of substreams at its inputs; None if nothing."""
+    """The ends of substreams that the operator asks for at its inputs; None for none."""
     leaves_substreams: bool = False
-    """Whether what it sends is of no substream."""
+    """Whether the records that the operator sends belong to no substream."""
     origin: Origin = field(default_factory=Origin)
-    """The method that adds it."""
+    """The method that adds the operator."""
     base_name: str = ""
-    """Its name before a number was added to tell it from others of that name."""
+    """The name before a number made it unique."""
 
     @property
     def name(self) -> str:
@@ -106,12 +106,12 @@ class OperatorPlan:
 
     @property
     def asks_for_ends(self) -> bool:
-        """Whether it asks which times have been processed everywhere; see `Plan.ends`."""
+        """True if the operator asks which times have been processed everywhere; see `Plan.ends`."""
         return bool(getattr(self.build, "asks_for_ends", False))
 
     @property
     def is_aside(self) -> bool:
-        """Whether its records say only what other operators do."""
+        """True if the operator's records only report on other operators."""
         return bool(getattr(self.build, "is_aside", False))
 
 
@@ -130,11 +130,11 @@ class Plan:
     probes: Mapping[str, Source]
     """The outputs that `Job.probe` looks at, by the probe's name."""
     declarations: Mapping[str, DeclarationPlan] = field(default_factory=dict)
-    """Where substreams are declared, by the declaration's name; they are numbered in this order."""
+    """The declarations of substreams by name, numbered in this order."""
     lookups: Mapping[str, int] = field(default_factory=dict)
     """The operators that `Job.lookup` asks, by name."""
     dropping: frozenset[Source] = frozenset()
-    """Those of the outputs with names, such as the late records of windows, that no operator reads."""
+    """The named outputs that no operator reads, such as the late records of windows."""
 
     def graph(self, workers: int = 1) -> GraphShape:
         edges = tuple(

@@ -38,7 +38,7 @@ def _variable(name: str) -> str:
 
 
 class RuntimeConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """How a job runs. A setting that is not given comes from the environment, or else is the default.
+    """The settings of a job. A setting that is not given comes from the environment, or else is the default.
 
     Its variable is its name in capitals after ``TIDEWHEEL_``, such as ``TIDEWHEEL_BYTES_IN_FLIGHT``. The text is the
     value, for a mapping a JSON object: ``TIDEWHEEL_RESOURCES='{"CPU": 1}'``.
@@ -53,7 +53,7 @@ class RuntimeConfig(msgspec.Struct, frozen=True, kw_only=True):
         bytes_in_flight: how many bytes each worker may have at inputs of operators and in flight before sources wait,
             and a driver's input in flight to one worker. 64 MiB.
         epochs_ahead: how many epochs the driver's inputs may be ahead of the job's probes before they wait. 1,000.
-        on_leak: what happens when an operator drops a token without discarding it. ``"fail"``, the default, fails the
+        on_leak: the effect of an operator that drops a token without discarding it. ``"fail"``, the default, fails the
             job, since records for that time are probably lost. ``"warn"`` logs a warning and counts the leak in
             `Job.statistics`.
         hang_timeout_s: after how many seconds without a sign of life from a worker's process the job fails. A slow

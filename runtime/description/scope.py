@@ -13,7 +13,7 @@ class Scope:
         check_name("a scope", name, GraphError)
         self.name = name
         self.parent = parent
-        self.is_over = False  # whether operators must not read from it any more
+        self.is_over = False  # whether operators may no longer read from it
         self.nesting: Nesting = Nesting((domain,)) if parent is None else parent.nesting.inside(domain)
 
     def inside(self, name: str, domain: TimeDomain | None = None) -> "Scope":

@@ -61,7 +61,7 @@ def owners_of(keys: list[Any], workers: int) -> list[int]:
             owners = _owners_of_shards(workers)
             owner = {key: owners[stable_hash(key) & _BITS] for key in dict.fromkeys(keys)}
             return [owner[key] for key in keys]
-    except TypeError:  # not all can be hashed by Python
+    except TypeError:  # Python cannot hash all of them
         pass
     return owners_of_hashes(hash_keys(keys), workers)
 

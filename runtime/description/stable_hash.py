@@ -35,7 +35,7 @@ KEYS = (
     "a key is None, a number, a string, bytes, a date, a time, a timedelta, a UUID, a member of an Enum, or a tuple of "
     "these (docs/operators.md, Keys)"
 )
-"""The one rule of what a key may be, for errors."""
+"""The rule for keys, for errors."""
 
 _MASK = (1 << 64) - 1
 _GOLDEN = 0x9E3779B97F4A7C15
@@ -44,7 +44,7 @@ _LOCAL, _ZONED, _LOCAL_TIME, _ZONED_TIME = (tag << 60 for tag in range(1, 5))
 """Marks of moments and times of day, with and without a zone, that would otherwise fold to the same number."""
 _DAY_US = 86_400_000_000
 _MANY = 256
-"""From so many keys on, an array of them is worth its while."""
+"""The least number of keys for which an array of them is worth its time."""
 _EPOCH_US = datetime.date(1970, 1, 1).toordinal() * _DAY_US
 
 
@@ -146,7 +146,7 @@ def _fold_numpy(key: Any) -> int:
     import numpy as np
 
     unit, count = np.datetime_data(key.dtype)
-    if unit == "ns":  # Python's times have no nanoseconds, and Arrow's as pandas' times hash without
+    if unit == "ns":  # Python's times have no nanoseconds; Arrow's and pandas' times hash without them, too
         return _fold(type(key)(int(key.astype("int64")) * count // 1000, "us").item())
     return _fold(key.astype(f"{key.dtype.kind}8[us]").item())
 
@@ -158,11 +158,11 @@ _FOLDS: tuple[tuple[Any, Callable[[Any], int]], ...] = (
     (tuple, _fold_tuple),
     (bytes, _checksum),
     (uuid.UUID, lambda key: key.int),
-    (datetime.datetime, _fold_moment),  # before date, of which it is a kind
+    (datetime.datetime, _fold_moment),  # before date, its base class
     (
         datetime.date,
         lambda key: _LOCAL ^ key.toordinal() * _DAY_US,
-    ),  # as its midnight, to which NumPy's dates are equal
+    ),  # as the midnight of the day, to which NumPy's dates are equal
     (datetime.time, _fold_time_of_day),
     (datetime.timedelta, _microseconds),
 )
@@ -281,7 +281,7 @@ def _mix_array(values: "npt.NDArray[np.uint64]") -> "npt.NDArray[np.uint64]":
 
 _ADLER = 65521
 _LONGEST = 256
-"""Longer strings are done one by one; a place from the end and a byte fit 16 bits."""
+"""Longer strings are hashed one by one. Up to here, a byte and its place from the end fit into 16 bits."""
 
 
 def checksums(data: bytes | memoryview, lengths: "npt.NDArray[np.int64]") -> "npt.NDArray[np.uint64]":

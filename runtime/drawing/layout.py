@@ -41,7 +41,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The points of an edge, which is ``around`` if it goes up, on the right of everything."""
+    """The points of an edge, which is ``around`` if it goes up, to the right of the drawing."""
 
     edge: Edge
     points: tuple[Point, ...]

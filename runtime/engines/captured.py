@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ray import ObjectRef, ObjectRefGenerator
 
 _FETCH_TIMEOUT_S = 120.0
-"""The most time in which workers have to answer, in seconds."""
+"""The time within which workers have to answer, in seconds."""
 
 Kept: TypeAlias = Sequence[tuple[Time, Batch]]
 """The batches that one worker has kept, in order of arrival."""
@@ -99,7 +99,7 @@ class CapturedOnWorkers(CapturedBatches):
             self._counts: list[int] = ray.get([count for _, count in calls], timeout=_FETCH_TIMEOUT_S)
         except ray.exceptions.RayError as error:
             raise self._error(error) from error
-        # Objects of this process, each on the node of its worker: they are there when the job has ended.
+        # The objects of this process, each on the node of its worker, remain when the job has ended.
         self._packed: list[ObjectRef[list[tuple[Time, Any]]]] = [packed for packed, _ in calls]
         self._fetched: list[Captured] | None = None
         self._fetching = threading.Lock()

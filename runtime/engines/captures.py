@@ -41,6 +41,6 @@ class Captures:
     def keep(self) -> None:
         """Fetch everything that the job, which is about to end, has captured."""
         for name in self._job.plan.captures:
-            with suppress(TidewheelError):  # such as for records that cannot be pickled: then it cannot be read later
+            with suppress(TidewheelError):  # records that cannot be pickled, for example, cannot be read later
                 if name not in self._complete:
                     self._complete[name] = self._job._fetch_captured(name)

@@ -60,9 +60,9 @@ class Job(ABC):
 
     engine: Literal["local", "ray"]
     _feed: Feed
-    """What carries the inputs to the workers; there is another one after each return to a snapshot."""
+    """The feed that carries the inputs to the workers; each return to a snapshot replaces it."""
     _shared: Any
-    """What dataflows that are added run on as well: the workers of this one."""
+    """The workers of this job, on which added dataflows run, too."""
 
     def __init__(self, plan: Plan, workers: int, config: RuntimeConfig, shared: Any = None) -> None:
         self.plan = plan
@@ -92,7 +92,7 @@ class Job(ABC):
             if snapshots is not None:
                 self._remember(snapshots)
             self._deploy(description.attachments)
-            with self._lock:  # a job that goes back meanwhile takes all of them with it, or none
+            with self._lock:  # a job that goes back at this moment takes all of them with it, or none
                 self._open_inputs()
             self._telemetry = telemetry_of(self, description)
             self._picture = JobPicture(self.name, description.outline(), self._done_so_far, description.telemetry)
@@ -136,7 +136,7 @@ class Job(ABC):
         if self._snapshots is not None:
             self._snapshots.release()
 
-    # ------------------------------------------------------------------ what an engine does
+    # ------------------------------------------------------------------ for engines
 
     @property
     @abstractmethod
@@ -164,7 +164,7 @@ class Job(ABC):
     def _wait_for(
         self, condition: Callable[[], bool], what: str, timeout_s: float | None, probe: str | None = None
     ) -> None:
-        """Run or wait until ``condition()``; raise TimeoutError, or JobError where it cannot come true any more.
+        """Run or wait until ``condition()``; raise TimeoutError, or JobError if the condition can never hold.
 
         ``probe`` is the awaited probe, if any, which errors explain.
         """
@@ -176,13 +176,13 @@ class Job(ABC):
     def _look(self, within_s: float) -> tuple[str, Sequence[WorkerReport | BusyWorker]]:
         """Return the state and the reports of workers, within about ``within_s`` seconds; from any thread.
 
-        A worker that is left out has nothing new to say.
+        A worker that is left out has no new report.
         """
 
     def _here(self) -> Mapping[str, object]:
         return {}
 
-    # ------------------------------------------------------------------ what users call
+    # ------------------------------------------------------------------ for users
 
     def probe(self, name: str) -> ProbeHandle:
         """Return the handle of a probe; raise JobError if there is none of that name."""
@@ -212,7 +212,7 @@ class Job(ABC):
             job = type(self)(plan, self.workers, self.config, self._shared)
             job._host = self._host
             self._added.put(name, job._bring_up(description, paused=paused))
-        if self._life.has_ended:  # meanwhile, and perhaps without this dataflow
+        if self._life.has_ended:  # it has ended since, perhaps without this dataflow
             job._end(on_purpose=False)
             self._life.check_alive()
         return job
@@ -235,7 +235,7 @@ class Job(ABC):
         return self._attachments.by_name[known(self.plan, "topic", name, self._attachments.by_name)]
 
     def explain(self, probe_or_topic: str | ProbeHandle) -> Explanation:
-        """Say what holds back the frontier at a probe, topic or capture; print it, or read its ``holders``.
+        """Return the causes that hold the frontier at a probe, topic or capture; print it, or read its ``holders``.
 
         Args:
             probe_or_topic: a probe, or the name of a probe, else of a topic, else of a capture.
@@ -282,7 +282,7 @@ class Job(ABC):
     @property
     @abstractmethod
     def is_complete(self) -> bool:
-        """Whether every frontier is empty: no more work can come."""
+        """True if every frontier is empty: no more work can arrive."""
 
     def wait(self, timeout_s: float | None = None, *, progress: bool | None = None) -> None:
         """Wait until every frontier is empty: sources have ended, inputs are closed, all work is done.
@@ -297,7 +297,7 @@ class Job(ABC):
         Raises:
             JobError: an operator raised (the error names it, its worker and the time), a worker died, or the job was
                 stopped.
-            TimeoutError: it did not end within ``timeout_s`` seconds.
+            TimeoutError: the job did not end within ``timeout_s`` seconds.
         """
         job_block.wait(self, timeout_s, progress)
 
@@ -305,12 +305,12 @@ class Job(ABC):
         """Return the batches of ``stream.capture(name)`` so far, worker by worker, in order of arrival.
 
         It is a sequence, and equals a list. All batches of a time are there once a probe has passed it, and all batches
-        after `wait`. Those of a complete job can also be read after its ``with`` block. On Ray the batches stay in the
-        object store of the workers' nodes until they are read.
+        after `wait`. The batches of a complete job can also be read after its ``with`` block. On Ray the batches stay
+        in the object store of the workers' nodes until they are read.
 
         Raises:
             JobError: there is no capture of that name, the job has failed or was stopped before its end, or the program
-                has neither waited for the job nor looked at a probe, so that it cannot know what is there.
+                has neither waited for the job nor looked at a probe, so that it cannot know which batches are there.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("squares")
@@ -379,7 +379,7 @@ class Job(ABC):
         Raises:
             JobError: the job has no ``snapshots=``, has failed or was stopped.
             SnapshotError: the snapshot cannot be taken or written; the message says why.
-            TimeoutError: it is not complete within ``timeout_s`` seconds.
+            TimeoutError: the snapshot is not complete within ``timeout_s`` seconds.
         """
         self._life.check_alive()
         if self._snapshots is None:
@@ -510,7 +510,7 @@ class Job(ABC):
 
 
 def end_with_program(ended: "weakref.ref[Job]") -> None:
-    """End a job whose program ends, and say what is lost.
+    """End a job whose program ends, and log which work is lost.
 
     This must precede Ray's disconnection, which would fail the job.
     """

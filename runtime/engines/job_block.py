@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger(__name__)
 _WARNS_AFTER_S = 1.0
-"""The seconds that `Job.wait` waits before it warns of open inputs. A job that fails in them only says that."""
+"""The time that `Job.wait` waits before it warns of open inputs, in seconds. A job that fails earlier does not warn."""
 _BLOCK_WARNS_AFTER_S = 10.0
-"""The seconds that the end of a block waits before it warns that it may wait for ever."""
+"""The time that the end of a block waits before it warns that it may wait for ever, in seconds."""
 
 
 def wait(job: "Job", timeout_s: float | None, progress: bool | None) -> None:
@@ -54,7 +54,7 @@ def finish(job: "Job") -> None:
     """Wait until a job and its added dataflows are complete.
 
     Raises:
-        JobError: it cannot complete: it was never started, an input is open, or a source has no end.
+        JobError: the job cannot complete: it was never started, an input is open, or a source has no end.
     """
     if job._life.has_ended:
         return

@@ -1,4 +1,4 @@
-"""The feed of a local job: what the driver sends waits for the next round of steps."""
+"""The feed of a local job: the driver's commands wait for the next round of steps."""
 
 import time
 from collections.abc import Callable

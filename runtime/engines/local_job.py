@@ -58,7 +58,7 @@ class LocalRounds:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether an operator of any dataflow is running on this thread."""
+        """True while an operator of any dataflow is running on this thread."""
         here = threading.get_ident()
         return any(member.stepping is not None and member._thread == here for member in self._members.copy())
 
@@ -94,7 +94,7 @@ class LocalRounds:
             if answer.set_running_or_notify_cancel():
                 try:
                     answer.set_result(call())
-                except Exception as error:  # noqa: BLE001 - the thread that has asked raises it
+                except Exception as error:  # noqa: BLE001 - the asking thread raises it
                     answer.set_exception(error)
 
     def sleep(self, deadline: float | None) -> bool:

@@ -39,10 +39,10 @@ from tidewheel.transport.unpicklable_part import way_to_unpicklable
 _LOGGER = logging.getLogger(__name__)
 _TOLD_S = 10.0
 _LEAST_READ_PER_S = 4 << 20
-"""So many bytes of a snapshot the workers of a job read, and build operators with, per second at least."""
+"""The least rate, in bytes per second, at which workers read a snapshot and build operators with it."""
 
 _SILENT_S = 5.0
-"""The seconds that a wait for a probe may take before a warning names the inputs that are open."""
+"""The time that a wait for a probe may take before a warning names the open inputs, in seconds."""
 
 
 class RayJob(Job):
@@ -83,11 +83,11 @@ class RayJob(Job):
             self._recovery.bring_up(self._deploy_once)
         else:
             self._deploy_once()
-            self._packed = None  # which lets go of the plan in the object store
+            self._packed = None  # this frees the plan in the object store
 
     def _deploy_once(self) -> None:
         if self._is_host:
-            atexit.register(self._at_exit)  # after Ray has registered its own, so it is called before that
+            atexit.register(self._at_exit)  # Ray has registered its own handler before, so Python calls this one first
             self._workers.come_up()
         _LOGGER.debug("job %r: workers are up on %s", self.name, self._workers.nodes, extra=about(self.name))
         self._deploy_workers()
@@ -119,7 +119,7 @@ class RayJob(Job):
             feed.go_on_from(self._feed)  # now, as the job may have to go back once more before it is deployed
         self._feed, self._link = feed, feed.link
         if self._recovery is not None:
-            self._workers.host(self)  # a death is told from now on, and deploys the job again
+            self._workers.host(self)  # from now on, the death of a worker is reported, and deploys the job again
         peers = self._workers.actors if sockets is None else sockets
         saved = None if self._snapshots is None else self._snapshots.for_workers
         handles = map(self._attachments.handles_for, range(self.workers))
@@ -157,7 +157,7 @@ class RayJob(Job):
         """Return to the last snapshot with a new worker in place of each dead one.
 
         Raises:
-            JobError: the workers did not come up.
+            JobError: the workers did not start.
             SnapshotError: the snapshot cannot be read.
         """
         self._life.goes_back = True
@@ -176,7 +176,7 @@ class RayJob(Job):
             self._handles.go_back(self._feed, {} if snapshots.manifest is None else snapshots.positions)
             if self._life.has_started:
                 self._workers.call(self.name, "start", [(self.name,)] * self.workers)
-        self._take_snapshots()  # from now on, as they have the positions of handles
+        self._take_snapshots()  # from now on, as they contain the positions of handles
         self._life.have_gone_back()
         self._telemetry.tell()
 
@@ -227,7 +227,7 @@ class RayJob(Job):
 
     @property
     def is_complete(self) -> bool:
-        """Whether every worker is complete, and no attachment needs a return to a snapshot."""
+        """True if every worker is complete, and no attachment needs a return to a snapshot."""
         is_idle = self._link is not None and all(status.phase is Phase.COMPLETE for status in self._link.statuses)
         return is_idle and self._attachments.have_ended
 

@@ -98,7 +98,7 @@ class RayWorkers:
         """Remove a dataflow from the workers, and replace those that have died or cannot remove it.
 
         Raises:
-            JobError: there is no place for them, or they do not come up.
+            JobError: there is no place for the workers, or they do not start.
         """
         import ray
 
@@ -194,7 +194,7 @@ class RayWorkers:
         for worker, call in enumerate(calls):
             try:
                 busy = ray.get(call) if call in done else "there, and does not answer"
-            except ray.exceptions.RayError:  # it has died, of which the watching thread tells
+            except ray.exceptions.RayError:  # the actor has died, which the watching thread reports
                 continue
             if busy is not None:
                 _LOGGER.warning(

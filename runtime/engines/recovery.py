@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _LOGGER = logging.getLogger(__name__)
 _AGAIN = Retry(first_pause_s=1.0, longest_pause_s=30.0)
-"""The pauses before attempts, behind the first one."""
+"""The pauses before the second and later attempts."""
 _CALM_S = 600.0
 _END_TIMEOUT_S = 30.0
 
@@ -89,7 +89,7 @@ class Recovery:
         """Deploy the job on this thread; after a worker's death meanwhile, recover as often as allowed.
 
         Raises:
-            TidewheelError: deployment failed, or the job has failed meanwhile.
+            TidewheelError: the deployment failed, or the job has failed during it.
         """
         self._is_under_way = True
         cause = self._outcome(deploy)

@@ -50,7 +50,7 @@ def running_jobs() -> list[RunningJob]:
 
 
 def explain_job(job: str, name: str) -> str:
-    """Return in words what holds back a probe, topic or capture of a running job.
+    """Return in words the causes that hold back a probe, topic or capture of a running job.
 
     Args:
         job: its name, or that of its dataflow if only one job runs it.

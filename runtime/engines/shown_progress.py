@@ -48,7 +48,7 @@ class TerminalLine:
             prints_here = _is_terminal(sys.stdout)
             self._live = Live(console=to_terminal, auto_refresh=False, transient=True, redirect_stdout=prints_here)
             self._live.start()
-        # The cursor goes back, so that a handler of logging that has the terminal from before begins its line there.
+        # The cursor goes back, so that a log handler that already has the terminal begins its line there.
         line = Text(text, no_wrap=True, overflow="ellipsis", end="")
         self._live.update(Group(line, Control(ControlType.CARRIAGE_RETURN)), refresh=True)
 
@@ -179,5 +179,5 @@ class ShownProgress:
             with self._using:
                 if self._surface is not None:
                     self._surface.show(text)
-        except Exception as error:  # noqa: BLE001 - this only looks on: the job may have ended, or the stream be closed
+        except Exception as error:  # noqa: BLE001 - this only displays: the job may have ended, or the stream be closed
             _LOGGER.debug("job %r: no progress to show: %r", self._name, error)

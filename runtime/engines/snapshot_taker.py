@@ -63,7 +63,7 @@ class SnapshotTaker:
             except (
                 JobError,
                 JobRolledBack,
-            ):  # the job has ended or goes back; it closes this, and waiting threads are told
+            ):  # the job has ended or goes back; it closes this, and wakes waiting threads
                 return
             except SnapshotError as error:
                 self._job._fail(error)

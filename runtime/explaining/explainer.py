@@ -1,4 +1,4 @@
-"""The search for what holds a frontier back, by which path, and what you can do about it."""
+"""The search for the tokens and messages that hold a frontier back, with their path and the remedy."""
 
 from collections import deque
 from dataclasses import dataclass, replace
@@ -30,7 +30,7 @@ _HELD_UNTIL_MARKED = "their key is used again, and waits until the marker of wha
 
 @dataclass(frozen=True, slots=True)
 class _Account:
-    """The description of a pointstamp: who holds it, the advice, and the inputs that its operator may wait for.
+    """The description of a pointstamp: its holder, the advice, and the inputs that its operator may wait for.
 
     It is ``told_last``, after the causes at those inputs, if waiting may be right.
     """
@@ -66,7 +66,7 @@ class Explainer:
         self._input_names = {operator: name for name, operator in view.plan.inputs.items()}
 
     def explain(self, name: str) -> Explanation:
-        """Return what holds back the frontier at a probe, topic or capture.
+        """Return the holders of the frontier at a probe, topic or capture.
 
         Complexity: the size of the graph before the location, and of the result.
         """
@@ -105,7 +105,7 @@ class Explainer:
     # ------------------------------------------------------------------ a job with nothing left to do
 
     def stuck(self, probe: str | None) -> str:
-        """Return why no work is left: what holds back ``probe`` or else the end of the job."""
+        """Return why no work is left: the holders of ``probe``, or else of the end of the job."""
         assert self._feed is not None, "only a driver asks"
         is_fed = bool(self._feed.inputs.left_open)
         if probe is not None:

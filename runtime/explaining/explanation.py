@@ -21,7 +21,7 @@ class Holder:
         what: a description: ``operator 'sort' holds 2 tokens for time 3 on worker 1``.
         operator: the operator that holds the tokens, or that will receive the messages.
         path: the path summary to the frontier; ``route`` names the operators on the way.
-        advice: what you can do; empty if they only wait for earlier holders.
+        advice: your possible remedy; empty if the tokens or messages only wait for earlier holders.
         port: empty if they reach the probe or topic. Otherwise the input, such as ``input 1 of 'sort'``, that they hold
             back, of a listed operator that would run again without them.
     """
@@ -47,12 +47,12 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What holds back the frontier at a probe or topic; print it to read it.
+    """The causes that hold back the frontier at a probe or topic; print it to read it.
 
     Attributes:
         name: the probe or topic.
         frontier: the earliest times that can still arrive there; empty once it has ended.
-        holders: the causes; those that wait for others come after them. A cause at the input of an operator that may be
+        holders: the causes; one that waits for others comes after them. A cause at the input of an operator that may be
             right to wait follows that operator.
         busy: workers that did not answer because an operator was running.
         notes: further hints.

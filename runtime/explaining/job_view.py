@@ -45,7 +45,8 @@ class JobView:
     """The pointstamps of a whole job at one moment, and the frontier at every location.
 
     Args:
-        answers: the workers' reports; a busy worker is known by what the others have received from it.
+        answers: the workers' reports; the view knows a busy worker by the changes that the others have received from
+            it.
 
     Attributes:
         live: the number of tokens and messages, by (location number, time).
@@ -129,7 +130,7 @@ class JobView:
             view.update(counts)
         return view.frontier(port)
 
-    # ------------------------------------------------------------------ who holds what back
+    # ------------------------------------------------------------------ tokens and the frontiers that they hold
 
     def holding(self, end: Location) -> Iterator[Reach]:
         """Yield each pointstamp for each element of the frontier at ``end`` at which it can arrive.
@@ -156,7 +157,7 @@ class JobView:
     def _ways_to(self, end: int) -> list[_Way]:
         trail = [_Way(end, PathSummary.identity(self.compiled.graph.nesting(self.compiled.locations[end])), -1)]
         known: dict[int, list[PathSummary]] = {end: [trail[0].path]}
-        for place, way in enumerate(trail):  # which grows meanwhile
+        for place, way in enumerate(trail):  # the loop makes it longer
             for start, step in self.compiled.incoming[way.location]:
                 path = step.followed_by(way.path)
                 shorter = known.setdefault(start, [])
@@ -187,7 +188,7 @@ class JobView:
         unchanged = PathSummary.identity(self.compiled.graph.nesting(end))
         for target in self.frontier(end):
             trail, times = [_Way(number, unchanged, -1)], [target]
-            for place, way in enumerate(trail):  # which grows meanwhile
+            for place, way in enumerate(trail):  # the loop makes it longer
                 location, time = way.location, times[place]
                 if (location, time) in seen:
                     continue
@@ -210,7 +211,7 @@ class JobView:
             return False
         before = [self.compiled.index[port] for port in ports]
         known = set(before)
-        for place in before:  # which grows meanwhile
+        for place in before:  # the loop makes it longer
             new = {start for start, _ in self.compiled.incoming[place]} - known
             known |= new
             before += new
@@ -249,7 +250,7 @@ class JobView:
         stages = self.plan.operators[at.operator].stages if way.onward >= 0 else ()
         return tuple(stage.name for stage in stages) or (self.plan.name_at(at),)
 
-    # ------------------------------------------------------------------ what was done
+    # ------------------------------------------------------------------ finished work
 
     def statistics(self) -> JobStatistics:
         frontiers: dict[str, tuple[Time, ...]] = {}

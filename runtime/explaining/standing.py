@@ -20,7 +20,7 @@ class Standing:
     Attributes:
         records: the number of records that its inputs and sources have sent.
         newest: the newest epoch of the inputs; None if sources send epochs, too.
-        waits_for: what holds back the slowest place, in words; empty if anything has moved.
+        waits_for: the cause that holds back the slowest place, in words; empty if anything has moved.
     """
 
     at_s: float
@@ -71,7 +71,7 @@ def line_of(name: str, first: Standing, before: Standing | None, now: Standing) 
     """Return one line: a bar if the end is known, the epoch, records and their rate, and the awaited cause.
 
     Args:
-        name: of the job.
+        name: the name of the job.
         first: how far it had come when this wait began.
         before: how far it had come a moment ago, None if this is not known.
         now: how far it has come.

@@ -25,7 +25,7 @@ def ask_workers(
     for worker, call in enumerate(calls):
         try:
             reports.append(ray.get(call, timeout=0))
-        except ray.exceptions.RayError as error:  # too late, or the worker has died, of which the watch tells
+        except ray.exceptions.RayError as error:  # too late, or the worker has died, which the watch reports
             reports.append(BusyWorker(worker, is_dead=isinstance(error, ray.exceptions.RayActorError)))
     return reports
 
@@ -42,7 +42,7 @@ class Carrier(Protocol):
     def envelope(self, worker: int, **parts: Any) -> Envelope: ...
 
     def receive_answers(self) -> None:
-        """Pass the answers that have come to `Asking.hear`, if no thread does."""
+        """Pass the received answers to `Asking.hear`, if no thread does."""
 
 
 class Asking:

@@ -11,7 +11,7 @@ from tidewheel.runtime.messages.envelope import FIRST_HANDLE
 from tidewheel.runtime.messages.input_position import InputPosition
 
 Positions: TypeAlias = Mapping[int, InputPosition]
-"""Where a snapshot has the handles of an input, by number."""
+"""The positions of an input's handles in a snapshot, by number."""
 
 
 class DriverHandles:
@@ -70,7 +70,7 @@ class DriverHandles:
             handle._go_back(fed.feed, handle.number, None)
 
     def missed(self, feed: Feed) -> list[InputHandle]:
-        """Return the handles by which this thread must send something again."""
+        """Return the handles whose batches this thread must send again."""
         return [handle for fed in feed.inputs.values() for handle in list(fed.open.values()) if handle._is_missed]
 
     def tell_of(self, missed: Sequence[InputHandle]) -> None:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 _LOGGER = logging.getLogger(__name__)
 
 EndCall: TypeAlias = Callable[[Exception | None], None]
-"""Told that a job is over, with why it has failed, if it has."""
+"""Called when a job has ended, with the error if it has failed."""
 
 
 class EndCalls:

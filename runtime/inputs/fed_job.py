@@ -55,7 +55,7 @@ class FedJob:
 
     @property
     def keeps_snapshots(self) -> bool:
-        """Whether the job keeps snapshots, if this process is its driver; see `check_saves`."""
+        """True if the job keeps snapshots, and this process is its driver; see `check_saves`."""
         return self._handle._feed.keeps_snapshots
 
     def check_saves(self) -> None:

@@ -24,14 +24,14 @@ from tidewheel.runtime.messages.input_position import InputPosition
 from tidewheel.transport.frames import unpicklable
 
 WORKER_THREAD = "tidewheel-worker-"
-"""The begin of the names of threads that run operators; workers wait for them, so they must not wait for workers."""
+"""The prefix of the names of threads that run operators; workers wait for them, so they must not wait for workers."""
 
 Domains: TypeAlias = Mapping[str, TimeDomain]
 """The times of some inputs or probes, by name."""
 
 
 class Admission(Enum):
-    """How a wait for room ended."""
+    """The outcomes of a wait for room."""
 
     ROOM = "there is room"
     LET_IN = "there is none, but the dataflow has nothing left to do and may be waiting for more"
@@ -89,7 +89,7 @@ class Feed(ABC):
         self._submitted[worker] += command.size + uncounted_bytes(envelope, sent)
 
     def begin_snapshot(self, number: int) -> None:
-        """Tell all workers that a snapshot begins: it has everything sent before, and nothing sent later.
+        """Tell all workers that a snapshot begins: it has all batches sent before, and none sent later.
 
         Raises:
             JobError: the job has failed or was stopped.
@@ -129,7 +129,7 @@ class Feed(ABC):
 
     def has_room(self, worker: int, size: int) -> bool:
         on_their_way = self._submitted[worker] - self._taken(worker)
-        # Workers need not say at once that they have taken a little; and a batch larger than the limit goes alone.
+        # Workers need not report a small amount at once; a batch above the limit goes alone.
         return on_their_way + size <= self._limit or on_their_way <= self._limit // UNTOLD_PARTS
 
     def is_past(self, time: Time) -> bool:
@@ -162,12 +162,12 @@ class Feed(ABC):
         """Wait while the job returns to a snapshot; without the lock."""
 
     def save(self, timeout_s: float) -> None:
-        """Wait until a snapshot has everything sent before this call; a job without snapshots does nothing.
+        """Wait until a snapshot has all batches sent before this call; a job without snapshots does nothing.
 
         Raises:
             JobError: the job has failed or was stopped, or this is not its driver.
             SnapshotError: the snapshot was not taken.
-            TimeoutError: it is not complete within ``timeout_s`` seconds.
+            TimeoutError: the snapshot is not complete within ``timeout_s`` seconds.
         """
         if self._take_snapshot is not None:
             self._take_snapshot(timeout_s)

@@ -73,7 +73,7 @@ def link_ends(address: FeedAddress, number: int) -> LinkEnds:
         listener = listen_here(keys if any(peer.node != node for peer in peers.values()) else None)
     sender = SocketSender(number, node, peers, keys, address.incarnation, ENVELOPES, listener.context, copies=True)
     if number != DRIVER:
-        sender.patience_s = 0.0  # only the driver is told why a worker has gone
+        sender.patience_s = 0.0  # only the driver learns why a worker has gone
     return LinkEnds(sender, SocketReceiver(listener, ENVELOPES), listener.address)
 
 
@@ -140,7 +140,7 @@ class FeedLink:
         """Ask the workers for their statuses, and receive these from now on.
 
         Raises:
-            JobError: a worker did not answer, or the job has failed meanwhile.
+            JobError: a worker did not answer, or the job has failed during the call.
         """
         for worker in self._workers:
             self._feed.tell(worker)
@@ -199,7 +199,7 @@ class FeedLink:
                 return Admission.ROOM
             if deadline is not None and clock.monotonic() >= deadline:
                 return Admission.TIMED_OUT
-            # The steps of each worker; None for one that has something to do, or has not answered.
+            # By worker, its number of steps; None for a worker that has work, or has not answered.
             steps = [one.steps if one.heard >= self._feed.told[at] else None for at, one in enumerate(self.statuses)]
             before, earlier = steps, before
             if before == earlier and None not in before:
@@ -261,7 +261,7 @@ class FeedLink:
                 if not self.is_closed:
                     self._ends.sender.check()
         except PeerLost:
-            self._receive(0.0)  # a worker that has failed may have said why before it went
+            self._receive(0.0)  # a failed worker may have sent the reason before it went
             raise
         self._feed.look()
 

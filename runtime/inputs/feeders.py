@@ -17,7 +17,7 @@ class Claim:
     """The answer to a feeder that claims a handle.
 
     Attributes:
-        owner: who has the handle, in words; None for the feeder itself.
+        owner: the process that has the handle, in words; None for the feeder itself.
         snapshot: the number of the snapshot in which a new feeder begins.
     """
 
@@ -80,7 +80,7 @@ class Feeders:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _feeders: dict[int, _Feeder] = field(default_factory=dict)
     _owners: dict[int, int] = field(default_factory=dict)
-    """The number of the feeder that has, or had, each handle; of a feeder that has left, nothing else is kept."""
+    """By handle, the number of the feeder that has or had it. Of a feeder that has left, nothing else is kept."""
     _gone: dict[str, InputStatistics] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -58,7 +58,7 @@ class InputHandle:
     waited.
 
     An input may have any number of handles; a time is complete once each has passed it or was closed. So records may
-    come in any order of times, from one feeder with several handles or from many feeders. Pickling a handle, as an
+    arrive in any order of times, from one feeder with several handles or from many feeders. Pickling a handle, as an
     argument of a Ray call for instance, passes it to the other process; it no longer works here.
 
     Attributes:
@@ -125,12 +125,12 @@ class InputHandle:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the handle was closed, or passed to another process."""
+        """True if the handle was closed, or passed to another process."""
         return self._ended is not None
 
     @property
     def position(self) -> InputPosition:
-        """How much it has sent, in all; after a return to a snapshot, send what follows."""
+        """The counts of all sent batches; after a return to a snapshot, send the batches after them again."""
         return InputPosition(
             self._time,
             self._batches,
@@ -143,7 +143,7 @@ class InputHandle:
 
     @property
     def statistics(self) -> InputStatistics:
-        """What this process has sent to the input, by all its handles, and how long it waited."""
+        """The batches that this process has sent to the input, by all its handles, and the seconds that it waited."""
         return self._fed.statistics
 
     @told_of_returns
@@ -198,14 +198,14 @@ class InputHandle:
         It waits while the handle is too many times ahead of the job's probes; ``timeout_s`` is as for `send`.
 
         Raises:
-            WouldBlock: it stayed too far ahead, and did not advance.
+            WouldBlock: the handle stayed too far ahead, and did not advance.
             TokenError: the handle is closed or in another process, or ``time`` is no time at or after the current one.
             JobError: the job has failed or was stopped.
         """
         if len(self._left) >= self._epochs_ahead and time != self._time:
             ahead = f"it is {len(self._left)} times ahead of the probes"
             if self._wait(self._has_caught_up, timeout_s, ahead) is Admission.LET_IN:
-                self._epochs_ahead *= 2  # the dataflow needs to see more times than that before it can complete one
+                self._epochs_ahead *= 2  # the dataflow needs to receive more times before it can complete one
         with self._feed.lock:
             self._check_open("advance")
             time = self._checked_time(time, "advance to")
@@ -226,7 +226,7 @@ class InputHandle:
             TokenError: the handle is closed or in another process.
             TypeError: a key cannot be hashed.
             JobError: the job has failed or was stopped. It fails if the input has no substreams, if a substream of the
-                key has ended at this time or later, or if a record comes after the end.
+                key has ended at this time or later, or if a record arrives after the end.
         """
         for key in keys:
             try:
@@ -269,7 +269,7 @@ class InputHandle:
         """Promise to send nothing more; idempotent.
 
         Raises:
-            JobRolledBack: the job has returned to a snapshot, so something must be sent again first.
+            JobRolledBack: the job has returned to a snapshot, so batches must be sent again first.
         """
         with self._feed.lock:
             if self._ended is not None:
@@ -279,14 +279,14 @@ class InputHandle:
         self._feed.flush()
 
     def wait_until_saved(self, timeout_s: float = 300.0) -> None:
-        """Wait until a snapshot has everything sent before this call, so that its origin may forget it.
+        """Wait until a snapshot has all batches sent before this call, so that their origin may forget them.
 
         This takes a snapshot; in a job without snapshots it does nothing.
 
         Raises:
             JobRolledBack: the job has returned to a snapshot: send again what follows `position`.
             SnapshotError: the snapshot was not taken; call again for the next one.
-            TimeoutError: it is not complete within ``timeout_s`` seconds.
+            TimeoutError: the snapshot is not complete within ``timeout_s`` seconds.
             JobError: the job has failed or was stopped, or this is not its driver.
         """
         for step in (self._feed.wait_until_usable, lambda: self._feed.save(timeout_s)):
@@ -299,7 +299,7 @@ class InputHandle:
         """Pass the token to the process that unpickles this."""
         with self._feed.lock:
             if self.is_reopened:
-                self._untold.tell_this()  # no thread sends by it, and its position goes with it
+                self._untold.tell_this()  # no thread sends with the handle, and its position goes with it
             self._check_open("hand over")
             if self._feed.is_carrying:
                 raise TokenError(
@@ -355,7 +355,7 @@ class InputHandle:
     def _go_back(self, feed: Feed, number: int, position: InputPosition | None) -> None:
         """Continue from a snapshot, with another feed; a handle that the snapshot does not have is closed.
 
-        If it has sent something since, or was closed, the next call of each thread raises JobRolledBack, and so does
+        If it has sent batches since, or was closed, the next call of each thread raises JobRolledBack, and so does
         `Job.wait`.
         """
         before, self._feed = self.position, feed

@@ -93,7 +93,7 @@ class RemoteFeed(Feed):
         found = InputHandle(fed, position.time, handle)
         found._begin_at(position)
         self._taken_over.add(handle)
-        self._claimed.discard(handle)  # which it is if this process has made it, and handed it over
+        self._claimed.discard(handle)  # the handle may be claimed if this process has made it, and handed it over
         self._unclaimed.append((handle, name))
         if not self._link.has_joined:
             self._link.join()
@@ -295,13 +295,13 @@ class RemoteFeed(Feed):
                     except TokenError as error:  # the handle's user receives the error
                         _LOGGER.debug("%s", error)
         if not self.has_left and not self._is_used:
-            with _feeds_lock, self.lock:  # a handle is open no more, and has not said so yet, while it has the lock
+            with _feeds_lock, self.lock:  # a handle that closes has this lock until it has reported that
                 self.has_left = not self._is_used
         if self.has_left:
             self._leave()
 
     def _leave(self) -> None:
-        """Leave worker 0 last, when the others have all commands: until then it notices this process's death."""
+        """Leave worker 0 last, when the other workers have all commands: until then it notices this process's death."""
         for workers in (range(1, self.workers), range(1)):
             for worker in workers:
                 self.tell(worker, is_leaving=True)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 DEFAULT_BYTES_IN_FLIGHT = 64 << 20
-"""For each worker."""
+"""The default limit of bytes in flight for each worker."""
 
 
 OVERHEAD_BYTES = 256
@@ -11,7 +11,7 @@ OVERHEAD_BYTES = 256
 
 
 UNTOLD_PARTS = 8
-"""The part of its limit, as a divisor, at which a worker reports at the latest what it has taken."""
+"""The part of its limit, as a divisor, at which a worker reports at the latest how many bytes it has taken."""
 
 
 @dataclass(frozen=True, slots=True)

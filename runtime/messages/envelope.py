@@ -27,7 +27,7 @@ _LARGE = 16 * 1024
 
 
 FIRST_HANDLE = 0
-"""The number of the handle with which an input begins; those of the others are drawn by chance."""
+"""The number of the first handle of an input; the numbers of the others are random."""
 
 InputAction: TypeAlias = Literal["send", "advance", "close", "clone", "end"]
 """The actions of a handle of an input."""
@@ -68,7 +68,7 @@ def _message(target: int, time: Time, packed: Any, size: int, sender: int, label
 
 
 class InputCommand(msgspec.Struct, frozen=True, array_like=True):
-    """What a handle does at one worker's share of an input; ``size`` is the batch's bytes in flight.
+    """An action of a handle at one worker's share of an input; ``size`` is the batch's bytes in flight.
 
     ``handle`` is the handle's number. ``"clone"`` makes it, at ``time``, from the handle ``origin``. For a passed
     handle ``batch`` is its position, as it is for one that is closed. ``"end"`` ends the substreams of the keys in the
@@ -126,7 +126,7 @@ def _command(
 
 def encode(envelope: Envelope) -> list[Any]:
     """Return the frames of an envelope; raises the error of a part that cannot be pickled."""
-    # A tuple takes half the time of an object, and of a small envelope that is most of it.
+    # A tuple takes half the time of an object, which for a small envelope is most of it.
     fields = msgspec.structs.astuple(envelope)
     return dump_frames(fields, _LARGE) if envelope.messages or envelope.commands else [dumps(fields)]
 
@@ -135,7 +135,7 @@ def decode(head: bytes, buffers: Sequence[Any] = ()) -> Envelope:
     """Return the envelope of these frames, which must come from an authenticated peer.
 
     Raises:
-        ProtocolError: it cannot be unpickled.
+        ProtocolError: the envelope cannot be unpickled.
     """
     try:
         fields = pickle.loads(head, buffers=buffers) if buffers else pickle.loads(head)  # noqa: S301 - from members only

@@ -1,4 +1,4 @@
-"""What feeders and workers tell each other of their state."""
+"""The statuses that feeders and workers send each other."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -58,10 +58,10 @@ class WorkerStatus:
 
     Attributes:
         taken: how many of the feeder's bytes its inputs have received.
-        heard: how many of the feeder's envelopes have come, without a gap.
+        heard: how many of the feeder's envelopes have arrived, without a gap.
         steps: the number of its steps, if it has no work left and the feeder has asked.
         written: its part of a snapshot, sent once to the driver.
-        awaits: it needs a later snapshot than this one to continue; -1 for none.
+        awaits: the worker needs a later snapshot than this one to continue; -1 for none.
     """
 
     phase: Phase

@@ -7,7 +7,7 @@ import msgspec
 
 
 class InputPosition(msgspec.Struct, frozen=True, array_like=True, repr_omit_defaults=True):
-    """How much an input handle has sent.
+    """The counts of the batches and ends that an input handle has sent.
 
     Attributes:
         time: the time of its next batch.
@@ -28,4 +28,4 @@ class InputPosition(msgspec.Struct, frozen=True, array_like=True, repr_omit_defa
 
 
 Positions: TypeAlias = Mapping[str, Mapping[int, InputPosition]]
-"""The positions of the open handles of each input, and of its first one: by input and by the handle's number."""
+"""By input and number of the handle, the positions of the open handles, and always that of the first handle."""

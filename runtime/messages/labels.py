@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 Label: TypeAlias = tuple[int, Key]
-"""One substream: the number of the declaration, and the key."""
+"""A substream: the number of the declaration, and the key."""
 
 
 class MixedLabel:

@@ -11,14 +11,14 @@ Counts: TypeAlias = dict[tuple[int, Time], int]
 """Differences of counts that are not zero, by (location number, time)."""
 
 Shape: TypeAlias = tuple[tuple[tuple[int, Time], int], ...]
-"""Such differences, of which many substreams may have the same."""
+"""Differences of counts as above, which many substreams may share."""
 
 Keys: TypeAlias = dict[int, list[Key]]
 """Substreams in order, by the number of the declaration, or of a location."""
 
 
 class Changes(msgspec.Struct, frozen=True, array_like=True):
-    """What has happened to substreams of one declaration.
+    """The changes of substreams of one declaration.
 
     - ``declaration``: its number.
     - ``keys``: the substreams, in the order of closing.
@@ -66,10 +66,10 @@ class SubstreamNews(msgspec.Struct, frozen=True, array_like=True):
     From worker 0, to every other:
 
     - ``closing``: substreams that are about to end, so that their changes must be sent.
-    - ``all_closing``: declarations whose substreams all are, as no worker accepts records any more.
+    - ``all_closing``: declarations with all substreams closed, as no worker accepts records any more.
     - ``turns``: closed substreams, in order, for inputs on a cycle that receive them in turn.
     - ``ends``: by location, substreams that have ended there, in order.
-    - ``over``: substreams with nothing left that could reach an operator told of ends.
+    - ``over``: substreams with nothing left that could reach an operator that reads ends.
     - ``all_over``: declarations without remaining or coming substreams.
     """
 

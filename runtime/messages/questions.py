@@ -24,7 +24,7 @@ ENDED = 2**63 - 1
 """The newest time that is complete when nothing can come any more."""
 
 Read: TypeAlias = Callable[[Sequence[Any], int], Sequence[Any]]
-"""Returns what an operator has for each of some keys as of a time."""
+"""Returns the values that an operator has for each of some keys, as of a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Questions:
             self._asked.get(question.operator, partial(self._activate, question.operator))()
 
     def when_asked(self, operator: int, call: Callable[[], object]) -> None:
-        """Call ``call`` when a question comes, instead of scheduling the operator."""
+        """Call ``call`` when a question arrives, instead of scheduling the operator."""
         self._asked[operator] = call
 
     def answer(self, operator: int, newest: int, since: int, read: Read) -> None:

@@ -16,13 +16,13 @@ _TOPIC_COUNTS = ("records", "subscribers", "lag_bytes", "lag_messages", "overflo
 
 @dataclass(frozen=True, slots=True)
 class OperatorStatistics:
-    """What one operator has done, on one worker or on all of them.
+    """The counts of one operator, on one worker or on all of them.
 
     Attributes:
-        messages_out, records_out: what it has sent; a message to several readers counts once.
+        messages_out, records_out: the sent messages and records; a message to several readers counts once.
         records_dropped: records sent to unread outputs, such as the late records of windows.
-        frontier: the earliest times that it can still receive, empty if its inputs have ended; without inputs, those
-            that it can still send.
+        frontier: the earliest times that it can still receive, empty if its inputs have ended; without inputs, the
+            times at which it can still send.
     """
 
     schedules: int = 0
@@ -51,7 +51,7 @@ class EdgeStatistics:
 
 @dataclass(frozen=True, slots=True)
 class InputStatistics:
-    """What feeders have sent to one input, in bytes as for edges, and how many seconds they waited."""
+    """The batches that feeders have sent to one input, in bytes as for edges, and the seconds that they waited."""
 
     batches: int = 0
     records: int = 0
@@ -68,7 +68,7 @@ _Counts = TypeVar("_Counts", OperatorStatistics, EdgeStatistics, InputStatistics
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatistics:
-    """What one worker has done.
+    """The counts of one worker.
 
     Attributes:
         progress_messages, progress_changes, progress_bytes: its progress messages, their net changes, and about their
@@ -89,14 +89,14 @@ class WorkerStatistics:
 
 @dataclass(frozen=True, slots=True)
 class JobStatistics:
-    """What a job has done, by its workers' reports; print it for a table.
+    """The counts of a job, by its workers' reports; print it for a table.
 
-    ``workers`` has the workers that answered, ``silent`` the numbers of those busy in an operator; ``inputs`` what was
-    sent from outside, by input, from other processes as of a second ago. ``topics`` has for each topic and partition
-    what its publisher has sent, its ``subscribers``, the lag of the slowest (``lag_bytes``, ``lag_messages``), and how
-    many fell behind: ``overflows`` were cut off, ``epochs_dropped`` left out, ``holders`` hold back the dataflow; it is
-    empty for a publisher that does not answer. Exactly-once delivery has instead ``messages``, ``subscriptions``, how
-    many are ``unread``, ``log_bytes`` and others.
+    ``workers`` has the workers that answered, ``silent`` the numbers of workers that are busy in an operator;
+    ``inputs`` the batches sent from outside, by input, from other processes as of a second ago. ``topics`` has for each
+    topic and partition the counts of its publisher, its ``subscribers``, the lag of the slowest (``lag_bytes``,
+    ``lag_messages``), and how many fell behind: ``overflows`` were cut off, ``epochs_dropped`` left out, ``holders``
+    hold back the dataflow; it is empty for a publisher that does not answer. Exactly-once delivery has instead
+    ``messages``, ``subscriptions``, how many are ``unread``, ``log_bytes`` and others.
     """
 
     workers: tuple[WorkerStatistics, ...]

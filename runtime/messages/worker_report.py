@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     pass
 
 NEXT_SNAPSHOT = "the next snapshot"
-"""The event for which an operator waits that sends what a durable snapshot has."""
+"""The event that an operator awaits if it sends only records of durable snapshots."""
 
 Counts: TypeAlias = Mapping[tuple[int, Time], int]
 """Numbers of tokens by (location number, time)."""
@@ -37,13 +37,13 @@ class WorkerReport:
     Locations have their numbers in `Plan.graph` for one worker.
 
     Attributes:
-        knowledge: its knowledge of all pointstamps of the job, and what it has sent.
+        knowledge: its knowledge of all pointstamps of the job, and its sent changes.
         awaited: the tokens of notificators, for times that operators asked for.
         held: arrived messages that must wait for others of their substream.
         expected: the operators that wait only for a thread to activate them, by number.
         waits_for: the events for which operators keep tokens by design, by number, in words.
         asked: the operators that have asked to be scheduled, whatever arrives, by number.
-        fed, feeders: what other processes have sent, and who they are, if this worker knows.
+        fed, feeders: the names and counts of other feeding processes, if this worker knows them.
         queued_bytes: the bytes waiting at inputs, by location number.
         state_keys: the number of keys or items in operators' states, by name.
         state_bytes: about how many bytes these take, as far as known.

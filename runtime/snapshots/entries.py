@@ -14,7 +14,7 @@ from tidewheel.runtime.snapshots.errors import SnapshotError
 from tidewheel.storage.checksum import crc32c
 
 FORMAT_VERSION = 2
-"""The version of the format of a folder. An entry of a higher one is refused, and nothing of its folder is removed."""
+"""The version of the format of a folder. Readers refuse entries of a later one, and remove nothing of its folder."""
 
 
 class Process(msgspec.Struct, frozen=True):

@@ -40,11 +40,11 @@ _LOGGER = logging.getLogger(__name__)
 _GIVEN_UP_AFTER_S = 300.0
 _LEAST_PAUSE_S = 0.001
 _AGAIN = Retry(first_pause_s=1.0)
-"""The pauses before an awaited snapshot that has failed is tried again, up to the time between snapshots."""
+"""The pauses before a failed, awaited snapshot is tried again; none exceeds the time between snapshots."""
 _PYTHON = MAGIC_NUMBER.hex()
 """The version of bytecode, without which digests of functions cannot be compared."""
 _MOST_FAILURES = 16
-"""So many failures are remembered, for threads that wait for one of them."""
+"""The number of failures that are remembered for threads that wait for one of them."""
 
 Read = TypeVar("Read")
 
@@ -231,7 +231,7 @@ class JobSnapshots:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the folder was removed."""
+        """True if the folder was removed."""
         return bool(self._ended)
 
     @property

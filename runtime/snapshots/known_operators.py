@@ -15,7 +15,7 @@ from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.errors import SnapshotError
 
 Keeps: TypeAlias = Literal["state", "records", ""]
-"""What a snapshot has of an operator: state, only records that wait for it, or nothing."""
+"""The contents of a snapshot for an operator: its state, only records that wait for it, or nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +40,14 @@ class KnownOperator:
 
 
 class Changed(NamedTuple):
-    """An operator of which only functions, of the named arguments, differ from the snapshot."""
+    """An operator that differs from the snapshot only in functions, in the named arguments."""
 
     name: str
     arguments: tuple[str, ...]
 
 
 _Pair: TypeAlias = tuple[KnownOperator, KnownOperator]
-"""An operator of a snapshot, and the one that it is in the program."""
+"""An operator of a snapshot, and its successor in the program."""
 
 
 @dataclass(slots=True)

@@ -38,7 +38,7 @@ class Log:
         return max((number for number in claims if not self._came_late(number)), default=0)
 
     def _came_late(self, number: int) -> bool:
-        """Whether a claim took a freed number: a later snapshot has another owner, of no later incarnation."""
+        """Tell whether a claim took a freed number: a later snapshot has another owner, of no later incarnation."""
         claim = self.entries[number]
         return isinstance(claim, Owner) and any(
             later > number and entry.incarnation <= claim.incarnation and entry.identity != claim.identity

@@ -34,7 +34,7 @@ class Ownership:
         self._keep = keep
         self._damaged: set[int] = set()
         self._problems: dict[str, str] = {}
-        """What readers have found wrong with blobs, by name."""
+        """The faults that readers have found in blobs, by the name of the blob."""
         self._lock = threading.Lock()
         self._heartbeat = Heartbeat(objects, owner)
         self._is_abandoned = False
@@ -167,7 +167,7 @@ class Ownership:
         self._is_emptied = not self._log.snapshots and not self._log.unreadable
 
     def abandon(self) -> None:
-        """End the ownership of a removed folder, and remove what this owner has put there since."""
+        """End the ownership of a removed folder, and remove the objects that this owner has put there since."""
         self._is_abandoned = True
         self._heartbeat.stop()
         try:

@@ -20,15 +20,15 @@ from tidewheel.runtime.state.worker_part import WorkerPart
 from tidewheel.transport.frames import dumps
 
 _LEAST_USED = 0.5
-"""The least share of a file of frozen values for which the file is kept."""
+"""A file of frozen values is kept while at least this share of it is in use."""
 
 
 class PartWriter:
     """Writes the parts of one worker, one after the other, to a folder.
 
     Args:
-        identity: the owner's digits, in the names of files: in a folder that was removed meanwhile, another owner may
-            have the same incarnation.
+        identity: the owner's digits, in the names of files: after the removal of a folder, another owner may have the
+            same incarnation.
     """
 
     def __init__(self, folder: SnapshotFolder, incarnation: int, identity: str) -> None:
@@ -36,7 +36,7 @@ class PartWriter:
         self._incarnation = incarnation
         self._identity = identity
         self._files: dict[int, Blob] = {}
-        self._frozen: dict[str, tuple[Blob, float]] = {}  # with the share in the file that each value has
+        self._frozen: dict[str, tuple[Blob, float]] = {}  # by value, its file and its share in the file
         self._sweeps: dict[tuple[str, str], int] = {}
         self._whole_since: dict[tuple[str, str], int] = {}
         self._is_torn = False
@@ -53,7 +53,7 @@ class PartWriter:
         try:
             self._write_frozen(part)
             self._files[part.number] = self._folder.write(self._name(part), list(_politely(write_part(part))))
-        except Exception as error:  # noqa: BLE001 - whatever it is, the job goes on, and the snapshot fails
+        except Exception as error:  # noqa: BLE001 - after any error the job goes on, and the snapshot fails
             self._is_torn = True
             reason = str(error) if isinstance(error, SnapshotError) else f"{type(error).__name__}: {error}"
             return WrittenPart(part.number, part.worker, failure=reason)
@@ -76,7 +76,7 @@ class PartWriter:
         used = Counter[Blob]()
         for name in names.keys() & self._frozen.keys():
             blob, share = self._frozen[name]
-            used[blob] += share  # type: ignore[assignment] # it counts in parts of a file
+            used[blob] += share  # type: ignore[assignment] # the count is in parts of a file
         self._frozen = {name: it for name, it in self._frozen.items() if name in names and used[it[0]] >= _LEAST_USED}
         new = [name for name in names if name not in self._frozen]
         if new:

@@ -49,7 +49,7 @@ def _entries(numbers: list[int], known: Mapping[int, FoundEntry]) -> Calls[dict[
 def claim(log: Log, owner: Owner) -> Calls[Log | None]:
     """Put an owner's entry at the end of a log; None if another entry came first."""
     yield from ENTRIES.put(log.next_number, encode(owner))
-    # A store that answers too late puts the entry, too, and refuses it when the client asks again.
+    # A store that answers too late also puts the entry, and refuses it when the client asks again.
     log = yield from read_log(log.entries)
     return log if log.owner == owner else None
 
@@ -75,8 +75,8 @@ def check_owner(log: Log, owner: Owner) -> None:
     """Check that a log still belongs to an owner.
 
     Raises:
-        FencedError: it belongs to another one.
-        SnapshotFolderGone: it has no entries.
+        FencedError: the folder belongs to another owner.
+        SnapshotFolderGone: the folder has no entries.
     """
     other = log.owner
     if other is None:

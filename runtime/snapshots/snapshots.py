@@ -19,7 +19,7 @@ class Snapshots:
     Args:
         folder: a path, ``file:///path``, ``s3://bucket/path``, ``gs://bucket/path`` or ``az://container/path``. Several
             nodes need a folder that all of them reach. The environment has credentials.
-        every_s: how many seconds pass from one snapshot to the next, at least as many as the last one took.
+        every_s: the seconds from one snapshot to the next, at least as many as the last one took.
         keep: how many snapshots remain in the folder.
         restarts: how often a Ray job returns to the last snapshot after the death of a process, before it fails. Ten
             minutes without failure reset the count.

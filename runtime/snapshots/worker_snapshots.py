@@ -17,7 +17,7 @@ class WorkerSnapshots:
     """The same for each worker of a job.
 
     Attributes:
-        incarnation: of the owner of the folder; ``identity`` is in the names of all written files.
+        incarnation: the incarnation of the folder's owner; ``identity`` is in the names of all written files.
         run: common to all jobs that continue from each other's snapshots.
         files: the files of each worker in that snapshot, oldest first.
         names: the present name of each operator, by its name in the snapshot.

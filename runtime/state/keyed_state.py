@@ -25,11 +25,11 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 _LEAST_SWEPT = 1 << 12
-"""A cut writes at least so many keys, if there are as many; so a small state is written whole each time."""
+"""The least number of keys that a cut writes, if there are as many; so each cut writes a small state whole."""
 _MOST_CHANGED = 4
-"""The share of changed keys, one in so many, above which all are written, and the next cuts note no keys."""
+"""The share of changed keys, as a divisor, above which a cut writes all keys and the next cuts note none."""
 _MOST_PATIENCE = 15
-"""For at most so many cuts it is not noted what changes."""
+"""The most cuts for which changes are not noted."""
 _are_unchanging = UNCHANGING.issuperset
 _set, _get = dict.__setitem__, dict.get  # faster than through super(), which hot loops feel
 
@@ -63,7 +63,7 @@ class KeyedCut(NamedTuple):
         ends: whether all keys have been written since the sweep began.
         unchanging: pairs with immutable values, in parts, for one reading by any thread.
         pickled: the others, pickled with their tokens; None for none.
-        stamps: of all tokens in the state, also those that earlier cuts have written.
+        stamps: the places of all tokens in the state, also of tokens that earlier cuts have written.
     """
 
     begins: bool
@@ -80,7 +80,7 @@ class KeyedState(dict[Key, Value]):
     A value may be changed in place only between reading it and the end of that call of the operator. Never keep a bound
     method such as ``__setitem__`` from one call to the next.
 
-    This is the class while nothing is noted; see `_Noting`.
+    This is the class while the state notes no changes; see `_Noting`.
 
     Args:
         make: makes the value of a missing key that is read; without it, that is a KeyError.
@@ -106,15 +106,15 @@ class KeyedState(dict[Key, Value]):
         self._make = make
         self._changed: dict[Key, Any] | None = None  # with their values, MISSING for removed ones; None: all keys
         self._changeable: set[Key] = set()  # those of the changed keys whose values may be changed in place
-        self._most_changed = 0  # if there are more, all count as changed
-        self._patience = 0  # for so many cuts nothing was noted the last time
-        self._skips = 0  # for so many cuts more nothing is noted
+        self._most_changed = 0  # if more have changed, all count as changed
+        self._patience = 0  # the number of cuts for which nothing was noted the last time
+        self._skips = 0  # the number of further cuts for which nothing is noted
         self._order: list[Key] = []  # the keys of a sweep; ``_swept`` of them belong to cuts already
         self._swept = 0
         self._sweep: Sweep | None = None  # of the last cut, while it reads keys
         self._stamps: dict[Key, list[Stamp]] = {}  # of the tokens that were in the value of a key when it was written
 
-    # ------------------------------------------------------------------ what changes it
+    # ------------------------------------------------------------------ changes
 
     def __missing__(self, key: Key) -> Value:
         if self._make is None:
@@ -155,7 +155,7 @@ class KeyedState(dict[Key, Value]):
 
     def update(self, *others: Any, **named: Any) -> None:
         if self._changed is not None:
-            others, named = (dict(*others, **named),), {}  # this may read the state, and so end that changes are noted
+            others, named = (dict(*others, **named),), {}  # reading `others` may read the state, and so end the noting
         if self._changed is not None:
             self._changed.update(*others)
             if not are_unchanging(others[0].values()):
@@ -194,7 +194,7 @@ class KeyedState(dict[Key, Value]):
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         return dict, (dict(self.items()),)
 
-    # ------------------------------------------------------------------ what a snapshot writes
+    # ------------------------------------------------------------------ cuts
 
     def write_all_next(self) -> None:
         """Have the next cut write all keys, as the last ones were not written."""
@@ -246,7 +246,7 @@ class KeyedState(dict[Key, Value]):
         return self._cut_of(begins, ends, (keys, values), is_fixed, gone)
 
     def _cut_all(self) -> KeyedCut:
-        self._stamps.clear()  # of keys that were gone when it was not noted which
+        self._stamps.clear()  # of keys removed while nothing was noted
         keys, values = list(self), list(super().values())
         self._order, self._swept, self._sweep = keys if self._changed is not None else [], 0, None
         is_fixed = [] if are_unchanging(values) else list(map(is_unchanging, values))

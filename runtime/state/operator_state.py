@@ -26,16 +26,16 @@ CAPTURED = "captured"
 """The name under which the operators of captures keep pairs of time and batch, in order of arrival."""
 
 Split: TypeAlias = Callable[[Any, int], Sequence[Any]]
-"""Returns one part of a state for each of so many workers; None for none."""
+"""Returns the part of a state for each worker, given the number of workers; None for no part."""
 
 Owners: TypeAlias = Callable[[list[Any], int], Sequence[int]]
-"""Returns, of some keys, the worker that owns each, of so many."""
+"""Returns the worker that owns each key, given the keys and the number of workers."""
 
 Merge: TypeAlias = Callable[[Any, Any], Any]
-"""Returns one state of two that were kept on different workers; it may change the first."""
+"""Returns one state from the states of two workers; it may change the first."""
 
 Migrate: TypeAlias = Sequence[Callable[[Any], Any]]
-"""The functions by which a state, or a value of a keyed one, got its present form, each from that of the one before."""
+"""The functions that brought a state, or a value of a keyed one, to its present form, each from the form before."""
 
 
 @dataclass(slots=True)

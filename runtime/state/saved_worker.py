@@ -92,7 +92,7 @@ def beginning(number: int, plan: Plan, saved: Sequence[SavedWorker], worker: int
 
 @dataclass(frozen=True, slots=True)
 class _Share:
-    """The share of one worker in what an operator had."""
+    """The share of one worker in an operator's saved state."""
 
     operator: OperatorPlan
     had: Sequence[tuple[int, SavedOnWorker]]
@@ -100,7 +100,7 @@ class _Share:
     workers: int
     in_use: KeysInUse
     is_shared: bool
-    """Whether it is an input, each worker of which lets in and ends each substream."""
+    """Whether the operator is an input of substreams, which each worker admits and ends."""
     is_rescaled: bool
 
     def kept(self) -> SavedOperator:
@@ -130,7 +130,7 @@ class _Share:
     def _check_keys_arrive(self, ones: Sequence[SavedOnWorker]) -> None:
         """Raise SnapshotError if records wait here for keys that another worker owns now.
 
-        Records at an input without an exchange stay on a worker, whoever owns their keys.
+        Records at an input without an exchange stay on a worker, whichever worker owns their keys.
         """
         by_key = {name for one in ones for name in one.keyed if name != CAPTURED}
         waits = any(left and self.operator.pacts[port] is None for one in ones for port, left in one.unread.items())
@@ -151,7 +151,7 @@ class _Share:
         return found
 
     def _own(self, number: int, pact: Pact | None, message: Unread) -> Iterable[Unread]:
-        if isinstance(pact, BroadcastPact):  # each had a copy
+        if isinstance(pact, BroadcastPact):  # each worker had a copy
             return [message] if number == self.worker % len(self.had) else []
         if pact is None:
             return [message] if self._inherits(number) else []

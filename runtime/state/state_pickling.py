@@ -51,7 +51,7 @@ MakeToken: TypeAlias = Callable[[TokenPlace], TimestampToken]
 """Makes the token of a place."""
 
 _KNOWN: list[type] = []
-"""Classes of the main program that has deployed a job to this process; what is unpickled is of these."""
+"""Classes of the main program that deployed a job to this process; unpickled values have these classes."""
 
 _MAKE_TOKEN: ContextVar[MakeToken] = ContextVar("_MAKE_TOKEN")
 _FROZEN: ContextVar[Callable[[str], Any]] = ContextVar("_FROZEN")
@@ -103,7 +103,7 @@ def classes_of_main() -> bytes:
     found: dict[str, type] = {}
     for name, value in list(vars(sys.modules["__main__"]).items()):
         if isinstance(value, type) and value.__module__ == "__main__":
-            with suppress(Exception):  # one that cannot be pickled is in no snapshot
+            with suppress(Exception):  # a class that cannot be pickled is in no snapshot
                 cloudpickle.dumps(value, PROTOCOL)
                 found[name] = value
     data: bytes = cloudpickle.dumps(found, PROTOCOL)

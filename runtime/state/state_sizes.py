@@ -10,9 +10,9 @@ from tidewheel.runtime.state.operator_state import OperatorState
 
 _DEPTH: Final = 4
 _FIRST: Final = 4
-"""An estimate looks at so many parts of a state at either end, and at half as many of each of these, and so on."""
+"""An estimate looks at this many parts of a state at either end, and at half as many of each of these, and so on."""
 _MOST_LOOKS: Final = 10
-"""One report looks at the states of at most so many operators. Others count as large as before, by their keys."""
+"""The most operators whose states one report looks at. The size of another state changes with its number of keys."""
 _DIGITS: Final = 2
 
 
@@ -34,7 +34,7 @@ def estimated_size(value: Any, depth: int = _DEPTH, first: int = _FIRST) -> floa
 
 
 def _parts(value: Any, first: int) -> tuple[int, list[Any]]:
-    if isinstance(value, dict):  # past the methods of a keyed state, for which its values would have been read
+    if isinstance(value, dict):  # the methods of a keyed state would read all of its values
         pairs = dict.items(value)
         some = [*islice(pairs, first), *islice(reversed(pairs), first)]
         return 2 * len(value), [part for pair in some for part in pair]
@@ -61,12 +61,12 @@ class StateSizes:
             self._turn += 1
             try:
                 size = sum(map(estimated_size, (*one.states.values(), *one.by_key.values())))
-            except Exception:  # noqa: BLE001, S112 - values are of the user's types, and may change on a thread meanwhile
+            except Exception:  # noqa: BLE001, S112 - values are of the user's types, and another thread may change them
                 continue
             self._known[one.operator] = keys[one.operator], size
         known = {name: (now, *self._known[name]) for name, now in keys.items() if name in self._known}
         sizes = {name: size * now / at if at else size for name, (now, at, size) in known.items()}
-        # With two digits, so that reports change when it does.
+        # With two digits, a report changes only when they do.
         return {
             "state_keys": keys,
             "state_bytes": {name: int(float(f"{of:.{_DIGITS}g}")) for name, of in sizes.items()},

@@ -6,11 +6,11 @@ from operator import is_
 from typing import Any, TypeAlias
 
 AT_ONCE = 1000
-"""So many pairs are written in one go; then other threads have their turn."""
+"""The number of pairs that are written in one go; then other threads have their turn."""
 MISSING: Any = object()
 """The value of a key that is gone."""
 UNCHANGING = frozenset({int, float, complex, bool, str, bytes, type(None)})
-"""The types whose values cannot change; nor can tuples of them."""
+"""The types whose values cannot change. Tuples of such values cannot change either."""
 
 Pairs: TypeAlias = tuple[list[Any], list[Any]]
 """Keys, and their values."""

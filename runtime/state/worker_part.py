@@ -50,7 +50,7 @@ class OperatorPart:
 
 @dataclass(slots=True)
 class WorkerPart:
-    """What one worker adds to a snapshot.
+    """One worker's part of a snapshot.
 
     Attributes:
         positions: each feeder's position, as far as this worker knows.
@@ -64,7 +64,7 @@ class WorkerPart:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it has all keyed state, so that it needs no earlier part."""
+        """True if the part has all keyed state, so that it needs no earlier part."""
         cuts = (cut for one in self.operators.values() for cut in one.kept.keyed.values())
         return all(cut.begins and cut.ends for cut in cuts)
 
@@ -120,7 +120,7 @@ def note_position(positions: dict[int, InputPosition], command: InputCommand) ->
 
 
 def outcome_of(part: MailboxPart) -> SavedMailbox:
-    """Return the result of a mailbox's commands: the open handles, and what they send and end.
+    """Return the result of a mailbox's commands: the open handles, their batches and the ends that they declare.
 
     Commands for a missing handle wait for it, as in a `Mailbox`.
     """

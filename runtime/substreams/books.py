@@ -1,7 +1,7 @@
 """One worker's books of substreams: their changes here, and which of these others have to know.
 
-Worker 0 sees all changes, and tells the others which substreams have ended where. A worker sends it the changes of a
-substream once that is about to end, together, and preferably in an idle moment: messages are counted by their holders,
+Worker 0 sees all changes, and tells the others which substreams have ended where. A worker sends it all changes of a
+substream together, once the substream is about to end, and preferably when idle: messages are counted by their holders,
 so late news are safe. Counts that have cancelled out are never sent.
 
 Invariants:
@@ -33,7 +33,7 @@ TELLER = 0
 
 _MOST_DUE = 4096
 _MOST_STEPS = 16
-"""A worker that is never out of work tells when so many substreams are about to end, or after so many steps."""
+"""A busy worker sends its news after this many steps, or once `_MOST_DUE` substreams are about to end."""
 
 
 @dataclass(slots=True)
@@ -41,8 +41,8 @@ class DeclarationBook:
     """One worker's book of one declaration.
 
     Attributes:
-        relevant: the locations, by number, from which an operator told of ends can be reached.
-        is_shared: whether every worker closes each key, and so knows which are about to end; otherwise worker 0 tells
+        relevant: the locations, by number, from which an operator that reads ends can be reached.
+        is_shared: whether every worker closes each key, and so knows which are about to end; otherwise worker 0 reports
             them.
     """
 
@@ -138,15 +138,15 @@ class SubstreamBooks:
         }
         self.view = CommonView(compiled, tracked, workers, goes_on=goes_on) if worker == TELLER and tracked else None
         self._received: list[SubstreamNews] = []
-        """What others have told: the view looks at it in a step, so that between steps it has nothing to tell."""
+        """The news of other workers. The view reads them in a step, so between steps it has nothing to send."""
         self._here: dict[tuple[int, int, Time], list[Any]] = {}
-        """Label and number of the messages that this worker has sent itself in this step, by identity of the label."""
+        """By identity of the label: the label, and the number of messages to this worker itself in this step."""
         self._steps_due = 0
         self._mine = SubstreamNews(is_first=goes_on and bool(tracked))
-        """What is to be told to worker 0."""
+        """The unsent news for worker 0."""
         self.heard = 0
 
-    # ------------------------------------------------------------------ what happens on this worker
+    # ------------------------------------------------------------------ uses of labels on this worker
 
     def record(self, label: Labels, location: int, time: Time, difference: int) -> None:
         declaration = label.declaration if isinstance(label, MixedLabel) else label[0]
@@ -196,7 +196,7 @@ class SubstreamBooks:
             self.close(declaration, open_keys)
             self._mine.finished.append(declaration)
 
-    # ------------------------------------------------------------------ what is told
+    # ------------------------------------------------------------------ news
 
     @property
     def is_due(self) -> bool:
@@ -207,7 +207,7 @@ class SubstreamBooks:
 
     @property
     def is_over(self) -> bool:
-        """Whether no substream is left or can come, as far as known here."""
+        """True if this worker knows that no substream is left or can come."""
         return all(book.is_over for book in self._books.values())
 
     def commit(self, *, out_of_work: bool) -> dict[int, SubstreamNews]:

@@ -31,13 +31,13 @@ class CommonView:
         }
         self._finished: dict[int, int] = defaultdict(int)
         self._at_end: dict[int, int] = defaultdict(int)
-        """To how many workers no more comes, by declaration, than what waits there."""
+        """By declaration, the number of workers where nothing arrives beyond the waiting records."""
         self._waiting: dict[int, Counter[Key]] = defaultdict(Counter)
-        """At how many of those something of a key waits."""
+        """By declaration and key, the number of those workers where something waits."""
         self._told_over: set[int] = set()
         self._news = SubstreamNews()
         self._to_begin = workers if goes_on else 0
-        """How many workers have not told what they have of a snapshot."""
+        """The number of workers that have not sent their part of the snapshot."""
         self._early: list[SubstreamNews] = []
 
     @property

@@ -3,10 +3,10 @@
 Invariants:
 
 - No record of a substream passes after it was closed here.
-- A reused key is another substream, which waits until the earlier one is over: no operator told of ends can be reached
-  from it, and all were told.
-- If only records that wait for their key are left, every other substream is closed: the awaited one might not be over
-  before.
+- A reused key is another substream, which waits until the earlier one is over: no record of it can reach an operator
+  that reads ends, and all of these have received its end.
+- If only records that wait for their key are left, every other substream is closed: otherwise the awaited one might
+  never be over.
 - A closed key is remembered until no record of its time can come, and its substream is over.
 """
 
@@ -26,16 +26,16 @@ from tidewheel.runtime.substreams.books import SubstreamBooks
 from tidewheel.runtime.substreams.substream_part import ClosedKey, GatePart
 
 _SHOWN = 3
-"""So many keys are shown to people."""
+"""The number of keys that messages to users show."""
 
 
 @dataclass(slots=True)
 class _Closed:
     time: Time
     is_over: bool = False
-    """Whether nothing is left of it that could get to those who are told of ends."""
+    """Whether nothing is left of the substream that could reach an operator that reads ends."""
     is_past: bool = False
-    """Whether no record of its time can come any more."""
+    """Whether no more record of its time can arrive."""
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class SubstreamGate:
     books: SubstreamBooks
     activate: Callable[[], None]
     _reopened: list[Key] = field(default_factory=list)
-    """Keys that waited to be used again, and may be now."""
+    """Keys that waited to be used again, and may be used now."""
     _open: set[Key] = field(default_factory=set)
     _closed: dict[Key, _Closed] = field(default_factory=dict)
     _closed_at: dict[Time, set[Key]] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class SubstreamGate:
     """Keys that have ended with the stream, and are not over."""
     _waiting: set[Key] = field(default_factory=set)
     _told_waiting: dict[Key, None] | None = None
-    """Once no more comes than what waits here, the keys of which that was told."""
+    """The waiting keys as last reported, once nothing beyond the waiting records arrives here; None before."""
     _is_finished: bool = False
     is_restored: bool = False
 
@@ -72,7 +72,7 @@ class SubstreamGate:
         return self.number, key
 
     def close(self, keys: Iterable[Key], time: Time) -> list[Key]:
-        """Accept no more records of some substreams, perhaps without any so far; return those that must wait.
+        """Accept no more records of some substreams, perhaps without any so far; return the keys that must wait.
 
         Raises:
             TokenError: one has ended already.
@@ -140,7 +140,7 @@ class SubstreamGate:
         return reopened
 
     def pass_to(self, may_come: Callable[[Time], bool]) -> None:
-        """Forget ends at times at which nothing more can come."""
+        """Forget ends at times at which no more records can arrive."""
         for time in [time for time in self._closed_at if not may_come(time)]:
             for key in self._closed_at.pop(time):
                 closed = self._closed[key]

@@ -16,7 +16,7 @@ Place: TypeAlias = tuple[str, int]
 
 
 class ClosedKey(NamedTuple):
-    """A remembered, closed key of a gate: at which time, and what is known of it; see `SubstreamGate`."""
+    """A remembered, closed key of a gate: the time of its closing, and its state; see `SubstreamGate`."""
 
     key: Key
     time: Time
@@ -39,7 +39,7 @@ class GatePart:
     Attributes:
         open: keys without end, or that only the end of the stream has closed.
         closed: ended keys, in order.
-        over: keys that this worker is next told to be over.
+        over: keys that worker 0's next news report as over.
     """
 
     name: str
@@ -59,7 +59,7 @@ class FirmPart:
         held: records that wait for their substream's end or turn.
         between: records of no substream, which wait for the end of a turn.
         turns: the substreams with turns, in order; on a cycle.
-        closed: substreams that it is next told to follow these.
+        closed: substreams that follow these, by worker 0's next news.
     """
 
     queue: list[Unread | EndOfPiece]
@@ -75,8 +75,9 @@ class ViewPart:
     """Worker 0's news of a declaration's substreams.
 
     Attributes:
-        closed: those closed by all workers and not over, with the inputs where their ends were told.
-        queues: by ordered input, those that end there next.
+        closed: the keys that all workers have closed and that are not over, with the inputs that have received their
+            ends.
+        queues: by ordered input, the keys that end there next.
     """
 
     closed: dict[Key, list[Place]]
@@ -85,7 +86,7 @@ class ViewPart:
 
 @dataclass(slots=True)
 class SubstreamPart:
-    """What one operator on one worker knows of substreams."""
+    """One operator's knowledge of substreams, on one worker."""
 
     gate: GatePart | None = None
     view: ViewPart | None = None

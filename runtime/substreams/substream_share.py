@@ -7,7 +7,7 @@ Invariants:
 
 - The gate of an input has a key closed only if all gates had; otherwise the end still comes to all.
 - The gate of another operator has its worker's keys, as their owners had them.
-- An operator is told of each end that a worker had not read: of its own keys, if each substream is on one worker, and
+- An operator receives each end that a worker had not read: of its own keys, if each substream is on one worker, and
   else of all. So state from a worker that had read it may meet an end again.
 - An end never meets the next substream of its key; such a share is refused.
 """
@@ -32,7 +32,7 @@ from tidewheel.runtime.substreams.substream_part import (
 )
 
 Own = Callable[[int, int, Unread], Iterable[Unread]]
-"""Returns what this worker gets of a message, given the worker where it waited, and the number of the input."""
+"""Returns this worker's share of a message, given the worker where it waited and the number of the input."""
 
 
 class KeysInUse:
@@ -49,7 +49,7 @@ class KeysInUse:
                 self._told.update(part.view.closed)
 
     def again(self, key: Key, place: Place) -> bool:
-        """Tell whether a key whose end was told at a place may be in use again."""
+        """Tell whether a key whose end has been received at a place may be in use again."""
         return key in self._keys and place not in self._told.get(key, ())
 
 

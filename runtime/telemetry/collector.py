@@ -173,7 +173,7 @@ class Collector:
                     part["fill"] = max(part["fill"], round(min(1.0, size / self._facts.bytes_in_flight), 3))
         return parts
 
-    # ------------------------------------------------------------------ what waits, and for what
+    # ------------------------------------------------------------------ waiting places and their causes
 
     def _probes(self, view: JobView, seen: Observation) -> dict[str, Document]:
         plan, parts = self._facts.plan, {}

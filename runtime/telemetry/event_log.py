@@ -11,7 +11,7 @@ _ALIKE: Final = 80
 
 _LEVELS = {"failed": "error", "going back": "warning", "stopped": "warning"}
 _Event: TypeAlias = tuple[str, str, dict[str, str]]
-"""Its level, its text, and the worker and operator that it is about."""
+"""The level of an event, its text, and the number of its worker or the name of its operator."""
 
 _LOST = {"dead": "has died", "silent": "does not answer"}
 
@@ -51,7 +51,7 @@ class EventLog:
             self._lines.append(self._numbered({"at": new[0].at, "level": "info", "text": text, **_of(new[0], process)}))
         error = now["job"].get("error", "")
         for line in new:
-            if not error or error[:_ALIKE] not in line.text:  # an event says it
+            if not error or error[:_ALIKE] not in line.text:  # the text of an event has it already
                 entry = {"at": line.at, "level": line.level, "text": line.text, "logger": line.logger}
                 self._lines.append(self._numbered({**entry, **_of(line, process)}))
 

@@ -29,7 +29,7 @@ class GraphNumbers:
         self._first = [self.of_name[chain[0]] for chain in chains]
         self._last = [self.of_name[chain[-1]] for chain in chains]
         for operator, first in zip(plan.operators, self._first, strict=True):
-            self.of_name.setdefault(operator.name, first)  # a chain has a name of its own
+            self.of_name.setdefault(operator.name, first)  # a chain also has a name of its own
         self.inner_edges = [
             (before, self.edges[self.of_name[after], 0]) for chain in chains for before, after in pairwise(chain)
         ]

@@ -1,4 +1,4 @@
-"""Since when each token is held: the time of the first report that has it."""
+"""The time since which each token is held: that of the first report with the token."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
@@ -8,7 +8,7 @@ from tidewheel.progress import Time
 MOST_TOLD: Final = 20
 
 Holders: TypeAlias = Mapping[tuple[int, Time], Mapping[int, int]]
-"""For each pointstamp, how many each worker has."""
+"""For each pointstamp, the number of tokens by worker."""
 
 
 class HeldTokens:

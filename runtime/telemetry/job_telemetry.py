@@ -22,7 +22,7 @@ from tidewheel.runtime.errors import WorkerGone
 from tidewheel.runtime.messages.worker_report import BusyWorker
 from tidewheel.runtime.telemetry.observed_job import ObservedJob
 
-if TYPE_CHECKING:  # a program without listeners does without these
+if TYPE_CHECKING:  # programs without listeners do not load these
     from tidewheel.runtime.telemetry.collector import Collector
     from tidewheel.runtime.telemetry.observation import JobFacts, Observation
 
@@ -32,16 +32,16 @@ _SOONEST_S: Final = 0.2
 _ANSWER_S: Final = 0.5
 _END_S: Final = 2.0
 _PAUSE_PER_WORK: Final = 50.0
-"""On the local engine the pause is so many times as long as the work: large dataflows are described less often."""
+"""On the local engine, the pause in multiples of the work before it: large dataflows are described less often."""
 _REST_PER_ASKING: Final = 20.0
-"""Publishers that take long to say what they have done are asked after so many times as long."""
+"""The pause before slow publishers are asked again, in multiples of the time of their last answer."""
 
 
 class NoTelemetry:
     """The telemetry of a job without a topic for it."""
 
     def open(self) -> None:
-        """Publish also for other processes of the cluster, one of which wants that; do not wait."""
+        """Publish also for other processes of the cluster, as one of them requests; do not wait."""
 
     def tell(self) -> None: ...
 
@@ -70,7 +70,7 @@ class JobTelemetry(NoTelemetry):
         self._collector: Collector | None = None
         self._told: Document = {}
         self._topics_after = self._pause_s = 0.0
-        self._dead: dict[int, int] = {}  # to how many returns of the job before
+        self._dead: dict[int, int] = {}  # by worker, the number of the job's returns before it died
         self._lines: RecentLines | None = None  # None without listeners
         self._topic = topic.start(AttachmentHost(job.name, job.engine, job.workers), self.look)
         weakref.finalize(job, self._topic.finish).atexit = False
@@ -155,7 +155,7 @@ class JobTelemetry(NoTelemetry):
 
     def _publish(self, job: ObservedJob, *, is_whole: bool) -> None:
         if self._collector is None:
-            from tidewheel.runtime.telemetry.collector import Collector  # which is loaded for listeners alone
+            from tidewheel.runtime.telemetry.collector import Collector  # loaded only where there are listeners
 
             self._collector, is_whole = Collector(self._facts(job), time.perf_counter), True
         began = time.thread_time()
@@ -163,7 +163,7 @@ class JobTelemetry(NoTelemetry):
         told = document if is_whole else patch(self._told, document)
         self._told = document
         self._topic.publish({"whole": is_whole, "document": told})
-        if job.engine == "local" and not is_whole:  # its operators wait meanwhile
+        if job.engine == "local" and not is_whole:  # the job's operators wait for this
             self._pause_s = _PAUSE_PER_WORK * (time.thread_time() - began)
 
     @cached_property

@@ -37,7 +37,7 @@ class KeptTokens:
             report = reports.get(held[2])
             if report is not None and _is_late(view, held, report):
                 runs = _runs(view, held, report)
-                self._runs[held] = min(before.get(held, runs), runs)  # it falls where a job goes back
+                self._runs[held] = min(before.get(held, runs), runs)  # the count falls when a job goes back
                 if runs > self._runs[held]:
                     kept.append(held)
         return frozenset(kept)

@@ -43,7 +43,7 @@ class LoopRounds:
                 if key not in rounds:
                     self._ended[scope][_two_digits(number + 1)] += 1
                     self._taken[scope] += number + 1
-                elif rounds[key] < number:  # its remaining pointstamps are behind
+                elif rounds[key] < number:  # its remaining pointstamps are of an earlier round
                     rounds[key] = number
         self._under_way = now
         return {scope: self._said(scope, rounds) for scope, rounds in now.items()}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Notificator:
     """Tells an operator, once for each time that it asked for, that no more records can arrive at that time.
 
-    It holds a token for each of these times, and substream, which keeps the time open downstream.
+    It holds a token for each of these times and substreams, which keeps the time open downstream.
     ``context.notificator()`` makes one.
 
     >>> import tidewheel as tw
@@ -49,7 +49,7 @@ class Notificator:
 
     def __init__(self, working_at: Callable[[Time], None] = lambda time: None, *, in_loop: bool = False) -> None:
         self._pending: dict[tuple[Time, Labels | None], TimestampToken] = {}
-        self._looked_at: tuple[Antichain, ...] | None = None  # None: there may be more that are ready
+        self._looked_at: tuple[Antichain, ...] | None = None  # None: more may be ready
         self._added = False
         self._working_at = working_at
         self._in_loop = in_loop
@@ -122,8 +122,8 @@ class Notificator:
         time waits only for times before it in the domain's `in_order`.
 
         With substreams there is one token for each time and ``token.key``: keep pending results by both. The token is
-        discarded when the next one is asked for; ``clone()`` keeps one. Ready times asked for meanwhile are yielded
-        too.
+        discarded when the next one is asked for; ``clone()`` keeps one. Ready times that the operator asks for during
+        the iteration are yielded too.
 
         Args:
             inputs: the operator's inputs; the same in each call, like ``sequential``.
@@ -140,7 +140,7 @@ class Notificator:
             self._added = False
             for place in self._complete(frontiers, sequential and self._in_loop):
                 token = self._pending.pop(place, None)
-                if token is None:  # taken meanwhile
+                if token is None:  # the loop's body has taken it
                     continue
                 self._working_at(token.time)
                 with token:

@@ -44,7 +44,7 @@ class TimestampToken:
         self._owner = owner
         self._ledger = ledger
         self._stamp = (location, time)  # the ledger tells by its identity which tokens were made in the same call
-        self._sent: bool | None = False  # whether it has sent; None where that does not matter
+        self._sent: bool | None = False  # whether the token has sent; None where that does not matter
         self._live = True
         self.domain = domain
         self.label = label
@@ -65,7 +65,7 @@ class TimestampToken:
 
     @property
     def is_live(self) -> bool:
-        """Whether the token has not been discarded."""
+        """True until the token is discarded."""
         return self._live
 
     def _is_for_output_of(self, other: "TimestampToken") -> bool:
@@ -206,7 +206,7 @@ class LentToken:
         """
         chosen = output._running if output is not None else self._only_output()
         token = chosen.new_token(self._time_on(chosen), self._own_label())
-        token._sent = None  # it is there to be kept: having sent with it makes dropping it no less a leak
+        token._sent = None  # the holder keeps it on purpose: dropping it is a leak even after a send
         return token
 
     def delayed(self, time: Time, output: "OutputPort | None" = None) -> TimestampToken:

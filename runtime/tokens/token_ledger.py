@@ -22,7 +22,7 @@ _Stamp: TypeAlias = tuple[int, Time]
 """The place of a token: (location number, time)."""
 
 _Drop: TypeAlias = tuple[_Stamp, str, bool]
-"""The stamp of a token, the name of its operator, and whether it has done what it was made for."""
+"""The stamp of a token, the name of its operator, and whether it was used as intended."""
 
 _REMEDY = "Send only in schedule: retain() the token, keep the answer with it, and call context.activate()"
 
@@ -79,7 +79,7 @@ class TokenLedger:
 
     def record_drop(self, stamp: _Stamp, label: Label | None, operator: str, *, has_sent: bool) -> None:
         """Add the end of a token that was not discarded: perhaps a leak."""
-        self._drops.append((stamp, operator, has_sent))  # before its group, so that `drain` knows what it takes
+        self._drops.append((stamp, operator, has_sent))  # before its group: `drain` takes the drops of its groups
         self.record((stamp, -1), label=label)
 
     def begin_step(self) -> None:
@@ -103,7 +103,7 @@ class TokenLedger:
         try:
             raise error
         finally:
-            del error  # else its traceback would keep it, and with it the token, until the collector runs
+            del error  # otherwise its traceback would keep the token until the collector runs
 
     def drain(self) -> list[Change]:
         """Return and clear the changes of all whole groups so far."""
@@ -122,8 +122,8 @@ class TokenLedger:
     def _find_leaks(self, groups: Sequence[tuple[tuple[Change, ...], Label | None]]) -> None:
         """Find the leaks among the tokens that were dropped in these groups.
 
-        A token that was made in these groups is none if it has done what it was made for, or if another one for its
-        time was there before it and still is: so it was never the only one.
+        A token that was made in these groups is none if it has sent, or if another token for its time was there before
+        it and still is: so it was never the only one.
         """
         drops = {id(drop[0]): drop for drop in (self._drops.popleft() for _ in range(len(self._drops)))}
         counts: dict[tuple[_Stamp, Label | None], int] = {}
@@ -143,7 +143,7 @@ class TokenLedger:
                 is_first = made_first.get(id(stamp))  # None: made before
                 if is_first is None or not (has_sent or (counts[place] and not is_first)):
                     self.leaks.append(Leak(operator, stamp[1]))
-        self._drops.extend(drops.values())  # their groups have yet to come
+        self._drops.extend(drops.values())  # the groups of these are not recorded yet
 
     def tokens(self) -> dict[tuple[int, Time], int]:
         """Return the number of held tokens, by (location number, time), undrained groups included."""
@@ -154,5 +154,5 @@ class TokenLedger:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was recorded since the last drain, and no refusal waits."""
+        """True if nothing was recorded since the last drain, and no refusal waits."""
         return not (self._groups or self.refusals)

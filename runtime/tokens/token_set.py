@@ -50,7 +50,7 @@ class TokenSet:
         """Add a token, which then belongs to the set.
 
         Raises:
-            TokenError: it is discarded, or for another output.
+            TokenError: the token is discarded, or for another output.
         """
         self._check(token, self._tokens[0] if self._tokens else token, repr(self))
         self._tokens = [own for own in self._tokens if own.is_live]  # others may have been discarded behind its back

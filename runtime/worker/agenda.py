@@ -16,8 +16,8 @@ class Agenda:
     Attributes:
         running: the operator whose turn it is, -1 between two steps.
         was_cut: whether the last step ended before all operators had their turn.
-        expected: the operators that another thread will activate, until their turn; True for those that continue with
-            received records.
+        expected: the operators that another thread will activate, until their turn; True for operators that continue
+            with received records.
     """
 
     def __init__(self, clock: Callable[[], float] = lambda: 0.0, wake: Callable[[], None] = lambda: None) -> None:

@@ -22,7 +22,7 @@ _OPERATORS = ("tidewheel.operators.", "tidewheel.runtime.description.pacts", "ti
 """Modules that call a function of the user's with one record at a time."""
 
 _BATCHES = ("batch", "rows")
-"""Their names for the records of a batch."""
+"""The variables of these modules that have the records of a batch."""
 
 
 class PartError(Exception):
@@ -122,5 +122,5 @@ def _given(operator: FrameType, function: FrameType) -> Iterator[Any]:
 def _text(error: BaseException | None) -> str:
     try:
         return f"{type(error).__name__}: {error}"
-    except Exception:  # noqa: BLE001 - an exception of the user's may fail to say what it is
+    except Exception:  # noqa: BLE001 - a user's exception may fail to describe itself
         return type(error).__name__

@@ -31,7 +31,7 @@ from tidewheel.runtime.worker.ports import RunningInput
 
 
 class WaitingEnds:
-    """Keys in the order in which their ends were told.
+    """Keys in the order of their reported ends.
 
     A reused key occurs several times if its substreams ended without records here.
     """
@@ -80,7 +80,7 @@ class FirmMailbox:
         self._held: dict[Key, list[Message]] = {}
         self._turns: deque[Key] | None = deque() if takes_turns else None
         self._between: list[Message] = []
-        """What is of no substream, and came within a turn."""
+        """The messages of no substream that arrived within a turn."""
 
     @property
     def held(self) -> Iterator[Message]:

@@ -3,8 +3,8 @@
 Invariants:
 
 - Every byte in flight counts at exactly one worker: at its sender, until an operator has received it.
-- A worker above its limit is congested, and tells all; while any worker is, no source of any worker sends. It ends at
-  half the limit.
+- A worker above its limit is congested until it is at half of it, and tells all; while any worker is congested, no
+  source of any worker sends.
 - Only sources wait, so a cycle of operators cannot.
 
 Source: credit-based flow control (Kung, Blackwell, Chapman: Credit-based flow control for ATM networks, SIGCOMM 1994);

@@ -55,7 +55,7 @@ class Mailbox:
         token.discard()
 
     def do_first(self, input_name: str, action: InputAction, token: TimestampToken, batch: Any) -> None:
-        """Do something by a handle of its own, before any feeder's command."""
+        """Act by a handle of its own, before any feeder's command."""
         handle = -1 - len(self._queue)
         self.tokens[handle] = token
         self._queue.append((DRIVER, InputCommand(input_name, action, batch=batch, handle=handle)))

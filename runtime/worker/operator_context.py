@@ -131,7 +131,7 @@ class OperatorContext:
             split: ``split(state, workers)`` returns one part for each worker, None for none, for another number of
                 workers. Without it such a restart is refused, unless all workers have the result of ``make``. An
                 exchange sends its records to their new workers. All workers then have the notificator's tokens, so an
-                operator may be told of times without records.
+                operator may be notified of times without records.
             merge: ``merge(one, other)`` merges two parts.
             migrate: one function for each change of the state's form, oldest first: ``function(old)`` returns the new
                 form, with the old one's tokens. A snapshot has their number, so each is called once.
@@ -217,7 +217,7 @@ class OperatorContext:
         """Declare that another thread will call `activate`; the next call of the operator ends this.
 
         A local job then waits for that instead of raising that no work is left. Messages that the operator leaves
-        unread meanwhile hold back the sources.
+        unread until then hold back the sources.
 
         >>> import threading
         >>> import tidewheel as tw
@@ -315,7 +315,7 @@ class OperatorContext:
 
     @property
     def is_held(self) -> bool:
-        """Whether a source must not send, because too much is in flight."""
+        """True if a source must not send, because too much is in flight."""
         return self._host.flow.is_held
 
 

@@ -47,7 +47,7 @@ class Closing:
 class Saving:
     """The snapshots of a job, for the operators of one worker.
 
-    An operator's state during one snapshot is in all later ones.
+    A value that is part of an operator's state in one snapshot is in all later ones.
 
     Args:
         run: common to all restarts of the job, and to no other job; empty without snapshots.
@@ -167,7 +167,7 @@ class ProbeWatch:
         self._end_followers.add(operator)
 
     def has_processed(self, time: Time) -> bool:
-        """Tell whether all workers have processed all records of an epoch, and what came of them.
+        """Tell whether all workers have processed all records of an epoch, and the records made from them.
 
         Some operator has to ask for the ends; see `Plan.ends`.
         """

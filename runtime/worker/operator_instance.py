@@ -136,7 +136,7 @@ class OperatorInstance(PortOwner):
 
     @property
     def has_more_work(self) -> bool:
-        """Whether it still has work if it expects a thread and the dataflow holds no token any more.
+        """True if the operator still has work when it expects a thread and the dataflow holds no more token.
 
         An operator without outputs, such as publish, has; one with outputs needs a token, and its next call reports a
         lent token that it has kept by mistake. Linear in the objects of the process.

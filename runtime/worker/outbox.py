@@ -12,7 +12,7 @@ _MEASURED_EVERY = 16
 
 
 _MUCH = 256 * 1024
-"""So many bytes for each peer take them about as long to receive as a step takes."""
+"""The bytes for each peer that the peer takes about as long to receive as a step takes."""
 
 
 class Outbox:

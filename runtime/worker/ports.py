@@ -285,10 +285,10 @@ class InputPort:
     def ended(self) -> Iterator[Any]:
         """The keys of substreams that have ended here since the last read, once for each substream.
 
-        The operator has received all their records here. No more come to this operator on any worker; a firm bound
-        outside of loops ends a substream on each worker separately. If a key is reused, the operator receives its
-        records after it has read the earlier end. With a firm bound, it receives nothing after an end before it has
-        read that. After a change of the number of workers, ends may be repeated.
+        The operator has received all their records here. No more records of these arrive at this operator, on any
+        worker; a firm bound outside of loops ends a substream on each worker separately. If a key is reused, the
+        operator receives its records after it has read the earlier end. With a firm bound, it receives nothing after an
+        end before it has read that. After a change of the number of workers, ends may be repeated.
 
         Raises:
             TokenError: the operator has not declared ``bound="soft"`` or ``bound="firm"``.

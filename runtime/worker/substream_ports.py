@@ -57,7 +57,7 @@ class SubstreamOutput(RunningOutput):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._gathered: tuple[Time, int, list[Key], list[Any]] | None = None
-        """(time, declaration, keys, records)"""
+        """The gathered records: (time, declaration, keys, records)."""
 
     def send(self, token: TimestampToken | LentToken, batch: Batch) -> None:
         if not isinstance(token, TOKENS):
@@ -210,7 +210,7 @@ class SubstreamInput(RunningInput):
 
 
 _MOST_SUBSTREAMS = 256
-"""The number of substreams that an operator with a firm bound receives in a step, at most."""
+"""The most substreams that an operator with a firm bound receives in a step."""
 
 
 class SubstreamInstance(OperatorInstance):

@@ -19,11 +19,11 @@ from tidewheel.runtime.worker.substream_ports import (
 )
 
 Edges: TypeAlias = list[tuple[Source, Target, Channel]]
-"""The ends of each edge, and what this worker sends over it."""
+"""The source and the target of each edge, and the channel by which this worker sends over it."""
 
 
 _Kinds: TypeAlias = tuple[type[OperatorInstance], type[RunningInput], type[RunningOutput], type[Channel]]
-"""The classes of which operators, ports and channels are."""
+"""The classes of operators, inputs, outputs and channels."""
 
 _PLAIN: _Kinds = (OperatorInstance, RunningInput, RunningOutput, Channel)
 _OF_SUBSTREAMS: _Kinds = (SubstreamInstance, SubstreamInput, SubstreamOutput, SubstreamChannel)

@@ -38,11 +38,11 @@ from tidewheel.transport.socket_listener import listen_here
 _LOOK_S = 0.02
 
 CONCURRENT_CALLS = 32
-"""Calls run on threads and in any order: envelopes are numbered, and calls that wait leave room for others."""
+"""The most calls that run at once, in any order: envelopes are numbered, and waiting calls leave room for others."""
 
 _MEET_TIMEOUT_S = 30.0
 _MOST_DROPPED = 1000
-"""So many dataflows that were dropped are remembered; a call that comes late comes soon after."""
+"""The number of dropped dataflows that are remembered, as a late call comes soon after."""
 
 
 class WorkerActor:
@@ -127,7 +127,7 @@ class WorkerActor:
     ) -> None:
         """Connect to the peers, actors or sockets, and build this worker's share of the operators.
 
-        Envelopes may come from now on.
+        Envelopes may arrive from now on.
         """
         with self._deploying(job):
             if job in self._dropped:  # calls may overtake each other
@@ -180,7 +180,7 @@ class WorkerActor:
         self._loop(job).start()
 
     def drop(self, job: str, timeout_s: float) -> str | None:
-        """End a dataflow; if it does not end within ``timeout_s`` seconds, return in words what it is doing."""
+        """End a dataflow; if it does not end within ``timeout_s`` seconds, return its present work in words."""
         self._dropped.append(job)
         sockets = self._sockets.get(job)
         if sockets is not None:
@@ -250,7 +250,7 @@ class WorkerActor:
     def over_captured(
         self, job: str, name: str, count: int, make: Callable[..., Iterator[Any]], *arguments: Any
     ) -> Iterator[Any]:
-        """Yield what ``make`` yields of the first ``count`` captured batches of this worker."""
+        """Yield the items that ``make`` yields from the first ``count`` captured batches of this worker."""
         yield from make(self._loop(job).captured(name)[:count], *arguments)
 
     def claim(self, job: str, incarnation: int, handle: int, feeder: FeederName) -> Claim:

@@ -56,7 +56,7 @@ class WorkerCore(OperatorHost):
         leaks: the last 100 dropped tokens.
     """
 
-    def __init__(  # noqa: PLR0913 - what a shell decides, one by one
+    def __init__(  # noqa: PLR0913 - the settings of a shell, one by one
         self,
         plan: Plan,
         worker: int,
@@ -128,7 +128,7 @@ class WorkerCore(OperatorHost):
             self.activate(instance.number)
 
     def receive(self, envelope: Envelope) -> None:
-        """Receive an envelope from a peer or the driver; it takes effect once all earlier ones have come.
+        """Receive an envelope from a peer or the driver; it takes effect once all earlier ones have arrived.
 
         Raises:
             ProtocolError: an envelope was lost or comes from another incarnation of its sender.
@@ -228,8 +228,8 @@ class WorkerCore(OperatorHost):
         """Count unread messages as received, at each input; return whether there were any.
 
         For shells, if sources are held back and nothing else happens: an operator may be waiting for records of a held
-        source. Each call counts twice as many as the one before, until sources go on. Messages to an operator that
-        expects a thread are not counted: the thread will make it read on.
+        source. Each call counts twice as many messages as the one before, until sources go on. Messages to an operator
+        that expects a thread are not counted: the thread will make it read on.
         """
         released = [
             port.release(self._to_release)
@@ -320,6 +320,6 @@ class WorkerCore(OperatorHost):
 
     @property
     def is_complete(self) -> bool:
-        """Whether this worker knows that no work can come, and has acted on that."""
+        """True if this worker knows that no work can come, and has acted on that."""
         is_over = self._tracker.is_complete and self.is_idle and self.books.is_over
         return is_over and not any(self._instances[operator].has_more_work for operator in self.agenda.expected)

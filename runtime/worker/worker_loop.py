@@ -41,13 +41,13 @@ _BEAT_LATE_S = 2.0
 _ANSWER_LEAVES_WITHIN_S = 1.0
 
 Connect: TypeAlias = Callable[[Mapping[int, SocketAddress]], Sender[Envelope]]
-"""Returns what sends to members, given where each listens."""
+"""Returns the sender to the members, given the address at which each listens."""
 
 
 class WorkerLoop:
     """Runs a worker core on a thread of its own, so that calls are answered while operators run."""
 
-    def __init__(  # noqa: PLR0913 - as many as the core has, and the link
+    def __init__(  # noqa: PLR0913 - those of the core, and the link
         self,
         plan: Plan,
         worker: int,
@@ -190,7 +190,7 @@ class WorkerLoop:
                     self._report_progress()
                 self._wait_for_work()
         except (JobError, ProtocolError) as error:
-            # As text, it has nothing that cannot be pickled, such as a time of the user's.
+            # As text, the error contains nothing that cannot be pickled, such as a time of the user's.
             text = JobError(str(error), worker=self._worker)
             self._report(Phase.FAILED, error if unpicklable(error) is None else text)
         except PeerLost as lost:
@@ -226,7 +226,7 @@ class WorkerLoop:
                 self._core.release()
             if self._has_work:
                 break
-            if arrived:  # of several peers' progress only the last may leave anything to do
+            if arrived:  # of the progress of several peers, only the last may leave work
                 self._report_progress()
 
     def _write_parts(self, parts: PartsInBackground) -> None:

@@ -73,7 +73,7 @@ class WorkerMemory:
         """Return an operator's unread messages to it, once it is built; it still has its initial tokens.
 
         Raises:
-            SnapshotError: it has not asked for all its state.
+            SnapshotError: the operator has not asked for all its state.
         """
         instance.kept.check_all_taken()
         for number, unread in self._beginning.unread.get(instance.name, {}).items():
@@ -189,7 +189,7 @@ class WorkerMemory:
 
 
 def _unread(substreams: SubstreamPart | None, port: RunningInput) -> list[Unread]:
-    """Return the messages that wait in the queue of an input; with a firm bound, ``substreams`` has what waits."""
+    """Return the messages that wait in the queue of an input; with a firm bound, ``substreams`` has them."""
     is_plain = substreams is None or port.port not in substreams.firm
     return [Unread(one.time, one.batch, one.label) for one in port.queue] if is_plain else []
 

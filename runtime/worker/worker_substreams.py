@@ -23,7 +23,7 @@ class WorkerSubstreams:
     """The work of a worker core for substreams.
 
     Args:
-        instances: this worker's operators; those that declare substreams get their gates.
+        instances: this worker's operators; operators that declare substreams get their gates.
 
     Raises:
         SnapshotError: the snapshot numbers declarations differently.
@@ -63,7 +63,7 @@ class WorkerSubstreams:
 
         Later envelopes of its sender wait too, as they need no fewer news.
         """
-        if envelope.sender == TELLER or envelope.heard <= self.books.heard:  # worker 0 sends all in order
+        if envelope.sender == TELLER or envelope.heard <= self.books.heard:  # worker 0 sends all announcements in order
             return False
         self._early.append(envelope)
         return True
@@ -160,7 +160,7 @@ class WorkerSubstreams:
             {locations[at]: keys for at, keys in view.queues.items() if at in locations},
         )
 
-    # ------------------------------------------------------------------ what is told
+    # ------------------------------------------------------------------ news
 
     def _pass_on(self, news: SubstreamNews) -> None:
         for declaration, keys in news.turns.items():
@@ -179,7 +179,7 @@ class WorkerSubstreams:
         for declaration in news.all_over:
             for location in self._locations(self._declared[declaration].asked):
                 ends = self._ports[location].ends
-                if ends is not None:  # a firm bound has none apart
+                if ends is not None:  # a firm bound has no ends apart from records
                     ends.are_all = True
                     self._activated(location)
 

@@ -24,11 +24,11 @@ from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
 
 _INTERRUPTED = 130
 _LEAVES_A_DEAD_CLUSTER_SOON = ("RAY_task_events_shutdown_flush_timeout_ms", "500")
-"""A setting of Ray's, by its environment variable: by default Ray waits 5 s for a control store that is gone."""
+"""A setting of Ray's, by its environment variable: by default, Ray waits 5 s for a control store that is gone."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Do what the command line asks for; return the exit code: 0, 1 after an error, 130 after Ctrl-C.
+    """Run the command of the command line; return the exit code: 0, 1 after an error, 130 after Ctrl-C.
 
     Raises:
         SystemExit: the command line is wrong, with code 2, or it asks for help, with code 0.
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             os.environ[variable] = value
     os.environ.setdefault(*_LEAVES_A_DEAD_CLUSTER_SOON)
     logging.basicConfig(format="tidewheel: %(message)s")
-    logging.getLogger(ray_cluster.__name__).setLevel(logging.INFO)  # which says what cluster is joined, or lost
+    logging.getLogger(ray_cluster.__name__).setLevel(logging.INFO)  # it reports which cluster is joined, or lost
     try:
         settings = tw.RuntimeConfig()  # by TIDEWHEEL_LOG_LEVEL and TIDEWHEEL_LOG_FORMAT
         write_lines(settings.log_level, settings.log_format)
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _INTERRUPTED
     except BrokenPipeError:
-        # Who read has had enough, such as `head`; Python would complain when it closes standard output.
+        # The reader has had enough, such as `head`; Python would complain when it closes standard output.
         with suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0

@@ -1,6 +1,6 @@
 """Modules whose public names load when a program first asks for them.
 
-So a program that describes a dataflow does not load what runs it, and one that subscribes loads no operators.
+So a program that describes a dataflow does not load the engines, and one that subscribes loads no operators.
 """
 
 import sys
@@ -16,7 +16,7 @@ def public_names(
 
     Args:
         module: its name.
-        where: the module that each name comes from, with all names of that.
+        where: the module of each name, with all names of that module.
         submodules: the modules in it that load like names.
     """
 

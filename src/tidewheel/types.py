@@ -1,6 +1,6 @@
-"""The types of what a program gets: streams of one operator, results, handles and events, for annotations.
+"""The types of results, handles, events and streams of one operator, for annotations.
 
-`PartitionedSource` and `OperatorSource` are what a source of your own is.
+A source of your own is a `PartitionedSource` or an `OperatorSource`.
 """
 
 from typing import TYPE_CHECKING, Final

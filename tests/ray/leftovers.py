@@ -34,8 +34,8 @@ TITLES = {
 _OF_TESTS = {"feeder": "ray::Feeder"}
 """The same for actors that tests start and end."""
 
-_NOT_OURS = ("plasma", "sem.mp-")
-"""The beginnings of names of files in `/dev/shm` of Ray's store, and of locks between processes of Python.
+_NOT_OURS = ("plasma", "sem.mp-", "PostgreSQL.")
+"""The beginnings of names of files in `/dev/shm`: of Ray's store, of locks between processes of Python, of PostgreSQL.
 
 All programs on the machine share that folder. Jobs have no locks between processes, so those are of other tests. What
 programs share in memory are files. Folders there are the temporary ones of checks of sinks, and of benchmarks.
