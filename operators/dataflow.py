@@ -10,6 +10,7 @@ from tidewheel.operators.base.batchwise import build_batchwise
 from tidewheel.operators.base.stream_base import Record, check_list, check_positive, check_stream, make_pact, make_paths
 from tidewheel.operators.records.record_operators import Tried
 from tidewheel.operators.sources.contract import Source
+from tidewheel.operators.sources.inline_source import InlineBuild
 from tidewheel.operators.sources.input import InputBuild, OnBadRecord, Schema, check_for
 from tidewheel.operators.sources.partition_epochs import EpochRule
 from tidewheel.operators.sources.partitioned_source import OperatorSource, PartitionedSource
@@ -118,8 +119,8 @@ class Dataflow(Described):
 
         Args:
             name: the operator's name.
-            source: an `IterableSource`, `RecordSource`, `LineSource`, `ParquetSource`, `TickSource`, `QueueSource` or
-                `ReplaySource`, or your own `Source`.
+            source: a `FileSource`, `RecordSource`, `IterableSource`, `LineSource`, `ParquetSource`, `TickSource`,
+                `QueueSource` or `ReplaySource`, or your own `Source`.
             paced_by: a probe of this dataflow that the source waits for. No partition begins an epoch while
                 ``epochs_ahead`` of its epochs are incomplete there.
             epochs_ahead: how many; 1 runs one epoch after the other. Operators that need several epochs to complete
@@ -208,7 +209,7 @@ class Dataflow(Described):
             subscribe, topic, atomic=atomic, where=where, slow=slow, block_limit_s=block_limit_s, schema=schema
         )
         source = TopicSource(topic, self._description.root.nesting.domain, join, timeout_s)
-        return self._begin(name or f"from_topic {topic}", source.build, schema)
+        return self._begin(name or f"from_topic {topic}", InlineBuild(source, None, 1), schema)
 
     def _begin(self, name: str, build: Build, records: Any = None) -> Stream[Any]:
         description = self._description

@@ -12,8 +12,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from glob import glob, has_magic
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
+from urllib.parse import quote, unquote
 
 from tidewheel.progress import TidewheelError
 from tidewheel.storage.epoch_manifests import MANIFESTS, SUFFIX, read_manifest
@@ -57,6 +59,24 @@ class StoredFile:
     path: str
     version: str
     size: int
+
+    @property
+    def name(self) -> str:
+        """A text from which `named` makes the same file.
+
+        >>> StoredFile("/tides/a.csv", "1f-2e", 3).name
+        '/tides/a.csv?version=1f-2e&size=3'
+        >>> StoredFile.named("/tides/a.csv?version=1f-2e&size=3")
+        StoredFile(path='/tides/a.csv', version='1f-2e', size=3)
+        """
+        return f"{self.path}?version={quote(self.version)}&size={self.size}"
+
+    @classmethod
+    def named(cls, name: str) -> "StoredFile":
+        """Return the file of a name."""
+        path, _, about = name.rpartition("?version=")
+        version, _, size = about.partition("&size=")
+        return cls(path, unquote(version), int(size))
 
 
 class FileFinder:
@@ -156,6 +176,13 @@ def version_of(path: str) -> str:
     """Return the version of a local file; raise FileNotFoundError if it is gone."""
     status = os.stat(path)  # noqa: PTH116 - a path as text
     return f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}"
+
+
+def modified_s(path: str) -> float:
+    """Return when a local file was last changed, by the clock of its file system; now if it is gone."""
+    with suppress(FileNotFoundError):
+        return os.stat(path).st_mtime  # noqa: PTH116 - a path as text
+    return inf
 
 
 def changed(path: str) -> FileChanged:

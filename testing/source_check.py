@@ -5,7 +5,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -179,6 +179,9 @@ class _Watched(Source[Any]):
             self.lists += 1
         self.happened.set()
         return listed
+
+    def resumed(self, partitions: Collection[Partition]) -> None:
+        self._copy(-1).resumed(partitions)
 
     def open(self, partition: Partition, position: Any) -> Iterator[Any]:
         source = self._of(partition)
@@ -407,7 +410,7 @@ class _Series:
         if source.look_every_s is None and not source.endless:
             return False
         is_all = (self.seen | found if self.snapshots == "none" else found) >= self.checked.expected
-        return is_all and bool(source.lists) and source.quiet >= set(source.read_to)
+        return is_all and bool(source.lists or source.quiet) and source.quiet >= set(source.read_to)
 
     def _end(self, job: LocalJob, source: _Watched, until_s: float) -> None:
         """Let a source without end see its last positions saved."""

@@ -8,26 +8,21 @@ what requests cost without a network; it needs moto.
 """
 
 import argparse
-import os
 import queue
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from http.client import HTTPConnection
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.measuring.file_systems import disk_folder
 from benchmarks.measuring.measurement import Report
+from benchmarks.measuring.object_stores import store
 from tidewheel.pubsub.log.errors import LogError
 from tidewheel.pubsub.log.group_commit import GroupCommit
 from tidewheel.pubsub.log.headers import LogIdentity
 from tidewheel.pubsub.log.opening import open_log
 from tidewheel.storage.log_records import Entry
 
-ROOT = Path(__file__).parents[2]
 SIZES = {1024: "1 KB", 64 * 1024: "64 KB", 1024 * 1024: "1 MB"}
 DEADLINE_S = 120.0
 
@@ -40,7 +35,7 @@ def main() -> None:
     options = parser.parse_args()
     batches = 20 if options.quick else 200
     report = Report()
-    with TemporaryDirectory(prefix="log-places-", dir=disk_folder()) as folder, store(options.store) as url:
+    with TemporaryDirectory(prefix="log-places-", dir=disk_folder()) as folder, store(options.store, "logs") as url:
         for size, name in SIZES.items():
             for place, where in ((f"{folder}/{size}", "folder"), (f"{url}/{size}", "store")):
                 measure(report, place, f"{where}, batches of {name}", bytes(size), batches)
@@ -78,29 +73,6 @@ def check(outcome: int | LogError) -> None:
     """Raise the error of a batch, if it has one."""
     if isinstance(outcome, LogError):
         raise outcome
-
-
-@contextmanager
-def store(url: str | None) -> Iterator[str]:
-    """Yield the URL of a store: that of the user, or a bucket of moto's server, which is started."""
-    if url is not None:
-        yield url
-        return
-    command = [sys.executable, "-m", "tests.kit.stores.fake_s3", "0"]
-    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdin is not None
-        assert server.stdout is not None
-        port = int(server.stdout.readline())
-        settings = {"ENDPOINT": f"http://127.0.0.1:{port}", "ALLOW_HTTP": "true", "REGION": "us-east-1"}
-        settings |= {"ACCESS_KEY_ID": "test", "SECRET_ACCESS_KEY": "test"}
-        os.environ.update({f"AWS_{name}": value for name, value in settings.items()})
-        with closing(HTTPConnection("127.0.0.1", port, timeout=DEADLINE_S)) as connection:
-            connection.request("PUT", "/logs")
-            assert connection.getresponse().status == 200
-        try:
-            yield "s3://logs/benchmark"
-        finally:
-            server.stdin.close()
 
 
 if __name__ == "__main__":

@@ -293,13 +293,14 @@ class OutputOperators(StreamBase[Record]):
             parts = parts._unary(f"{name}: wait for a snapshot", build_covered())
         return parts._unary(f"{name}: commit", made.build_commit, GatherPact())._for_effect()
 
-    @adds_operators("folder", "compression", "overwrite", "file_bytes")
+    @adds_operators("folder", "compression", "visible", "overwrite", "file_bytes")
     def write_files(
         self,
         folder: str | os.PathLike[str],
         format: Literal["parquet", "csv", "jsonl", "arrow", "text"] = "parquet",  # noqa: A002 - as pandas and Spark
         *,
         compression: Literal["gzip", "zstd", "bz2", "lz4", "snappy", "brotli"] | None = None,
+        visible: Literal["epoch", "snapshot"] = "epoch",
         overwrite: bool = False,
         file_bytes: int = PART_BYTES,
         name: str = "write_files",
@@ -324,6 +325,9 @@ class OutputOperators(StreamBase[Record]):
                 of one schema prevent that. JSON has null for NaN and infinity, and times in ISO 8601.
             compression: how files are compressed. Parquet does it inside, by default with snappy, as does Arrow; other
                 files then have a name such as ``part.csv.gz``.
+            visible: ``"snapshot"`` shows an epoch once a snapshot has it. ``"epoch"`` shows it when it is complete;
+                then an epoch that comes again after a crash must have the same records. That is not so of a `Source`
+                that reads several partitions, such as files, and says no epochs.
             overwrite: whether an epoch replaces that of another run, which is missing for a moment; otherwise that
                 fails the job. A job that continues with the same folder of snapshots is the same run.
             file_bytes: how many bytes of an epoch, in memory, a worker gathers before it writes a file.
@@ -350,9 +354,12 @@ class OutputOperators(StreamBase[Record]):
         place = absolute(folder, "write_files: a folder", GraphError)
         kind = FileFormat(format, compression)
         check_positive("write_files", "file_bytes", file_bytes)
+        if visible not in ("epoch", "snapshot"):
+            raise GraphError(f"write_files: visible is 'epoch' or 'snapshot', not {visible!r}")
+        waits = visible == "snapshot"
         self._claim("write_files", place if is_url(place) else str(Path(place).resolve()), f"writes to {place!r}")
         sink = EpochManifests(place, kind, overwrite) if is_url(place) else EpochFolders(Path(place), kind, overwrite)
-        return self._committed(name, sink.operators(self.nesting.domain, file_bytes))
+        return self._committed(name, sink.operators(self.nesting.domain, file_bytes, waits=waits))
 
     def _claim(self, operator: str, place: str, does: str) -> None:
         description = self._description

@@ -64,10 +64,10 @@ class EpochFolders(Sink):
     start: str = "part-00000"
     end: str = ""
 
-    def operators(self, domain: TimeDomain, file_bytes: int) -> SinkOperators:
+    def operators(self, domain: TimeDomain, file_bytes: int, *, waits: bool) -> SinkOperators:
         """Return the operators that write a stream here, in files of about ``file_bytes`` bytes."""
         made = replace(self, is_numbered=type(domain) is IntegerDomain)
-        return SinkOperators(made._on_worker, domain, file_bytes, waits=False, result=_written, join=list)
+        return SinkOperators(made._on_worker, domain, file_bytes, waits=waits, result=_written, join=list)
 
     def _on_worker(self, context: OperatorContext) -> "EpochFolders":
         """Return the folders for one worker; clean up before any worker writes."""

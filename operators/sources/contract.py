@@ -11,7 +11,7 @@ in one snapshot, and never looks into it. Invariants:
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from inspect import iscoroutinefunction, isgeneratorfunction, signature
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -36,6 +36,7 @@ class Fetched(Generic[Record_co]):
         batch: the records; an empty batch moves the position only.
         position: where the partition goes on behind them. It can be pickled, and is not changed afterwards.
         epoch: the epoch of the records, from a source that `says_epochs`.
+        frontier: the least times of this batch and later ones, where these may be before ``epoch``; by default that.
         is_whole: False in the middle of a unit, such as a transaction: the rest is in the same epoch, so no epoch ends
             behind this batch.
     """
@@ -44,6 +45,7 @@ class Fetched(Generic[Record_co]):
     position: Any
     epoch: Time = None
     is_whole: bool = True
+    frontier: tuple[Time, ...] | None = None
 
 
 class Source(ABC, Generic[Record_co]):
@@ -100,6 +102,12 @@ class Source(ABC, Generic[Record_co]):
 
         Worker 0 calls it, and deals new partitions to the workers with the fewest. A partition that is not listed any
         more is read until its iterator ends. Once it has ended and is not listed, its name is free for a new one.
+        """
+
+    def resumed(self, partitions: Collection[Partition]) -> None:
+        """Note the partitions that were dealt before the snapshot from which the job goes on.
+
+        Worker 0 calls it before it first calls `partitions`. A source whose partitions must not be replaced compares.
         """
 
     @abstractmethod

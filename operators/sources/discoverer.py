@@ -5,7 +5,7 @@ It has something to do on worker 0 only. Its token is at the latest epoch that h
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,12 +27,14 @@ class Listing:
 
     Args:
         wake: called on the thread when there is a list, or an error.
+        dealt: the partitions that a snapshot has.
     """
 
-    def __init__(self, source: Source[Any], name: str, wake: Callable[[], None]) -> None:
+    def __init__(self, source: Source[Any], name: str, wake: Callable[[], None], dealt: Collection[Partition]) -> None:
         self._source = source
         self._name = name
         self._wake = wake
+        self._dealt = dealt
         self._closed = threading.Event()
         self._found: deque[list[Partition] | Exception] = deque(maxlen=1)
         self._thread = threading.Thread(target=self._run, name=f"tidewheel-{name}-partitions", daemon=True)
@@ -55,6 +57,8 @@ class Listing:
 
     def _run(self) -> None:
         try:
+            if self._dealt:
+                self._source.resumed(self._dealt)
             while not self._closed.is_set():
                 found = self._source.retry.call(
                     lambda: [] if self._closed.is_set() else list(self._source.partitions()),
@@ -109,7 +113,7 @@ class _Discoverer:
         self._next_s = 0.0
         self._listing: Listing | None = None
         if not (dealing.has_listed and build.source.look_every_s is None):
-            self._listing = Listing(build.source, context.name, context.activator)
+            self._listing = Listing(build.source, context.name, context.activator, tuple(dealing.numbers))
             context.on_close(self._listing.close)
         instance_of(context).waits_for = f"the partitions of source {build.name!r}"
 

@@ -4,20 +4,18 @@ import logging
 import queue as queues
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from tidewheel.host.log_lines import about
 from tidewheel.operators.base.stream_base import check_positive
-from tidewheel.operators.sources.partitioned_source import OperatorSource
-from tidewheel.operators.sources.share import tokens_at_first
+from tidewheel.operators.sources.contract import Fetched, Partition
+from tidewheel.operators.sources.inline_source import InlineSource
+from tidewheel.operators.sources.partitioned_source import Pause
 from tidewheel.progress import GraphError
-from tidewheel.runtime.description.plan import Schedule
 from tidewheel.runtime.errors import JobError, WouldBlock
-from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
-from tidewheel.runtime.worker.ports import OutputPort
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -60,6 +58,9 @@ class LocalQueue:
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._items: deque[Any] = deque()
+        self._taken: deque[Any] = deque()
+        """The items that were taken and are not forgotten, behind so many that are: ``_forgotten``."""
+        self._forgotten = 0
         self._readers: list[Callable[[], object]] = []
         self._refusal: str | None = None
         """Why it takes nothing now."""
@@ -110,17 +111,52 @@ class LocalQueue:
         with self._changed:
             if self._items:
                 self._changed.notify()
-                return self._items.popleft()
+                item = self._items.popleft()
+                self._taken.append(item)
+                return item
             if self._refusal == _CLOSED:
                 return End()
             raise queues.Empty
+
+    def begin_at(self, place: int | None) -> int:
+        """Go back to the item of a number, by default the first that is not forgotten; return its number."""
+        with self._changed:
+            while self._taken and (place is None or self._forgotten + len(self._taken) > place):
+                self._items.appendleft(self._taken.pop())
+            return self._forgotten + len(self._taken)
+
+    def forget(self, place: int) -> None:
+        """Forget the items before a number: no reader goes back to them."""
+        with self._changed:
+            while self._taken and self._forgotten < place:
+                self._taken.popleft()
+                self._forgotten += 1
 
     def _wake(self) -> None:
         for wake in self._readers.copy():
             wake()
 
 
-class QueueSource(OperatorSource[Record], Generic[Record]):
+class _Reading(Iterator[Any]):
+    """The reading of a queue, which is told of it if it is of the source's own."""
+
+    def __init__(self, fetched: Iterator[Any], queue: LocalQueue | None, wake: Callable[[], object]) -> None:
+        self._fetched = fetched
+        self._queue = queue
+        self._wake = wake
+        if queue is not None:
+            queue.add_reader(wake)
+
+    def __next__(self) -> Any:
+        return next(self._fetched)
+
+    def close(self) -> None:
+        if self._queue is not None:
+            self._queue.remove_reader(self._wake)
+            self._queue = None
+
+
+class QueueSource(InlineSource[Record]):
     """A source of records that threads, or another process, put into a queue while the job runs.
 
     Worker 0 reads up to ``batch_size`` waiting records as one batch, an epoch of its own that is complete at once.
@@ -129,8 +165,9 @@ class QueueSource(OperatorSource[Record], Generic[Record]):
     Jobs may read one source one after the other. Records from before the first job wait for it. After a job, `put`
     raises until another job reads; this needs a queue of the source's own.
 
-    A queue returns each record once. So a restored job misses the records read since its snapshot, and warns of it. A
-    queue of the source's own is lost with its process. To miss no record, send them by `Dataflow.input`: its position
+    A queue of the source's own keeps the records that no snapshot has, and a job that continues in its process reads
+    them again. It is lost with that process. Any other queue returns each record once, so a restored job misses the
+    records read since its snapshot, and warns of it. To miss no record, send them by `Dataflow.input`: its position
     says which records the snapshot has, and the driver sends the rest again.
 
     Args:
@@ -158,6 +195,8 @@ class QueueSource(OperatorSource[Record], Generic[Record]):
     ...     [number for captured in job.captured("clicks") for number in captured.batch]
     [0, 1, 2]
     """
+
+    waits_for = "records in its queue, or for its close()"
 
     def __init__(
         self,
@@ -211,39 +250,45 @@ class QueueSource(OperatorSource[Record], Generic[Record]):
                 "the queue of a QueueSource is full: the job that reads it does not run, or takes no more now"
             ) from None
 
-    def build(self, context: OperatorContext) -> Schedule:
-        """Return the schedule function; only worker 0 reads."""
-        tokens = tokens_at_first(context)
-        if context.worker:
-            return lambda output: None
-        if instance_of(context).kept.is_restored:
-            said = "%s goes on from a snapshot: the records that it had read since are missing"
-            _LOGGER.warning(said, context.name, extra=about(operator=context.name))
-        instance_of(context).waits_for = "records in its queue, or for its close()"
-        own = self._own
-        if own is not None:
-            own.add_reader(context.activator)
-            context.on_close(lambda: own.remove_reader(context.activator))
+    def partitions_of(self, workers: int) -> list[Partition]:
+        """Return the queue, which worker 0 reads."""
+        return ["queue"]
 
-        def schedule(output: OutputPort) -> None:
-            if not tokens:
-                return
-            (token,) = tokens
+    @property
+    def is_woken(self) -> bool:
+        """Whether threads of this process fill the queue."""
+        return self._own is not None
+
+    def read(self, partition: Partition, position: Any, wake: Callable[[], object]) -> "_Reading":
+        """Read the queue, which calls ``wake`` when it was filled."""
+        return _Reading(self.open(partition, position), self._own, wake)
+
+    def open(self, partition: Partition, position: tuple[int, int] | None) -> Iterator[Fetched[Record] | Pause]:
+        """Read the queue; the position is how many records and epochs were read."""
+        place, epoch = position or (None, 0)
+        if self._own is not None:
+            place = self._own.begin_at(place)
+        elif place is not None:
+            said = "a QueueSource goes on from a snapshot: the records that it had read since are missing"
+            _LOGGER.warning(said, extra=about())
+        return self._batches(place or 0, epoch)
+
+    def _batches(self, place: int, epoch: int) -> Iterator[Fetched[Record] | Pause]:
+        while True:
             batch, has_ended = self._take()
-            output.send(token, batch)
-            if has_ended:
-                tokens.discard()
-                return
             if batch:
-                token.downgrade(token.time + 1)
-            if len(batch) == self._batch_size:
-                context.activate()
-            elif own is not None:
-                context.expect_activation()
-            else:
-                context.activator.after(self._poll_s)
+                place, epoch = place + len(batch), epoch + 1
+                yield Fetched(batch, (place, epoch), epoch - 1)
+                yield Fetched([], (place, epoch), epoch)
+            if has_ended:
+                return
+            if not batch:
+                yield Pause(self._poll_s)
 
-        return schedule
+    def saved(self, partition: Partition, position: tuple[int, int]) -> None:
+        """Forget the records of a queue of the source's own that no run reads again."""
+        if self._own is not None:
+            self._own.forget(position[0])
 
     def _take(self) -> tuple[list[Any], bool]:
         batch: list[Any] = []

@@ -12,50 +12,40 @@ from tidewheel.batches.batches import length
 from tidewheel.operators.base.division import Division
 from tidewheel.operators.sources.contract import Fetched, Partition, Source, saves
 from tidewheel.operators.sources.dealing import reader_of
-from tidewheel.operators.sources.partition_epochs import EpochRule, PartitionEpoch, later
+from tidewheel.operators.sources.dealt_partition import DealtPartition
+from tidewheel.operators.sources.pace import Pace
+from tidewheel.operators.sources.partition_epochs import EpochRule, later
 from tidewheel.operators.sources.position_saver import PositionSaver
 from tidewheel.operators.sources.readings import EndOfPartition, Readings
 from tidewheel.operators.sources.saved_positions import SavedPositions
-from tidewheel.operators.sources.source import Pace
 from tidewheel.operators.sources.source_news import EpochBegan, News, PartitionEnded, news_of
 from tidewheel.progress import Time
 from tidewheel.runtime.description.plan import Schedule
 from tidewheel.runtime.messages.worker_report import NEXT_SNAPSHOT
-from tidewheel.runtime.tokens.timestamp_token import TimestampToken
 from tidewheel.runtime.tokens.token_set import TokenSet
 from tidewheel.runtime.worker.operator_context import OperatorContext, host_of, instance_of
 from tidewheel.runtime.worker.ports import InputPort, OutputPort
 
 
 @dataclass(slots=True)
-class DealtPartition:
-    """A partition that a worker reads.
+class _Dealt:
+    """The state of one worker's reader.
 
     Attributes:
-        number: decides who reads it.
-        token: at its epoch; None once it has ended, and waits until its last position is saved.
-        position: behind its last sent batch; None before the first one.
-        begun: the epochs that it has begun, if a probe paces the source.
+        voice: the token with which it tells news.
+        unopened: the tokens for all partitions that were not opened yet, which follow the epochs.
     """
 
-    number: int
-    token: TimestampToken | None
-    position: Any = None
-    place: PartitionEpoch = field(default_factory=PartitionEpoch)
-    begun: list[Time] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class _Dealt:
-    """The state of one worker's reader: its partitions, and the token with which it tells news."""
-
     voice: TokenSet
+    unopened: TokenSet = field(default_factory=TokenSet)
     partitions: dict[Partition, DealtPartition] = field(default_factory=dict)
 
     def split(self, workers: int) -> "list[_Dealt]":
         return [
             _Dealt(
-                self.voice, {name: one for name, one in self.partitions.items() if reader_of(one.number, workers) == n}
+                self.voice,
+                self.unopened,
+                {name: one for name, one in self.partitions.items() if reader_of(one.number, workers) == n},
             )
             for n in range(workers)
         ]
@@ -63,7 +53,9 @@ class _Dealt:
     def merge(self, other: "_Dealt") -> "_Dealt":
         for token in other.voice:
             self.voice.insert(token)
-        return _Dealt(self.voice, self.partitions | other.partitions)
+        for token in other.unopened:
+            self.unopened.insert(token)
+        return _Dealt(self.voice, self.unopened, self.partitions | other.partitions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +94,7 @@ class _Reader:
         division = Division(_Dealt.split, _Dealt.merge)
         self._state = division.state(context, "partitions", lambda: _Dealt(TokenSet([context.token(1)])))
         self._in_hand: dict[Partition, Fetched[Any]] = {}
-        self._unopened = [name for name, one in self._by_number() if one.token is not None]
+        self._unopened = [name for name, one in self._by_number() if one.tokens or not one.is_opened]
         self._open: set[Partition] = set()
         self._pace = self._pace_of(build)
         self._told: Time = None
@@ -123,9 +115,9 @@ class _Reader:
     def _pace_of(self, build: ReaderBuild) -> Pace | None:
         if build.paced_by is None:
             return None
-        said = f"probe {build.paced_by!r}, at which {build.epochs_ahead} of its epochs are not complete"
-        self._instance.waits_for = said
-        return Pace(partial(self._context.probe, build.paced_by), build.epochs_ahead)
+        pace = Pace(partial(self._context.probe, build.paced_by), build.epochs_ahead)
+        self._instance.waits_for = pace.describe(build.paced_by)
+        return pace
 
     def _save_again(self) -> None:
         """Save what the snapshot has from which the job goes on: the run before may not have come to it."""
@@ -152,6 +144,8 @@ class _Reader:
         is_more = False
         for name in list(self._open):
             is_more |= self._take_step(name, latest, output)
+        if self._state.unopened and latest is not None:
+            self._state.unopened.downgrade([latest])
         self._tell(news)
         self._save()
         self._end(input)
@@ -160,16 +154,22 @@ class _Reader:
 
     def _take_deals(self, input: InputPort, output: OutputPort) -> None:
         for lent, batch in input:
+            self._state.unopened.insert(lent.retain(output))
             for deal in batch:
-                self._state.partitions[deal.partition] = DealtPartition(deal.number, lent.retain(output))
+                self._state.partitions[deal.partition] = DealtPartition(deal.number)
                 self._unopened.append(deal.partition)
 
     def _open_partitions(self) -> None:
         most = self._source.at_a_time
         while self._unopened and (most is None or len(self._open) < most):
             name = self._unopened.pop(0)
+            dealt = self._state.partitions[name]
+            if not dealt.is_opened:
+                dealt.tokens, dealt.is_opened = TokenSet([token.clone() for token in self._state.unopened]), True
             self._open.add(name)
-            self._readings.begin(name, self._state.partitions[name].position)
+            self._readings.begin(name, dealt.position)
+        if self._state.unopened and all(self._state.partitions[name].is_opened for name in self._unopened):
+            self._state.unopened.discard()
 
     def _latest(self, input: InputPort) -> Time:
         if self._source.says_epochs:
@@ -177,9 +177,11 @@ class _Reader:
         latest = self._news.latest
         for time in input.frontier:
             latest = later(latest, time)
+        for time in self._state.unopened.times:
+            latest = later(latest, time)
         for one in self._state.partitions.values():
-            if one.token is not None:
-                latest = later(latest, one.token.time)
+            if one.tokens:
+                latest = later(latest, one.epoch)
         return latest
 
     def _take_step(self, name: Partition, latest: Time, output: OutputPort) -> bool:
@@ -199,37 +201,40 @@ class _Reader:
             self._close(name, dealt)
             return bool(self._unopened)
         elif latest is not None and dealt.place.may_move:
-            _move(dealt, latest)
+            dealt.move((latest,))
         return False
 
     def _send(
         self, name: Partition, dealt: DealtPartition, fetched: Fetched[Any], latest: Time, output: OutputPort
     ) -> bool:
         """Send a batch; return False if the probe does not let it begin its epoch yet."""
-        token, records = dealt.token, length(fetched.batch)
-        assert token is not None, "it has not ended"
-        epoch = self._epoch_of(token, dealt, fetched, latest)
+        if self._source.says_epochs:
+            self._instance.work_at(fetched.epoch)
+            if not dealt.send_said(fetched, output, self._pace):
+                return False
+            self._note(name, fetched, fetched.epoch)
+            if self._source.look_every_s is not None:
+                self._begin(fetched.epoch)
+            return True
+        records, epoch = length(fetched.batch), dealt.epoch
+        if dealt.place.may_move:
+            epoch = later(epoch, latest)
+        self._instance.work_at(epoch)
+        dealt.move((epoch,))
         if self._pace is not None and records and not self._pace.lets_go_to(epoch, dealt.begun):
             return False
-        self._instance.work_at(epoch)
-        _move(dealt, epoch)
-        output.send(token, fetched.batch)
+        dealt.send(epoch, fetched.batch, output)
         dealt.position = fetched.position
-        if self._saves:
-            mark = self._saving.number if self._saving.are_taken else token.time
-            self._waiting.note(name, mark, fetched.position)
-        if self._source.says_epochs:
-            if self._source.look_every_s is not None:
-                self._begin(epoch)
-        elif dealt.place.fetched(self._rule, records, is_whole=fetched.is_whole):
-            token.downgrade(token.time + 1)
-            self._begin(token.time)
+        self._note(name, fetched, epoch if records or dealt.place.records else epoch - 1)
+        if dealt.place.fetched(self._rule, records, is_whole=fetched.is_whole):
+            dealt.move((epoch + 1,))
+            self._begin(epoch + 1)
         return True
 
-    def _epoch_of(self, token: TimestampToken, dealt: DealtPartition, fetched: Fetched[Any], latest: Time) -> Time:
-        if self._source.says_epochs:
-            return fetched.epoch
-        return later(token.time, latest) if dealt.place.may_move else token.time
+    def _note(self, name: Partition, fetched: Fetched[Any], epoch: Time) -> None:
+        """Note a position, and the epoch of the last records before it."""
+        if self._saves:
+            self._waiting.note(name, self._saving.number if self._saving.are_taken else epoch, fetched.position)
 
     def _begin(self, epoch: Time) -> None:
         if self._told is None or later(self._told, epoch) != self._told:
@@ -238,9 +243,7 @@ class _Reader:
                 self._untold.append(EpochBegan(epoch))
 
     def _close(self, name: Partition, dealt: DealtPartition) -> None:
-        assert dealt.token is not None, "it ends once"
-        dealt.token.discard()
-        dealt.token = None
+        dealt.tokens.discard()
         self._open.discard(name)
         self._readings.forget(name)
         self._untold.append(PartitionEnded(name))
@@ -250,8 +253,8 @@ class _Reader:
     def _tell(self, news: OutputPort) -> None:
         if self._told is None and not self._source.says_epochs:
             for one in self._state.partitions.values():
-                if one.token is not None and one.token.time:
-                    self._begin(one.token.time)
+                if one.tokens and one.epoch:
+                    self._begin(one.epoch)
         if self._untold:
             (voice,) = self._state.voice
             news.send(voice, self._untold)
@@ -270,7 +273,7 @@ class _Reader:
         if self._saver.is_idle:
             unsaved = self._waiting.partitions
             for name, dealt in list(self._state.partitions.items()):
-                if dealt.token is None and name not in unsaved:
+                if not dealt.tokens and name not in unsaved:
                     del self._state.partitions[name]
 
     def _end(self, input: InputPort) -> None:
@@ -286,10 +289,3 @@ class _Reader:
                 self._instance.waits_for = NEXT_SNAPSHOT
         if any(name not in self._in_hand for name in self._open) or not self._saver.is_idle:
             self._host.agenda.expected[number] = False
-
-
-def _move(dealt: DealtPartition, epoch: Time) -> None:
-    assert dealt.token is not None, "it has not ended"
-    if epoch != dealt.token.time:
-        dealt.token.downgrade(epoch)
-        dealt.place.moved()

@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from tidewheel.batches.batches import length, size_in_bytes
@@ -153,8 +153,7 @@ class Readings:
                     self._check_position(reading.partition, fetched.position)
                     is_first = False
                 size = size_in_bytes(batch, sizes) if length(batch) else 0
-                whole = Fetched(batch, fetched.position, fetched.epoch, fetched.is_whole)
-                if not self._put(reading, whole, size):
+                if not self._put(reading, replace(fetched, batch=batch), size):
                     return
                 reading.position = fetched.position
         finally:

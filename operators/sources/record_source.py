@@ -5,10 +5,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count, islice
 from reprlib import repr as shortened
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from tidewheel.batches.batches import Batch, is_arrow, is_numpy, length, take_slice
 from tidewheel.operators.base.stream_base import check_positive
+from tidewheel.operators.sources.contract import Fetched, Partition
+from tidewheel.operators.sources.inline_source import InlineSource
 from tidewheel.operators.sources.partitioned_source import Pause
 from tidewheel.progress import GraphError, Time
 
@@ -19,7 +21,7 @@ Records: TypeAlias = Iterable[Record] | Callable[[int, int], Iterable[Record]]
 """Records, or a function of (worker, workers) that returns those of one worker."""
 
 
-class IterableSource(Generic[Record_co]):
+class IterableSource(InlineSource[Record_co]):
     """A source of given batches: worker ``i`` reads partitions ``i``, ``i + workers`` and so on.
 
     Args:
@@ -48,12 +50,23 @@ class IterableSource(Generic[Record_co]):
                 )
         self._partitions = partitions
 
-    def partitions(self, worker: int, workers: int) -> list[Iterator[tuple[Time, Iterable[Record_co]]]]:
-        """Return this worker's partitions."""
-        return [iter(partition) for partition in self._partitions[worker::workers]]
+    def partitions_of(self, workers: int) -> list[Partition]:
+        """Return the numbers of the partitions."""
+        return list(range(len(self._partitions)))
+
+    def open(self, partition: Partition, position: int | None) -> Iterator[Fetched[Record_co] | Pause]:
+        """Read a partition; the position is a number of batches and pauses."""
+        begun, rest = position or 0, islice(self._partitions[int(partition)], position or 0, None)
+        given: Any
+        for number, given in enumerate(rest, begun):
+            if isinstance(given, Pause):
+                yield given
+            else:
+                time, batch = _time_and_batch(given)
+                yield Fetched(batch, number + 1, time)
 
 
-class RecordSource(Generic[Record]):
+class RecordSource(InlineSource[Record]):
     """A source of records, cut into batches and epochs.
 
     Workers share a sequence (a list, a range, an Arrow table or a NumPy array) in turns, a batch each. Worker 0 alone
@@ -93,44 +106,51 @@ class RecordSource(Generic[Record]):
         self._epoch_every = epoch_every
         self._is_begun = False
 
-    def partitions(self, worker: int, workers: int) -> list[Iterator[tuple[int, Iterable[Record]]]]:
-        """Return this worker's one partition."""
-        records = self._records
-        if callable(records):
-            own = records(worker, workers)
-            _check_records(own)
-            return [self._of_slices(own, 0, 1) if _has_slices(own) else self._of_iterable(own)]
-        if _has_slices(records):
-            return [self._of_slices(records, worker, workers)]
-        if worker:
-            return []
-        return [self._once(records) if isinstance(records, Iterator) else self._of_iterable(records)]
+    def partitions_of(self, workers: int) -> list[Partition]:
+        """Return one partition for each worker, or one alone."""
+        is_shared = callable(self._records) or _has_slices(self._records)
+        return [f"{worker}/{workers}" for worker in range(workers)] if is_shared else [0]
 
-    def _once(self, records: Iterator[Record]) -> Iterator[tuple[int, list[Record]]]:
+    def open(self, partition: Partition, position: int | None) -> Iterator[Fetched[Record]]:
+        """Read a partition; the position is a number of batches."""
+        records, begun = self._records, position or 0
+        if partition == 0:
+            once = isinstance(records, Iterator)
+            return self._once(records, begun) if once else self._of_iterable(records, begun)
+        worker, workers = map(int, str(partition).split("/"))
+        if not callable(records):
+            return self._of_slices(records, begun, worker, workers)
+        own = records(worker, workers)
+        _check_records(own)
+        return self._of_slices(own, begun, 0, 1) if _has_slices(own) else self._of_iterable(own, begun)
+
+    def _once(self, records: Iterator[Record], begun: int) -> Iterator[Fetched[Record]]:
         if self._is_begun:
             raise RuntimeError(
                 f"RecordSource: {records!r} was read before, and an iterator can be read once only. Give a list, or a "
                 "function of (worker, workers) that returns a new one for each job"
             )
         self._is_begun = True
-        yield from self._of_iterable(records)
+        yield from self._of_iterable(records, begun)
 
-    def _of_slices(self, records: Any, worker: int, workers: int) -> Iterator[tuple[int, Batch]]:
+    def _of_slices(self, records: Any, begun: int, worker: int, workers: int) -> Iterator[Fetched[Record]]:
         size = self._batch_size
-        for number in range(worker, -(-length(records) // size), workers):
+        for number in range(worker + begun * workers, -(-length(records) // size), workers):
+            begun += 1
             batch = take_slice(records, number * size, min((number + 1) * size, length(records)))
-            yield epoch_of(self._epoch_every, number), batch if is_arrow(batch) or is_numpy(batch) else list(batch)
+            whole = batch if is_arrow(batch) or is_numpy(batch) else list(batch)
+            yield Fetched(whole, begun, epoch_of(self._epoch_every, number))
 
-    def _of_iterable(self, records: Iterable[Record]) -> Iterator[tuple[int, list[Record]]]:
-        remaining = iter(records)
-        for number in count():
+    def _of_iterable(self, records: Iterable[Record], begun: int) -> Iterator[Fetched[Record]]:
+        remaining = islice(records, begun * self._batch_size, None)
+        for number in count(begun):
             batch = list(islice(remaining, self._batch_size))
             if not batch:
                 return
-            yield epoch_of(self._epoch_every, number), batch
+            yield Fetched(batch, number + 1, epoch_of(self._epoch_every, number))
 
 
-class TickSource:
+class TickSource(InlineSource[int]):
     """A source of ticks: worker 0 sends number ``n``, at epoch ``n``, after ``n * every_s`` seconds.
 
     Each epoch is complete when its tick was sent. After a delay, late ticks follow one another at once; none is left
@@ -161,26 +181,26 @@ class TickSource:
         self._count = count
         self.endless = count is None
 
-    def partitions(self, worker: int, workers: int) -> list[Iterator[tuple[int, list[int]] | Pause]]:
-        """Return the ticks on worker 0, nothing on the others."""
-        return [_Ticks(self._every_s, self._count)] if worker == 0 else []
+    def partitions_of(self, workers: int) -> list[Partition]:
+        """Return one partition."""
+        return [0]
+
+    def open(self, partition: Partition, position: int | None) -> "Ticks":
+        """Return the ticks; the position is the number of those sent, each of them and its end."""
+        return Ticks(self._every_s, self._count, position or 0)
 
 
-class _Ticks(Iterator[tuple[int, list[int]] | Pause]):
-    """The ticks, each followed by an empty batch that completes its epoch."""
+class Ticks(Iterator[Fetched[int] | Pause]):
+    """The ticks, each followed by an empty batch that completes its epoch; it does not wait for those before."""
 
-    def __init__(self, every_s: float, count: int | None) -> None:
+    def __init__(self, every_s: float, count: int | None, position: int) -> None:
         self._every_s = every_s
         self._count = count
-        self._batches = 0
+        self._position = position
         self._began_s: float | None = None
 
-    def pass_over(self, batches: int) -> None:
-        """Skip batches that were sent before a snapshot, and their time."""
-        self._batches = batches
-
-    def __next__(self) -> tuple[int, list[int]] | Pause:
-        number, is_sent = divmod(self._batches, 2)
+    def __next__(self) -> Fetched[int] | Pause:
+        number, is_sent = divmod(self._position, 2)
         if self._count is not None and number >= self._count:
             raise StopIteration
         if not is_sent:
@@ -189,8 +209,10 @@ class _Ticks(Iterator[tuple[int, list[int]] | Pause]):
                 self._began_s = now_s - number * self._every_s
             elif (left_s := self._began_s + number * self._every_s - now_s) > 0:
                 return Pause(left_s)
-        self._batches += 1
-        return (number + 1, []) if is_sent else (number, [number])
+        self._position += 1
+        if is_sent:
+            return Fetched([], self._position, number + 1)
+        return Fetched([number], self._position, number)
 
 
 def epoch_of(epoch_every: int | str | None, batch: int, file: int = 0) -> int:
@@ -198,6 +220,14 @@ def epoch_of(epoch_every: int | str | None, batch: int, file: int = 0) -> int:
     if epoch_every is None or isinstance(epoch_every, str):
         return 0 if epoch_every is None else file
     return batch // epoch_every
+
+
+def _time_and_batch(yielded: object) -> tuple[Time, Batch]:
+    if isinstance(yielded, tuple | list) and len(yielded) == 2:
+        return yielded[0], yielded[1]
+    raise TypeError(
+        f"a partition of a source yields (time, batch), or Pause(seconds) while it has nothing, not {yielded!r:.200}"
+    )
 
 
 def _check_records(records: Any) -> None:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +13,17 @@ from tidewheel.operators.sinks.recording import (
     read_recording,
     recording_path,
 )
-from tidewheel.operators.sources.partitioned_source import OperatorSource
-from tidewheel.operators.sources.share import Position, open_share, take_forward
-from tidewheel.operators.sources.source import PartitionReader, Step
-from tidewheel.progress import Antichain, GraphError, Time, TimeDomain
-from tidewheel.runtime.description.plan import Schedule
+from tidewheel.operators.sources.contract import Fetched, Partition
+from tidewheel.operators.sources.inline_source import InlineSource
+from tidewheel.progress import Antichain, GraphError, IntegerDomain, Time, TimeDomain
 from tidewheel.runtime.engines.captured import Captured, CapturedBatches
-from tidewheel.runtime.tokens.token_set import TokenSet
-from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
 from tidewheel.storage.store_url import local_path
 
 Event = Captured | LoggedFrontier
 """The content of a recording: batches, and between them the times that can still come."""
 
 
-class ReplaySource(OperatorSource[Any]):
+class ReplaySource(InlineSource[Any]):
     """A source of a recording: the same batches at the same times, on any number of workers.
 
     Recorded times of a loop need a dataflow with that domain of times. Each log, or each worker's share of a list, is
@@ -58,6 +55,7 @@ class ReplaySource(OperatorSource[Any]):
     """
 
     def __init__(self, recording: str | os.PathLike[str] | Sequence[Captured], *, partial: bool = False) -> None:
+        self._domain: TimeDomain = IntegerDomain()
         self._captured: list[Captured] | None = None
         self._logs: list[Path] = []
         self._ends: list[tuple[Time, ...]] = []
@@ -83,36 +81,37 @@ class ReplaySource(OperatorSource[Any]):
                 f"ReplaySource plays a folder of capture_to, or a list of Captured, not {type(recording).__qualname__}"
             )
 
-    def build(self, context: OperatorContext) -> Schedule:
-        """Return this worker's schedule function: each step sends one batch of each of its recordings."""
-        domain = instance_of(context).outputs[0].domain
-        share = open_share(
-            context,
-            lambda worker, nodes: self._recordings(worker, len(nodes), domain),
-            lambda token: TokenSet([token]),
-        )
-        players = [_steps(events, position) for events, position in share]
-        return PartitionReader(context, players, discards=True).schedule
+    def in_domain(self, domain: TimeDomain) -> "ReplaySource":
+        """Return the source for a dataflow with these times."""
+        bound = copy(self)
+        bound._domain = domain
+        return bound
 
-    def _recordings(self, worker: int, workers: int, domain: TimeDomain) -> list[Iterator[Event]]:
+    def partitions_of(self, workers: int) -> list[Partition]:
+        """Return one partition for each log, or for each worker."""
         if self._captured is not None:
-            return [_events_of(self._captured[worker::workers], domain)]
-        ends = [Antichain(domain, end) for end in self._ends]
-        return [_complete(read_recording(log), ends) for log in self._logs[worker::workers]]
+            return [f"{worker}/{workers}" for worker in range(workers)]
+        return list(range(len(self._logs)))
+
+    def open(self, partition: Partition, position: int | None) -> Iterator[Fetched[Any]]:
+        """Play a partition; the position is a number of events."""
+        return _fetched(self._events(partition), position or 0, self._domain.minimum())
+
+    def _events(self, partition: Partition) -> Iterator[Event]:
+        if self._captured is not None:
+            worker, workers = map(int, str(partition).split("/"))
+            return _events_of(self._captured[worker::workers], self._domain)
+        ends = [Antichain(self._domain, end) for end in self._ends]
+        return _complete(read_recording(self._logs[int(partition)]), ends)
 
 
-def _steps(events: Iterator[Event], position: Position) -> Iterator[Step]:
-    tokens: TokenSet = position.held
-    read, sent_before = 0, position.sent
-    for event in events:
-        if not isinstance(event, LoggedFrontier):
-            read += 1
-            if read > sent_before:
-                position.sent = read
-                yield tokens.delayed(event.time), event.batch
-        elif read >= sent_before:
-            take_forward(tokens, event.times)
-    position.end()
+def _fetched(events: Iterator[Event], position: int, least: Time) -> Iterator[Fetched[Any]]:
+    frontier: tuple[Time, ...] = (least,)
+    for number, event in enumerate(events):
+        if isinstance(event, LoggedFrontier):
+            frontier = tuple(event.times)
+        elif number >= position:
+            yield Fetched(event.batch, number + 1, event.time, frontier=frontier)
 
 
 def _logs_in(folder: Path) -> list[Path]:

@@ -1,14 +1,15 @@
 """The source operator: reads a batch of each partition in turn; a token follows the times of each."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
 from tidewheel.batches.batches import Batch
+from tidewheel.operators.sources.pace import Pace
 from tidewheel.operators.sources.partitioned_source import OperatorSource, PartitionedSource, Pause, PlacedSource
 from tidewheel.operators.sources.share import Position, open_share
-from tidewheel.progress import Antichain, GraphError, Time
+from tidewheel.progress import GraphError, Time
 from tidewheel.runtime.description.plan import Build, Schedule
 from tidewheel.runtime.tokens.timestamp_token import TimestampToken
 from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
@@ -16,26 +17,6 @@ from tidewheel.runtime.worker.ports import OutputPort
 
 Step: TypeAlias = tuple[TimestampToken, Batch] | Pause | None
 """The next step of a partition: a batch to send with a token, some time to wait, or (None) a wait for a probe."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """How many epochs that a partition has begun may be incomplete at a probe."""
-
-    frontier: Callable[[], Antichain]
-    most: int
-
-    def lets_go_to(self, time: Time, begun: list[Time]) -> bool:
-        """Tell whether a partition may send at ``time``; if so, note it as begun."""
-        if begun and begun[-1] == time:
-            return True
-        if len(begun) >= self.most:
-            frontier = self.frontier()
-            begun[:] = [time for time in begun if frontier.less_equal(time)]
-        if len(begun) >= self.most:
-            return False
-        begun.append(time)
-        return True
 
 
 def source_build(name: str, source: object, paced_by: str | None, epochs_ahead: int) -> Build:

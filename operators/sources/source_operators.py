@@ -1,4 +1,4 @@
-"""The operators of a source that keeps the contract: one finds partitions, one reads them, one hears the news."""
+"""The operators of a source: one finds partitions, one reads them, one hears the news. An inline source has one."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 from tidewheel.operators.sources.contract import Source, check_source_object
 from tidewheel.operators.sources.dealing import DealPact
 from tidewheel.operators.sources.discoverer import DiscovererBuild
+from tidewheel.operators.sources.inline_source import InlineBuild, InlineSource
 from tidewheel.operators.sources.partition_epochs import EpochRule
 from tidewheel.operators.sources.reader import ReaderBuild
 from tidewheel.operators.sources.source_news import NewsBuild
@@ -33,7 +34,8 @@ class SourceOperators:
     def check(self, description: DataflowDescription) -> None:
         """Raise GraphError if the source or an argument cannot be used in a dataflow."""
         name, source = self.name, self.source
-        check_source_object(name, source)
+        if not isinstance(source, InlineSource):
+            check_source_object(name, source)
         self.rule.check(name)
         if source.says_epochs and self.rule != EpochRule():
             raise GraphError(f"source {name!r}: a {type(source).__qualname__} says its epochs itself")
@@ -48,6 +50,10 @@ class SourceOperators:
     def add(self, description: DataflowDescription) -> Outlet:
         """Add the operators; return the outlet of the records."""
         root, name = description.root, self.name
+        if isinstance(self.source, InlineSource):
+            inline = InlineBuild(self.source.in_domain(root.nesting.domain), self.paced_by, self.epochs_ahead)
+            (records,) = description.add_operator(name, [], [root], inline, notify=False)
+            return records
         listing = DiscovererBuild(name, self.source, self.rule)
         (deals,) = description.add_operator(f"{name}: partitions", [], [root], listing, notify=False)
         reading = ReaderBuild(name, self.source, self.rule, self.paced_by, self.epochs_ahead)

@@ -10,23 +10,19 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from tidewheel.host.log_lines import about
-from tidewheel.operators.sources.partitioned_source import OperatorSource
-from tidewheel.operators.sources.share import have_passed, take_forward, tokens_at_first
+from tidewheel.operators.sources.contract import Fetched, Partition
+from tidewheel.operators.sources.inline_source import InlineSource
+from tidewheel.operators.sources.partitioned_source import Pause
 from tidewheel.progress import Time, TimeDomain
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.errors import CatalogSilent, DeliveryError, NoCluster, UnknownTopic
 from tidewheel.pubsub.messages.events import Batch, End, Event, Frontier
 from tidewheel.pubsub.protocol.epochs import EpochAssembler
 from tidewheel.pubsub.subscribers.subscription import Subscription
-from tidewheel.runtime.description.plan import Schedule
-from tidewheel.runtime.tokens.token_set import TokenSet
-from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
-from tidewheel.runtime.worker.ports import OutputPort
 
 _LOGGER = logging.getLogger(__name__)
 _TAKE_S = 1.0
@@ -36,43 +32,37 @@ _MOST_WAITING_BYTES = 8 * 1024 * 1024
 _MOST_AT_ONCE = 64
 
 
-@dataclass(frozen=True, slots=True)
-class TopicSource(OperatorSource[Any]):
+class TopicSource(InlineSource[Any]):
     """A source that subscribes on worker 0 and sends the records there.
 
     Attributes:
         timeout: how long to wait for the topic to exist, in seconds; None forever.
     """
 
-    topic: str
-    domain: TimeDomain
-    subscribe: Callable[..., Subscription]
-    timeout: float | None
+    at_once = _MOST_AT_ONCE
+    is_woken = True
 
-    def build(self, context: OperatorContext) -> Schedule:
-        """Return the schedule function; only worker 0's has something to do."""
-        tokens = tokens_at_first(context)
-        if context.worker or not tokens:  # a snapshot may be later than the end of the topic
-            return lambda output: None
-        is_restored = instance_of(context).kept.is_restored
-        intake = _Intake(partial(self._connect, is_restored), context.activate)
-        context.on_close(intake.close)
-        instance_of(context).waits_for = f"topic {self.topic!r}"
-        missing_since = tokens.times if is_restored else ()
+    def __init__(
+        self, topic: str, domain: TimeDomain, subscribe: Callable[..., Subscription], timeout: float | None
+    ) -> None:
+        self.topic = topic
+        self.domain = domain
+        self.subscribe = subscribe
+        self.timeout = timeout
+        self.waits_for = f"topic {topic!r}"
 
-        def schedule(output: OutputPort) -> None:
-            nonlocal missing_since
-            for event in intake.take(_MOST_AT_ONCE):
-                if missing_since and isinstance(event, Frontier):
-                    _warn_of_gap(context.name, self.topic, missing_since, tuple(event.frontier))
-                    missing_since = ()
-                _act(event, tokens, output)
-            if intake.events:
-                context.activate()
-            elif tokens:
-                context.expect_activation()
+    def partitions_of(self, workers: int) -> list[Partition]:
+        """Return the topic, which worker 0 reads."""
+        return [self.topic]
 
-        return schedule
+    def open(self, partition: Partition, position: Any) -> "_TopicReading":
+        """Subscribe; the position is the topic's frontier."""
+        return self.read(partition, position, lambda: None)
+
+    def read(self, partition: Partition, position: Any, wake: Callable[[], object]) -> "_TopicReading":
+        """Subscribe on a thread, which calls ``wake`` when something has come."""
+        intake = _Intake(partial(self._connect, position is not None), wake)
+        return _TopicReading(self.topic, self.domain, intake, position)
 
     def _connect(self, is_restored: bool, is_closed: Callable[[], bool]) -> Subscription:
         until_s = math.inf if self.timeout is None else time.monotonic() + self.timeout
@@ -109,30 +99,58 @@ class TopicSource(OperatorSource[Any]):
         return subscription
 
 
-def _warn_of_gap(operator: str, topic: str, since: Iterable[Time], until: Iterable[Time]) -> None:
-    _LOGGER.warning(
-        "operator %r goes on from a snapshot, and a topic is not read again. Of topic %r it misses what came since the "
-        "snapshot, at time %s, and before it had subscribed again, at %s. An epoch that was open may be there in part",
-        operator,
-        topic,
-        ", ".join(map(repr, since)),
-        ", ".join(map(repr, until)) or "its end",
-        extra=about(operator=operator),
-    )
+class _TopicReading(Iterator[Fetched[Any] | Pause]):
+    """What comes from a subscription, at the times that a snapshot does not have.
 
+    Args:
+        position: the frontier in the snapshot; None at the beginning.
+    """
 
-def _act(event: Event | Exception, tokens: TokenSet, output: OutputPort) -> None:
-    match event:
-        case Batch():
-            if not have_passed(tokens, event.time):  # as it may if it was sent before a snapshot was taken
-                with tokens.delayed(event.time) as token:
-                    output.send(token, event.data)
-        case Frontier(frontier=frontier):
-            take_forward(tokens, frontier)
-        case End():
-            tokens.discard()
-        case Exception():
-            raise event
+    def __init__(self, topic: str, domain: TimeDomain, intake: "_Intake", position: tuple[Time, ...] | None) -> None:
+        self._topic = topic
+        self._domain = domain
+        self._intake = intake
+        self._missing_since = position
+        self._frontier = (domain.minimum(),) if position is None else position
+
+    def close(self) -> None:
+        self._intake.close()
+
+    def __next__(self) -> Fetched[Any] | Pause:
+        while events := self._intake.take(1):
+            (event,) = events
+            match event:
+                case Batch():
+                    if self._has_yet(event.time):  # else it was sent before a snapshot was taken
+                        return Fetched(event.data, self._frontier, event.time, frontier=self._frontier)
+                case Frontier(frontier=frontier):
+                    times = tuple(frontier)
+                    self._warn_of_gap(times)
+                    if times and all(map(self._has_yet, times)):
+                        self._frontier = times
+                        return Fetched([], times, times[0], frontier=times)
+                case End():
+                    raise StopIteration
+                case Exception():
+                    raise event
+        return Pause(_IDLE_S)
+
+    def _has_yet(self, time: Time) -> bool:
+        return any(self._domain.less_equal(own, time) for own in self._frontier)
+
+    def _warn_of_gap(self, until: tuple[Time, ...]) -> None:
+        if self._missing_since is None:
+            return
+        _LOGGER.warning(
+            "a source goes on from a snapshot, and a topic is not read again. Of topic %r it misses what came since "
+            "the snapshot, at time %s, and before it had subscribed again, at %s. An epoch that was open may be there "
+            "in part",
+            self._topic,
+            ", ".join(map(repr, self._missing_since)),
+            ", ".join(map(repr, until)) or "its end",
+            extra=about(),
+        )
+        self._missing_since = None
 
 
 def whole(events: Iterable[Event], waiting: EpochAssembler) -> Iterator[Event]:
@@ -154,7 +172,7 @@ class _Intake:
         events: the ready events, oldest first; at the end an `End`, or the error that ended the subscription.
     """
 
-    def __init__(self, connect: Callable[[Callable[[], bool]], Subscription], wake: Callable[[], None]) -> None:
+    def __init__(self, connect: Callable[[Callable[[], bool]], Subscription], wake: Callable[[], object]) -> None:
         self.events: deque[Event | Exception] = deque()
         self._connect = connect
         self._wake = wake

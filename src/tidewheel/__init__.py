@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tidewheel.operators.sinks.sink import Sink as Sink
     from tidewheel.operators.sources.contract import Fetched as Fetched
     from tidewheel.operators.sources.contract import Source as Source
+    from tidewheel.operators.sources.file_source import FileSource as FileSource
     from tidewheel.operators.sources.line_source import LineSource as LineSource
     from tidewheel.operators.sources.parquet_source import ParquetSource as ParquetSource
     from tidewheel.operators.sources.partitioned_source import Pause as Pause
@@ -61,6 +62,7 @@ _WHERE: Final = {
     "tidewheel.operators.dataflow": ("Dataflow",),
     "tidewheel.operators.sinks.sink": ("Sink",),
     "tidewheel.operators.sources.contract": ("Fetched", "Source"),
+    "tidewheel.operators.sources.file_source": ("FileSource",),
     "tidewheel.operators.sources.line_source": ("LineSource",),
     "tidewheel.operators.sources.parquet_source": ("ParquetSource",),
     "tidewheel.operators.sources.partitioned_source": ("Pause",),

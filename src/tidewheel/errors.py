@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from tidewheel.runtime.errors import SnapshotError as SnapshotError
     from tidewheel.runtime.errors import TokenError as TokenError
     from tidewheel.runtime.errors import WouldBlock as WouldBlock
+    from tidewheel.storage.stored_files import FileChanged as FileChanged
 
 _WHERE: Final = {
     "tidewheel.pubsub.errors": ("NoCluster", "PublisherLost", "SchemaMismatch", "UnknownTopic"),
     "tidewheel.runtime.errors": ("ConfigError", "SnapshotError", "TokenError", "WouldBlock"),
+    "tidewheel.storage.stored_files": ("FileChanged",),
 }
 """The names of each module, as type checkers find them above."""
 

@@ -38,6 +38,39 @@ def test_the_fake_broker_has_a_correct_source() -> None:
     check_source(make, RECORDS, seed=SEED)
 
 
+def recorded(folder: Path) -> tw.Source[Any]:
+    flow = tw.Dataflow("recording")
+    flow.source("numbers", tw.RecordSource(range(4), batch_size=1, epoch_every=1)).capture_to(folder / "log")
+    with tw.run(flow, engine="local") as job:
+        job.wait(30)
+    return tw.ReplaySource(folder / "log")
+
+
+CAPTURED = [tw.types.Captured(time, [time, -time - 1]) for time in (0, 2, 1)]
+OURS: dict[str, tuple[Any, dict[str | int, list[Any]]]] = {
+    "batches": (
+        lambda folder: tw.IterableSource([[(0, [1, 2]), (2, [3])], [(1, [1])], []]),
+        {0: [1, 2, 3], 1: [1]},
+    ),
+    "list": (lambda folder: tw.RecordSource(range(7), batch_size=2, epoch_every=2), {"0/1": list(range(7))}),
+    "iterable": (lambda folder: tw.RecordSource({1: 1, 2: 2, 3: 3}.keys() | {4}, batch_size=1), {0: [1, 2, 3, 4]}),
+    "function": (
+        lambda folder: tw.RecordSource(lambda worker, workers: (n for n in range(5)), batch_size=2),
+        {"0/1": list(range(5))},
+    ),
+    "ticks": (lambda folder: tw.TickSource(0.001, count=3), {0: [0, 1, 2]}),
+    "captured": (lambda folder: tw.ReplaySource(CAPTURED), {"0/1": [0, -1, 2, -3, 1, -2]}),
+    "recording": (recorded, {0: [0, 1, 2, 3]}),
+}
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_the_sources_of_the_library_pass(name: str) -> None:
+    """Those whose records are still there after a crash."""
+    make, records = OURS[name]
+    check_source(make, records, seed=SEED)
+
+
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.__name__)
 def test_each_fault_is_found(wrong: type[Cursor], monkeypatch: pytest.MonkeyPatch) -> None:
     """A crash, an error or a change of the partitions at some call shows it."""
@@ -60,9 +93,9 @@ def test_a_source_without_records_checks_nothing() -> None:
 
 
 def test_another_object_is_no_source() -> None:
-    """Such as one of the protocols that sources had before."""
+    """Such as a list of records."""
     with raises(TypeError):
-        check_source(lambda folder: tw.TickSource(1.0), {0: [1]})  # type: ignore[arg-type,return-value]
+        check_source(lambda folder: [1], {0: [1]})  # type: ignore[arg-type,return-value]
 
 
 def test_faults_are_many() -> None:

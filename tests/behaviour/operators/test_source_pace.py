@@ -11,6 +11,7 @@ from tests.kit.operators.harness import DEADLINE_S, settle
 from tests.kit.runtime.stuck_flows import every_spread, hoarding
 from tests.slow_operator import build_slow
 from tidewheel.progress import SpreadName
+from tidewheel.runtime.description.plan import Schedule
 from tidewheel.runtime.worker.agenda import Agenda
 
 
@@ -91,6 +92,27 @@ def test_a_dataflow_that_needs_more_epochs_is_told() -> None:
             kept.pop().discard()
 
 
+class OfItsOwn(tw.types.OperatorSource[int]):
+    """Has no partitions."""
+
+    def build(self, context: tw.OperatorContext) -> Schedule:
+        return lambda output: None
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_queue_begins_an_epoch_once_the_one_before_is_complete(workers: int) -> None:
+    """An epoch is complete though the next batch waits for it."""
+    source: tw.QueueSource[int] = tw.QueueSource(batch_size=1)
+    flow = tw.Dataflow("test")
+    flow.source("numbers", source, paced_by="done").probe("done").capture("results")
+    for number in range(5):
+        source.put(number)
+    source.close()
+    with tw.run(flow, workers=workers, engine="local") as job:
+        job.wait(DEADLINE_S)
+        assert [(one.time, one.batch) for one in job.captured("results")] == [(n, [n]) for n in range(5)]
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -104,7 +126,7 @@ def test_a_wrong_pace_is_refused(options: Any, message: str) -> None:
     with pytest.raises(tw.GraphError, match=message):
         flow.source("numbers", Watched(1), paced_by="done", **options)
     with raises(tw.GraphError):
-        flow.source("numbers", tw.QueueSource(), paced_by="done")
+        flow.source("numbers", OfItsOwn(), paced_by="done")
     flow.source("numbers", Watched(9), paced_by="dome").probe("done")
     with raises(tw.JobError):
         tw.run(flow, engine="local").wait(DEADLINE_S)

@@ -208,7 +208,7 @@ def held_back(context: tw.OperatorContext) -> Schedule:
 
 
 def test_records_that_come_later_are_read_from_a_queue() -> None:
-    """The epoch of a queue is state; what was read since the snapshot is lost, as it is not in the queue any more."""
+    """The epoch of a queue is state, and so is the place up to which it was read."""
     source: tw.QueueSource[int] = tw.QueueSource()
     flow = tw.Dataflow("test")
     flow.source("queue", source).capture("results")

@@ -277,9 +277,10 @@ def test_wrong_options_are_refused(options: Any, message: str) -> None:
         tw.QueueSource(**options)
 
 
-def test_what_was_read_since_a_snapshot_is_missing(tmp_path: Path) -> None:
-    """And nothing else: what was read before is in the snapshot, and what was not read is in the queue."""
-    source: tw.QueueSource[int] = tw.QueueSource()
+@pytest.mark.parametrize(("make", "expected"), [(lambda: None, [0, 1, 2]), (queue.SimpleQueue, [0, 2])])
+def test_what_was_read_since_a_snapshot(tmp_path: Path, make: Any, expected: list[int]) -> None:
+    """It comes again from a queue of the source's own, and is missing from any other, which has each record once."""
+    source: tw.QueueSource[int] = tw.QueueSource(make(), poll_s=0.001)
     snapshots = tw.Snapshots(tmp_path, every_s=1000)
     with tw.run(flow_of(source), engine="local", snapshots=snapshots) as job:
         source.put(0)
@@ -292,14 +293,16 @@ def test_what_was_read_since_a_snapshot_is_missing(tmp_path: Path) -> None:
         source.put(2)
         source.close()
         job.wait(DEADLINE_S)
-        assert records_of(job) == [0, 2]
+        assert records_of(job) == expected
 
 
 def test_a_job_that_goes_on_says_that_records_are_missing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Those that were read since the snapshot do not come again."""
-    source: tw.QueueSource[int] = tw.QueueSource()
+    source: tw.QueueSource[int] = tw.QueueSource(queue.SimpleQueue(), poll_s=0.001)
     for _ in range(2):
         assert "records that it had read since are missing" not in caplog.text
         with tw.run(flow_of(source), engine="local", snapshots=tw.Snapshots(tmp_path)) as job:
+            source.put(1)
+            job.probe("read").wait_until(1, DEADLINE_S)
             job.stop(snapshot=True)
-    assert "source goes on from a snapshot: the records that it had read since are missing" in caplog.text
+    assert "a QueueSource goes on from a snapshot: the records that it had read since are missing" in caplog.text

@@ -14,6 +14,7 @@ from tests.waiting import WITHIN_S as DEADLINE_S
 from tests.waiting import eventually
 from tidewheel.operators.sources import readings
 from tidewheel.testing import FakeBroker
+from tidewheel.testing.fake_broker import FakeBrokerSource
 
 QUICK = tw.Retry(attempts=3, first_pause_s=0.001, on=ConnectionError)
 
@@ -440,6 +441,24 @@ def test_without_snapshots_it_is_saved_once_its_epoch_is_processed() -> None:
         job.stop()
 
 
+class Skips(FakeBrokerSource):
+    """Leaves out all records, as one that looks for others does."""
+
+    def open(self, partition: str | int, position: Any) -> Iterator[Any]:
+        for fetched in super().open(partition, position):
+            yield fetched if isinstance(fetched, tw.Pause) else tw.Fetched([], fetched.position)
+
+
+def test_a_position_without_records_is_saved_at_once() -> None:
+    """It waits for no epoch, which may not end for a long time."""
+    broker = FakeBroker(1)
+    with tw.run(flow_of(Skips(broker, 100, 0.01, 0.01)), engine="local") as job:
+        broker.send(0, "a")
+        run_until(job, lambda: broker.committed == {0: 1})
+        assert not job.probe("read").has_completed(0)
+        job.stop()
+
+
 @pytest.mark.parametrize("keeps", [False, True])
 def test_the_last_position_is_saved_before_the_job_ends(tmp_path: Path, keeps: bool) -> None:
     """A job that is complete leaves nothing to be delivered again."""
@@ -451,6 +470,51 @@ def test_the_last_position_is_saved_before_the_job_ends(tmp_path: Path, keeps: b
     with tw.run(flow_of(broker.source()), workers=2, engine="local", snapshots=snapshots) as job:
         job.wait(DEADLINE_S)
     assert broker.committed == {0: 0, 1: 1, 2: 2}
+
+
+class Deaf(FakeBrokerSource):
+    """Does not reach the broker to save."""
+
+    retry = tw.Retry(within_s=60, first_pause_s=0.01, factor=1, on=ConnectionError)
+    is_deaf = True
+
+    def saved(self, partition: str | int, position: Any) -> None:
+        if self.is_deaf:
+            raise ConnectionError
+        super().saved(partition, position)
+
+
+def test_what_a_run_could_not_save_the_next_one_does(tmp_path: Path) -> None:
+    """Though nothing new comes: the snapshot from which it goes on has the position."""
+    broker, snapshots = FakeBroker(1), tw.Snapshots(tmp_path, every_s=1e9)
+    broker.send(0, "a")
+    source = Deaf(broker, 100, 0.01, 0.01)
+    with tw.run(flow_of(source), engine="local", snapshots=snapshots) as job:
+        run_until(job, lambda: job.probe("read").has_completed(0))
+        job.stop(snapshot=True)
+    assert broker.committed == {0: 0}
+    source.is_deaf = False
+    with tw.run(flow_of(source), workers=2, engine="local", snapshots=snapshots) as job:
+        run_until(job, lambda: broker.committed == {0: 1})
+        job.stop()
+
+
+def test_other_workers_share_the_partitions(tmp_path: Path) -> None:
+    """Each reads its part of them, as if the job had begun with them."""
+    broker, snapshots = FakeBroker(6), tw.Snapshots(tmp_path, every_s=1e9)
+    for workers in (1, 3, 2):
+        flow = flow_of(broker.source(look_every_s=0.01))
+        with tw.run(flow, workers=workers, engine="local", snapshots=snapshots) as job:
+            for partition in range(6):
+                broker.send(partition, workers)
+            run_until(job, lambda job=job: sum(sent(job).values()) == 6)
+            assert set(sent(job).values()) == {6 // workers}
+            job.stop(snapshot=True)
+
+
+def sent(job: tw.types.Job) -> dict[int, int]:
+    """Return how many records each worker has read in this run."""
+    return {one.worker: one.operators["capture results"].records_in for one in job.statistics().workers}
 
 
 def test_saving_is_tried_again_and_may_fail_the_job(tmp_path: Path) -> None:
@@ -491,3 +555,18 @@ def test_what_is_open_is_closed_with_the_job() -> None:
         job.stop()
     assert sorted(Closes.closed) == ["a", "b", "source", "source"]
     assert not [one.name for one in threading.enumerate() if one.name.startswith("tidewheel-numbers")]
+
+
+def test_partitions_that_wait_hold_no_epoch() -> None:
+    """A source that reads one partition after the other: an epoch is complete long before the last is opened."""
+
+    class OneByOne(Given):
+        at_a_time = 1
+
+    names = [f"p{number}" for number in range(20)]
+    source = OneByOne(**{name: [[number]] for number, name in enumerate(names)})
+    with tw.run(flow_of(source), engine="local") as job:
+        run_until(job, lambda: not job.probe("read").frontier.less_equal(0))
+        assert len(job.captured("results")) < 10
+        job.wait(DEADLINE_S)
+        assert sorted(n for captured in job.captured("results") for n in captured.batch) == list(range(20))

@@ -8,7 +8,7 @@ import tidewheel as tw
 from tests.kit.messages import raises
 from tests.kit.runtime.snapshot_group import SnapshotGroup
 from tidewheel.operators.sources.partitioned_source import Pause
-from tidewheel.operators.sources.record_source import _Ticks
+from tidewheel.operators.sources.record_source import Ticks
 
 
 class Places:
@@ -57,10 +57,9 @@ def test_a_source_with_other_partitions_is_refused() -> None:
 
 def test_ticks_go_on_without_waiting_for_those_before() -> None:
     """A source of ticks that has sent many does not wait for their time again, but for the next one."""
-    ticks = _Ticks(3600.0, None)
-    ticks.pass_over(2000)
-    assert next(ticks) == (1000, [1000])
-    assert next(ticks) == (1001, [])
+    ticks = Ticks(3600.0, None, 2000)
+    assert next(ticks) == tw.Fetched([1000], 2001, 1000)
+    assert next(ticks) == tw.Fetched([], 2002, 1001)
     pause: Any = next(ticks)
     assert isinstance(pause, Pause)
     assert 0 < pause.seconds <= 3600

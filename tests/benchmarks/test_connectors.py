@@ -1,0 +1,14 @@
+"""The benchmark of connectors measures each, and leaves nothing behind."""
+
+import pytest
+
+from tests.benchmarks.quick_run import quick_run
+
+pytestmark = pytest.mark.long
+
+
+def test_it_has_each_format_in_each_place() -> None:
+    """Files of this machine beside pyarrow alone, and those of a store."""
+    rows = quick_run("connectors.connectors")["rows"]
+    assert len(rows) == 10
+    assert all(value > 0 for value in rows.values())
