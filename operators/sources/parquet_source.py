@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tidewheel.batches.batches import Batch
 from tidewheel.operators.base.stream_base import check_positive
+from tidewheel.operators.sources.contract import Fetched, Partition
+from tidewheel.operators.sources.inline_source import InlineSource, fetched_behind, share_names, share_of
 from tidewheel.operators.sources.record_source import epoch_of
 from tidewheel.progress import GraphError
 from tidewheel.storage.store_url import local_path
@@ -34,7 +36,7 @@ class RowGroup:
     least: int | None
 
 
-class ParquetSource:
+class ParquetSource(InlineSource[Any]):
     """A source of Parquet files: their row groups, as Arrow batches, are spread over the workers in turns.
 
     All nodes must see the files.
@@ -92,13 +94,18 @@ class ParquetSource:
         """A file that has rows, and what is read of it; others have to be alike."""
         self._row_groups()
 
-    def partitions(self, worker: int, workers: int) -> list[Iterator[tuple[int, Batch]]]:
-        """Return this worker's one partition."""
+    def partitions_of(self, workers: int) -> list[Partition]:
+        """Return one partition for each worker."""
+        return share_names(workers)
+
+    def open(self, partition: Partition, position: int | None) -> Iterator[Fetched[Any]]:
+        """Read a partition; the position is a number of batches."""
+        worker, workers = share_of(partition)
         groups = self._row_groups()
         if self._time is None:
-            return [self._in_order(groups[worker::workers])]
+            return fetched_behind(position, self._in_order(groups[worker::workers]))
         groups.sort(key=lambda group: (-1 if group.least is None else group.least, group.number))
-        return [self._by_time(groups[worker::workers], self._time)]
+        return fetched_behind(position, self._by_time(groups[worker::workers], self._time))
 
     def _row_groups(self) -> list[RowGroup]:
         groups: list[RowGroup] = []

@@ -104,7 +104,8 @@ def _home(owner: type, name: str) -> type:
 
 def _is_public(made: type) -> bool:
     """Tell whether a class has a door of its own, so that its methods stand there."""
-    return any(vars(door).get(made.__name__) is made for door in doors().values())
+    name = made.__name__
+    return any(name in door.__all__ and getattr(door, name) is made for door in doors().values())
 
 
 def _signature(called: Callable[..., Any]) -> str:

@@ -1,8 +1,8 @@
 """How workers start on a cluster of tests: as forks of a process that has imported Ray, rather than of nothing.
 
 Imports take two thirds of what a worker process costs, and the tests start more than a thousand. A fork has nothing of
-tidewheel: each worker imports that itself, as on any cluster. Clusters that tests start in other processes have workers
-of Ray's own.
+tidewheel: each worker imports that itself, as on any cluster. Clusters that tests start in other processes have Ray's
+own workers.
 
 Each job of a driver has two processes to fork from. Ray reads settings of the job once, when it is imported. And two
 processes have two seeds for the hashes of strings, so that workers may not rely on one.
@@ -24,7 +24,7 @@ from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector
 from types import CodeType
 
-from tests.kit.cluster.forked_worker import NURSERY
+from tests.kit.cluster.forked_worker import NURSERY, rays_own
 
 PROGRAM = Path(__file__).with_name("forked_worker.py")
 """What a raylet runs as a worker, with the variable `NURSERY`."""
@@ -135,9 +135,10 @@ def _fork_workers(requests: socket.socket, first: _Request) -> CodeType | None:
         os.close(file)
     os.environ.clear()
     os.environ.update(first.environment)
-    import ray
+    import ray  # noqa: F401
 
-    program = Path(ray.__file__).with_name("_private") / "workers" / "default_worker.py"
+    program = rays_own()
+    sys.argv[0] = str(program)
     sys.path[0] = str(program.parent)
     code = compile(program.read_bytes(), str(program), "exec")
     raylet = os.pidfd_open(int(os.environ["RAY_RAYLET_PID"]))
