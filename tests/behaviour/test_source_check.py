@@ -51,12 +51,6 @@ def recorded(folder: Path) -> tw.Source[Any]:
     return tw.ReplaySource(folder / "log")
 
 
-def lines(folder: Path, **options: Any) -> tw.Source[Any]:
-    (folder / "a.txt").write_text("1\n2\n3\n")
-    (folder / "b.txt").write_text("4\n5\n")
-    return tw.LineSource(folder, batch_size=1, **options)
-
-
 def rows(folder: Path, **options: Any) -> tw.Source[Any]:
     table = pa.table({"day": [0, 1, 1, 2], "n": [1, 2, 3, 4]})
     parquet.write_table(table, folder / "a.parquet", row_group_size=2)
@@ -78,8 +72,6 @@ OURS: dict[str, tuple[Any, dict[str | int, list[Any]]]] = {
     ),
     "ticks": (lambda folder: tw.TickSource(0.001, count=3), {0: [0, 1, 2]}),
     "captured": (lambda folder: tw.ReplaySource(CAPTURED), {"0/1": [0, -1, 2, -3, 1, -2]}),
-    "files": (lines, {"0/1": ["1", "2", "3", "4", "5"]}),
-    "file by file": (lambda folder: lines(folder, epoch_every=1), {0: ["1", "2", "3"], 1: ["4", "5"]}),
     "row groups": (rows, {"0/1": ROWS}),
     "rows by time": (lambda folder: rows(folder, time="day"), {"0/1": ROWS}),
     "recording": (recorded, {0: [0, 1, 2, 3]}),
