@@ -14,10 +14,13 @@ LIBRARIES: Final[Mapping[Extra, tuple[str, ...]]] = {
     "gateway": ("prometheus_client", "starlette", "uvicorn", "websockets"),
     "notebook": ("anywidget", "traitlets"),
     "otel": ("opentelemetry",),
-    "spark": ("pyspark", "py4j", "raydp"),
+    "spark": ("pyspark", "py4j"),
     "testing": ("pytest",),
 }
-"""The packages that each extra brings, by the names under which a program imports them."""
+"""The packages that each extra brings and cannot be without, by the names under which a program imports them.
+
+Without RayDP, Spark works with sessions that a program makes; `spark_bridge/spark_release.py` tells of those.
+"""
 
 
 def install_command(extra: str) -> str:

@@ -25,8 +25,9 @@ def test_a_source_that_keeps_the_contract_passes() -> None:
     check_source(world.make, RECORDS, grow=world.grow, seed=SEED)
 
 
-def test_the_fake_broker_has_a_correct_source() -> None:
-    """With partitions that end, the job ends."""
+@pytest.mark.parametrize("at_a_time", [None, 1])
+def test_the_fake_broker_has_a_correct_source(at_a_time: int | None) -> None:
+    """With partitions that end, the job ends, also where one is read after the other."""
     brokers: list[FakeBroker] = []
 
     def make(folder: Path) -> tw.Source[Any]:
@@ -35,7 +36,9 @@ def test_the_fake_broker_has_a_correct_source() -> None:
             broker.send(partition, *records)
         broker.end()
         brokers.append(broker)
-        return broker.source(batch_size=2)
+        source = broker.source(batch_size=2)
+        source.at_a_time = at_a_time
+        return source
 
     check_source(make, RECORDS, seed=SEED)
 

