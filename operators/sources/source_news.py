@@ -64,7 +64,7 @@ def news_of(context: OperatorContext, source: str) -> SourceNews:
 
 @dataclass(frozen=True, slots=True)
 class NewsBuild:
-    """The build function of the operator that hears the news on each worker."""
+    """The build function of the operator that receives `News` on each worker and notes it in `SourceNews`."""
 
     source: str
     is_aside: bool = True
