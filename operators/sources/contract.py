@@ -145,6 +145,11 @@ def as_fetched(source: Source[Any], partition: Partition, yielded: object) -> Fe
         found = Fetched(*yielded)
     else:
         raise TypeError(f"{said} yields (batch, position), Fetched, or Pause(seconds), not {yielded!r:.200}")
+    if found.position is None:
+        raise TypeError(
+            f"{said} yields the position None, at which a partition begins: after a crash it would be read again. "
+            "Yield the position behind the batch, also behind the last one"
+        )
     if source.says_epochs and found.epoch is None:
         raise TypeError(f"{said} yields Fetched(batch, position, epoch=...), as its source says epochs; this has none")
     if not source.says_epochs and found.epoch is not None:

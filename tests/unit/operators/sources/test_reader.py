@@ -358,12 +358,13 @@ class Yields(tw.Source[int]):
     [
         Yields(7),
         Yields(([1], 1, 2)),
+        Yields(([1], None)),
         Yields(tw.Fetched([1], 1, epoch=4)),
         Yields(([1], 1), says_epochs=True),
         Yields(tw.Fetched([1], 1, epoch=4), tw.Fetched([1], 1, epoch=3), says_epochs=True),
         Yields(tw.Fetched([1], 1, epoch=-1), says_epochs=True),
     ],
-    ids=["number", "three", "epoch", "no epoch", "back", "no time"],
+    ids=["number", "three", "no position", "epoch", "no epoch", "back", "no time"],
 )
 def test_what_a_partition_must_not_yield(source: Yields) -> None:
     """The error says what it yields instead."""
