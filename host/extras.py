@@ -7,14 +7,16 @@ from typing import Final, Literal, TypeAlias
 
 from tidewheel.progress.errors import TidewheelError
 
-Extra: TypeAlias = Literal["data", "gateway", "notebook", "otel", "spark", "testing"]
+Extra: TypeAlias = Literal["data", "gateway", "kafka", "notebook", "otel", "postgres", "spark", "testing"]
 """A name in the brackets of ``pip install 'tidewheel[...]'``."""
 
 LIBRARIES: Final[Mapping[Extra, tuple[str, ...]]] = {
     "data": ("pandas",),
     "gateway": ("prometheus_client", "starlette", "uvicorn", "websockets"),
+    "kafka": ("confluent_kafka",),
     "notebook": ("anywidget", "traitlets"),
     "otel": ("opentelemetry",),
+    "postgres": ("psycopg",),
     "spark": ("pyspark", "py4j"),
     "testing": ("pytest",),
 }

@@ -46,9 +46,9 @@ def note(spark: SparkSession) -> None:
         return
     _noted.add(spark)
     _logger.warning(
-        "the rows of DataFrames pass the driver, as their Spark (%s) does not run on Ray. That is slower, and each "
-        "DataFrame has to fit into the driver's memory: a session of tidewheel.spark_bridge.session() moves rows "
-        "between executors and workers instead",
+        "the rows of DataFrames pass the driver, as their Spark (%s) does not run on Ray. So each DataFrame has to fit "
+        "into the driver's memory, and a cluster of Spark is slower by that: a session of "
+        "tidewheel.spark_bridge.session() moves rows between executors and workers instead",
         master(spark),
     )
 

@@ -29,8 +29,12 @@ APP_MASTER = "RAY_APP_MASTER"
 EXECUTOR = "raydp-executor-"
 """The beginning of the names of RayDP's executors; the number of the executor follows."""
 
-NOISE = r"^\[[^\]\n]*\] gcs_client\.cc:\d+: GcsClient has no Cluster ID set, and won't fetch from GCS\.$"
-"""A line without news that each JVM writes to its standard error as it joins Ray, before Ray knows what to log."""
+NOISE = (
+    r"^\[[^\]\n]*\] gcs_client\.cc:\d+: GcsClient has no Cluster ID set, and won't fetch from GCS\.$"
+    r"|^WARNING: Using incubator modules: jdk\.incubator\.vector$"
+)
+"""Lines without news that each JVM writes to its standard error: as it joins Ray, before Ray knows what to log, and as
+it starts for Spark 4."""
 
 _RELEASE_SECONDS = 10.0
 _MEMORY = re.compile(r"(\d+)([kmgt])b?", re.IGNORECASE)

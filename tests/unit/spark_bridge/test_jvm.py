@@ -91,6 +91,7 @@ def test_an_exception_of_spark_has_the_message_of_its_first_cause(names: tuple[s
 
 SAID = "gcs_client.cc:96: GcsClient has no Cluster ID set, and won't fetch from GCS."
 NOISE_LINES = [f"[2026-11-24 12:51:39,{thousandths} I 9776 9902] {SAID}" for thousandths in (205, 470)]
+NOISE_LINES.append("WARNING: Using incubator modules: jdk.incubator.vector")
 
 
 def test_the_errors_of_a_jvm_are_shown_without_noise(
