@@ -46,7 +46,7 @@ class Rows:
         return replace(self, groups=self.groups[rows], values=self.values[rows], counts=self.counts[rows])
 
     def in_order(self) -> "Rows":
-        """Return the rows sorted by the places of keys and then by the values themselves.
+        """Return the rows with the values of each key in ascending order; the keys keep their order.
 
         Raises:
             TypeError: two values of a key cannot be compared.

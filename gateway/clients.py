@@ -197,7 +197,7 @@ class Clients:
 
 
 def assembled(domain: TimeDomain, events: Iterator[Event], max_bytes: int) -> Iterator[Epoch | Event]:
-    """Yield each whole epoch once it is complete, then the event that completes it, and other events.
+    """Yield an `Epoch` in place of its batches, before the event that completes it; pass on others but `RolledBack`.
 
     Raises:
         TidewheelError: incomplete epochs exceed the bound.

@@ -1,6 +1,6 @@
 """The numbers that the page and `tidewheel top` add to a job's document: rates per second, busy shares and lags.
 
-They have three digits, so that small changes are not sent.
+Each number is rounded to three digits, so that the page is not sent small changes.
 """
 
 from collections.abc import Iterable, Mapping

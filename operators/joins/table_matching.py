@@ -32,7 +32,7 @@ class KeyNumbers(NamedTuple):
 
 
 def number_keys(keys: JoinKeys, left: "pa.Table", right: "pa.Table") -> KeyNumbers:
-    """Return numbers from 0 for the keys of the rows of two tables, the same for equal keys.
+    """Number the key of each row of two tables, from 0; equal keys have the same number, in either table.
 
     Columns of unlike types cost a dict look-up for each distinct value.
     """

@@ -64,7 +64,7 @@ def news_of(context: OperatorContext, name: str) -> SourceNews:
 
 @dataclass(frozen=True, slots=True)
 class NewsBuild:
-    """The build function of the operator that hears the news on each worker."""
+    """The build function of the operator that receives `News` on each worker and notes it in `SourceNews`."""
 
     name: str
     is_aside: bool = True

@@ -43,9 +43,9 @@ def ends_wanted(name: str, bound: Bound | None, *, ordered: bool) -> EndsWanted 
 class SubstreamOperators(StreamBase[Record]):
     """Methods of streams for substreams.
 
-    A record belongs to the substream of its key, and so do all records made from it, also round loops. Once its source
-    has promised that a key gets no more records, operators receive its end when none of its records are left before
-    them.
+    A record belongs to the substream of its key, and so do all records made from it, also round loops. The source of a
+    substream promises that a key gets no more records. An operator receives the end of the substream after that, when
+    no record of the substream can still reach the operator.
     """
 
     __slots__ = ()

@@ -97,7 +97,7 @@ class ResentDifferentlyError(ProtocolError):
 
 
 class VoidSnapshotError(ProtocolError):
-    """A job goes on from a snapshot that a later job has made void in part."""
+    """The snapshot of a job has batches that a later job, begun without this snapshot, has made void."""
 
 
 class _Return(NamedTuple):

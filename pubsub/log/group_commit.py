@@ -98,7 +98,11 @@ class GroupCommit:
         return True
 
     def resume(self) -> None:
-        """Accept entries again after `LogFull`, the failed ones first; raise LogFailed if the log must be reopened."""
+        """Accept entries again after `LogFull`; the caller then submits the failed entries before new ones.
+
+        Raises:
+            LogFailed: the log must be reopened.
+        """
         with self._changed:
             if isinstance(self._error, LogFailed):
                 self._check_usable()

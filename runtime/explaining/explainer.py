@@ -105,7 +105,7 @@ class Explainer:
     # ------------------------------------------------------------------ a job with nothing left to do
 
     def stuck(self, probe: str | None) -> str:
-        """Return why no work is left: the holders of ``probe``, or else of the end of the job."""
+        """Return what keeps ``probe`` from completing, or without a probe the job, although no work is left."""
         assert self._feed is not None, "only a driver asks"
         is_fed = bool(self._feed.inputs.left_open)
         if probe is not None:

@@ -147,7 +147,8 @@ def _pickled(kind: Any, dispatch_table: Mapping[type, Any], value: Any, frozen_k
 
     own: dict[type, Callable[[Any], Any]] = {TimestampToken: reduce_token, **dict.fromkeys(frozen_kinds, reduce_frozen)}
     pyarrow = sys.modules.get("pyarrow")
-    if pyarrow is not None:
+    if pyarrow is not None and hasattr(pyarrow, "RecordBatch") and hasattr(pyarrow, "Table"):
+        # While another thread is still importing pyarrow, there are no such values.
         own |= {pyarrow.Table: _reduce_batch, pyarrow.RecordBatch: _reduce_batch}
     file = io.BytesIO()
     pickler = kind(file, PROTOCOL)

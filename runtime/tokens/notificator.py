@@ -118,15 +118,15 @@ class Notificator:
     def ready(self, *inputs: "InputPort", sequential: bool = True) -> Iterator[TimestampToken]:
         """Yield a token for each time that can arrive at none of ``inputs`` any more, in the order of times.
 
-        In a loop all rounds of an epoch precede the next epoch, so state does not depend on which epoch was faster. A
-        time waits only for times before it in the domain's `in_order`.
+        In a loop all rounds of an epoch precede the next epoch, so state does not depend on which epoch was faster. The
+        order is that of the domain's `in_order`, and a time waits for earlier times only.
 
         With substreams there is one token for each time and ``token.key``: keep pending results by both. The token is
         discarded when the next one is asked for; ``clone()`` keeps one. Ready times that the operator asks for during
         the iteration are yielded too.
 
         Args:
-            inputs: the operator's inputs; the same in each call, like ``sequential``.
+            inputs: the operator's inputs. Pass the same inputs and the same ``sequential`` in each call.
             sequential: False is faster in a loop, as rounds of several epochs overlap; for operators without state
                 across epochs. A time is then ready as soon as it is complete, but not before a lesser one. Outside of
                 loops it changes nothing.

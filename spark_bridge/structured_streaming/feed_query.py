@@ -9,12 +9,12 @@ what ends first                                  what becomes of the other
 the query has read all, or was stopped           the input is closed
 the query fails                                  the job fails, with what went wrong in the query
 Spark is stopped, and the query not before       the job fails, and says so
-the job fails, or is left                        the query is stopped; it commits nothing any more
+the job fails, or its ``with`` block ends early  the query is stopped; it commits nothing any more
 ===============================================  ====================================================
 
 Each micro-batch is an epoch of the input, sent once. Spark delivers it at least once: uncommitted ones come again, with
-the same id and, from a deterministic query, the same rows. So the id is the epoch, and the time of the input's handle
-tells which were delivered.
+the same id and, from a deterministic query, the same rows. So the id is used as the epoch. Micro-batches with an id
+below the time of the input's handle were delivered before.
 
 ===============  =======================================================================
 id of the batch  what becomes of it
@@ -24,10 +24,10 @@ the time         its rows are sent, and the input goes past it
 above the time   the same, after the input has passed the ids that Spark has skipped
 ===============  =======================================================================
 
-In a job with snapshots Spark commits a micro-batch once a snapshot has it, which is taken for each. So a job that
+In a job with snapshots, the job takes a snapshot after each micro-batch, and then Spark commits it. So a job that
 returns to a snapshot lacks only the uncommitted micro-batch. If that is in progress it is sent again from the handle's
-position; a restarted program gets it again from Spark. A job that returns further, past a damaged or missing snapshot,
-lacks committed ones: the query fails, and says so.
+position; a restarted program gets it again from Spark. If the last snapshot is damaged or missing, the job
+returns to an earlier one and lacks committed micro-batches. Then the query fails, and its error says so.
 """
 
 import logging

@@ -45,12 +45,18 @@ def row_of(total: tuple[int, tuple[int, int]]) -> dict[str, int]:
     return {"account": account, "cents": cents, "payments": payments}
 
 
+def totals_of(flow: tw.Dataflow, url: str, looks_every_s: float = LOOKS_EVERY_S) -> tw.Stream[dict[str, int]]:
+    """Return the totals of each epoch, which are written to the store."""
+    source = tw.FileSource(f"{url}/in/*.jsonl", watch_every_s=looks_every_s)
+    payments = flow.source("payments", source).rebalance()
+    totals = payments.aggregate(account_of, start=lambda: (0, 0), add=added, name="totals").map(row_of)
+    totals.write_files(f"{url}/out", "jsonl", visible="snapshot", name="written")
+    return totals
+
+
 def described(url: str) -> tw.Dataflow:
     flow = tw.Dataflow("store")
-    payments = flow.source("payments", tw.FileSource(f"{url}/in/*.jsonl", watch_every_s=LOOKS_EVERY_S)).rebalance()
-    totals = payments.aggregate(account_of, start=lambda: (0, 0), add=added, name="totals").map(row_of)
-    totals.publish(TOPIC, log=tw.Log(f"{url}/log"), wait_for=1, visible="snapshot")
-    totals.write_files(f"{url}/out", "jsonl", visible="snapshot")
+    totals_of(flow, url).publish(TOPIC, log=tw.Log(f"{url}/log"), wait_for=1, visible="snapshot")
     return flow
 
 

@@ -1,6 +1,7 @@
 """A job whose inputs, outputs, logs and snapshots are all in S3: its processes die, and each payment counts once.
 
-The short form kills two processes. For other kills, or to repeat those of a run (both figures are in a failure)::
+The short form is `tests/behaviour/test_store_pipeline.py`, on the local engine. For other kills, or to repeat those of
+a run (both figures are in a failure)::
 
     TIDEWHEEL_KILLS=50 TIDEWHEEL_KILLS_SEED=1234 python -m pytest -s tests/ray/test_store_kills.py -m long
 """
@@ -108,10 +109,10 @@ class Reader(threading.Thread):
         self.join()
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(KILLS, marks=pytest.mark.long)])
-def test_each_payment_counts_once(kills: int, tmp_path: Path, ray_cluster: str, bucket: str) -> None:
+@pytest.mark.long
+def test_each_payment_counts_once(tmp_path: Path, ray_cluster: str, bucket: str) -> None:
     """In the files and in the topic, both equal to a batch computation: workers, publishers and the driver die."""
-    say(f"TIDEWHEEL_KILLS={kills} TIDEWHEEL_KILLS_SEED={SEED}")
+    say(f"TIDEWHEEL_KILLS={KILLS} TIDEWHEEL_KILLS_SEED={SEED}")
     random, url = Random(SEED), f"{bucket}/job"
     program = Program(
         ["tests.ray.store_program", url], {**os.environ, "RAY_ADDRESS": ray_cluster}, tmp_path / "program.txt"
@@ -142,7 +143,7 @@ def test_each_payment_counts_once(kills: int, tmp_path: Path, ray_cluster: str, 
         return True
 
     try:
-        for _ in range(kills):
+        for _ in range(KILLS):
             if not killed or random.random() < 0.6:
                 goes_on()
             threading.Event().wait(random.random() * _LONGEST_PAUSE_S)
@@ -157,9 +158,9 @@ def test_each_payment_counts_once(kills: int, tmp_path: Path, ray_cluster: str, 
         assert total(found) == payments.expected
         assert reader.raised is None
         assert reader.epochs == found
-        assert len(killed) == kills
+        assert len(killed) == KILLS
     except BaseException as error:
-        error.add_note(f"TIDEWHEEL_KILLS={kills} TIDEWHEEL_KILLS_SEED={SEED}: killed {killed}")
+        error.add_note(f"TIDEWHEEL_KILLS={KILLS} TIDEWHEEL_KILLS_SEED={SEED}: killed {killed}")
         error.add_note(program.last_output())
         raise
     finally:

@@ -1,8 +1,8 @@
 """How workers start on a cluster of tests: as forks of a process that has imported Ray, rather than of nothing.
 
-Imports take two thirds of what a worker process costs, and the tests start more than a thousand. A fork has nothing of
-tidewheel: each worker imports that itself, as on any cluster. Clusters that tests start in other processes have Ray's
-own workers.
+Imports take three quarters of what a worker process costs, and the tests start more than a thousand. What is forked has
+imported the modules of tidewheel's actors and has run nothing of them; all else each worker imports itself. Clusters
+that tests start in other processes have Ray's own workers.
 
 Each job of a driver has two processes to fork from. Ray reads settings of the job once, when it is imported. And two
 processes have two seeds for the hashes of strings, so that workers may not rely on one.
@@ -98,6 +98,9 @@ def _serve(path: str) -> CodeType | None:
     import requests  # noqa: F401
     import zmq  # noqa: F401
 
+    with suppress(ImportError):  # Ray's serialization has these two where they are
+        import pydantic.v1  # noqa: F401
+        import starlette.datastructures  # noqa: F401
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     parents: dict[tuple[str, ...], socket.socket] = {}
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener, DefaultSelector() as selector:
@@ -135,7 +138,10 @@ def _fork_workers(requests: socket.socket, first: _Request) -> CodeType | None:
         os.close(file)
     os.environ.clear()
     os.environ.update(first.environment)
-    import ray  # noqa: F401
+    import ray._private.arrow_serialization  # noqa: F401
+
+    import tidewheel.pubsub.publishers.publisher_actor
+    import tidewheel.runtime.worker.worker_actor  # noqa: F401
 
     program = rays_own()
     sys.argv[0] = str(program)

@@ -108,6 +108,12 @@ def test_a_slice_of_arrow_takes_only_its_rows_along(kind: Any, bench: TokenBench
     assert again.equals(part)
 
 
+def test_a_thread_may_import_arrow_meanwhile(monkeypatch: pytest.MonkeyPatch, bench: TokenBench) -> None:
+    """The module is there already, and has no classes yet: so no state has values of them."""
+    monkeypatch.setitem(sys.modules, "pyarrow", ModuleType("pyarrow"))
+    assert unpickle_state(pickle_state([1]).data, bench.make) == [1]
+
+
 def test_columns_of_all_kinds_are_there_again(bench: TokenBench) -> None:
     """Tables without columns know how many rows they have, and arrays their types."""
     empty = pa.table({"number": [1, 2]}).select([])
