@@ -1,6 +1,6 @@
 # Everything here needs Python 3.11 and nothing else. Another interpreter, up to 3.14: make test-python PYTHON=python3.13
 PYTHON ?= python3.11
-VENV ?= $(if $(filter test-python,$(MAKECMDGOALS)),.venv-$(notdir $(PYTHON)),.venv)
+VENV ?= $(if $(filter test-python,$(MAKECMDGOALS)),.venv-$(notdir $(PYTHON)),$(if $(filter test-spark4,$(MAKECMDGOALS)),.venv-spark4,.venv))
 
 # An absolute path, because examples and tests may run programs from other directories.
 override VENV := $(abspath $(VENV))
@@ -21,7 +21,7 @@ endif
 endif
 endif
 
-.PHONY: demo test test-python long fast check docs wheel
+.PHONY: demo test test-python test-spark4 long fast check docs wheel
 
 demo: $(VENV)/installed
 	$(VENV)/bin/python -m examples.spark.dependencies
@@ -30,9 +30,13 @@ demo: $(VENV)/installed
 test: $(VENV)/installed-test
 	$(VENV)/bin/python -m pytest $(PARALLEL) --numprocesses 3 -m "not long" --every-extra
 
-# The same in an environment of its own, .venv-python3.13. Spark 3.5 does not run on Python 3.13: its tests are skipped.
+# The same in an environment of its own, .venv-python3.13. Spark 3.5 does not run on Python 3.13: tests of Spark are skipped.
 test-python: $(VENV)/installed-test
 	$(VENV)/bin/python -m pytest $(PARALLEL) --numprocesses 3 -m "not long"
+
+# The tests of the Spark bridge with Spark 4, in an environment of its own, .venv-spark4.
+test-spark4: $(VENV)/installed-spark4
+	$(VENV)/bin/python -m pytest tests/spark tests/unit/spark_bridge
 
 # What make test leaves out to end within 20 minutes.
 long: $(VENV)/installed-test
@@ -71,4 +75,10 @@ $(VENV)/installed-test: EXTRAS = all,docs,examples,test
 $(VENV)/installed-dev: EXTRAS = dev
 $(VENV)/installed $(VENV)/installed-docs $(VENV)/installed-test $(VENV)/installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP_INSTALL) --editable ".[$(EXTRAS)]"
+	touch $@
+
+# constraints.txt, with what constraints-spark4.txt has instead or besides.
+$(VENV)/installed-spark4: pyproject.toml constraints.txt constraints-spark4.txt | $(VENV)/bin/python
+	grep -v -E "^($$(sed -n 's/==.*//p' constraints-spark4.txt | paste -s -d '|'))==" constraints.txt | cat - constraints-spark4.txt > $(VENV)/constraints.txt
+	$(PIP_INSTALL:constraints.txt=$(VENV)/constraints.txt) --editable ".[spark4,examples,test]" "pyspark[connect]"
 	touch $@

@@ -1,5 +1,6 @@
 """The extras of tidewheel: the libraries that a part of it needs, and the command that installs them."""
 
+import sys
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import Final, Literal, TypeAlias
@@ -14,19 +15,25 @@ LIBRARIES: Final[Mapping[Extra, tuple[str, ...]]] = {
     "gateway": ("prometheus_client", "starlette", "uvicorn", "websockets"),
     "notebook": ("anywidget", "traitlets"),
     "otel": ("opentelemetry",),
-    "spark": ("pyspark", "py4j", "raydp"),
+    "spark": ("pyspark", "py4j"),
     "testing": ("pytest",),
 }
-"""The packages that each extra brings, by the names under which a program imports them."""
+"""The packages that each extra brings and cannot be without, by the names under which a program imports them.
+
+Without RayDP, Spark works with sessions that a program makes; `spark_bridge/spark_release.py` tells of those.
+"""
 
 
 def install_command(extra: str) -> str:
     """Return the command that installs an extra.
 
-    >>> install_command("spark")
-    "pip install 'tidewheel[spark]'"
+    Spark 3.5 runs on Python up to 3.12, so later ones need Spark 4, which is in an extra of its own.
+
+    >>> install_command("gateway")
+    "pip install 'tidewheel[gateway]'"
     """
-    return f"pip install 'tidewheel[{extra}]'"
+    named = "spark4" if extra == "spark" and sys.version_info >= (3, 13) else extra
+    return f"pip install 'tidewheel[{named}]'"
 
 
 def check_extra(extra: Extra, part: str, error: Callable[[str], TidewheelError]) -> None:

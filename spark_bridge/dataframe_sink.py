@@ -76,12 +76,14 @@ def to_spark(
             integer; or a worker makes no block for two minutes.
     """
     check_extra("spark", "to_spark()", BridgeError)
-    from tidewheel.spark_bridge.arrow_blocks import created, in_blocks, is_on_ray, note, put_block
+    from tidewheel.spark_bridge.arrow_blocks import is_on_ray
+    from tidewheel.spark_bridge.arrow_streams import in_blocks, put_block
+    from tidewheel.spark_bridge.driver_rows import created, note
     from tidewheel.spark_bridge.record_tables import RecordTables
 
     rows = RecordTables(schema, time)
     if not is_on_ray(spark):
-        note(spark, "the source of to_spark")
+        note(spark)
         return created(spark, list(rows.tables(_messages(source))), _columns(rows))
     blocks = _made_by_workers(source, rows) if isinstance(source, CapturedOnWorkers) else None
     if blocks is None:
@@ -124,7 +126,7 @@ def _told_columns(kept: "Kept", time: str | None) -> "Iterator[tuple[pa.Schema, 
 
 
 def _blocks(kept: "Kept", columns: "pa.Schema", time: str | None, origin: str) -> Iterator[bytes | list[int]]:
-    from tidewheel.spark_bridge.arrow_blocks import block_stream, in_blocks
+    from tidewheel.spark_bridge.arrow_streams import block_stream, in_blocks
     from tidewheel.spark_bridge.record_tables import RecordTables
 
     sizes = []

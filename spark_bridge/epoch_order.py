@@ -10,9 +10,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, functions
 from pyspark.sql.types import DataType, IntegralType
 
-from tidewheel.spark_bridge.arrow_blocks import quoted
 from tidewheel.spark_bridge.errors import BridgeError
-from tidewheel.spark_bridge.jvm import first_row
+from tidewheel.spark_bridge.spark_types import quoted
 
 EPOCH = "__tidewheel_epoch"
 """The column that has the epochs while rows are on their way, where they are computed from others."""
@@ -85,7 +84,7 @@ def checked_row_count(df: DataFrame, epochs: EpochColumn) -> int:
     time = epochs.column
     epoch = functions.col(quoted(time))
     aggregates = (functions.count(functions.lit(1)), functions.count(epoch), functions.min(epoch).cast("long"))
-    rows, present, least = first_row(df.agg(*aggregates), 3)
+    rows, present, least = df.agg(*aggregates).collect()[0]
     column = epochs.words(df.schema[time].dataType.simpleString())
     if present < rows:
         cure = (

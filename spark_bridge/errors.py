@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tidewheel.progress.errors import TidewheelError
+from tidewheel.spark_bridge import jvm
 
 _JAVA_FRAMES = ("\tat ", "\t...", "at org.apache.", "at java.", "at scala.")
 _MOST_CAUSES = 20
@@ -24,7 +25,7 @@ def readable(error: BaseException) -> str:
     >>> readable(ValueError("no number"))
     'ValueError: no number'
     """
-    text = _captured(error)
+    text = jvm.captured_message(error)
     if text is None:
         text = _thrown(getattr(error, "java_exception", None))
     if text is None:
@@ -42,13 +43,6 @@ def computing(name: str) -> Iterator[None]:
         yield
     except (Py4JError, PySparkException) as error:
         raise BridgeError(f"Spark could not compute DataFrame {name!r}: {readable(error)}") from error
-
-
-def _captured(error: Any) -> str | None:
-    text = None
-    while error is not None and (described := getattr(error, "desc", None)) is not None:
-        text, error = described, getattr(error, "cause", None)
-    return text
 
 
 def _thrown(java: Any) -> str | None:

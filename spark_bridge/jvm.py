@@ -109,6 +109,17 @@ def driver_jvm(spark: "SparkSession") -> Any:
     return spark._jvm
 
 
+def captured_message(error: Any) -> str | None:
+    """Return the message of the first cause of an exception of Spark's, None for another exception.
+
+    Relies on ``desc`` and ``cause`` of ``CapturedException``, which in PySpark 4 begin with an underscore.
+    """
+    text: str | None = None
+    while error is not None and (described := getattr(error, "desc", getattr(error, "_desc", None))) is not None:
+        text, error = described, getattr(error, "cause", getattr(error, "_cause", None))
+    return text
+
+
 # ------------------------------------------------------------------ DataFrames
 
 
@@ -123,12 +134,6 @@ def partition_count(df: "DataFrame") -> int:
     The public ``df.rdd`` would plan anew.
     """
     return int(df._jdf.queryExecution().toRdd().getNumPartitions())
-
-
-def first_row(df: "DataFrame", columns: int) -> list[Any]:
-    """Return some columns of the first row, without a Python worker; relies on ``DataFrame._jdf``."""
-    row = df._jdf.head()
-    return [row.get(column) for column in range(columns)]
 
 
 def collected_batches(df: "DataFrame") -> list[Any]:

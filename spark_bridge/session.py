@@ -17,10 +17,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tidewheel.host.extras import check_extra
 from tidewheel.spark_bridge import jvm, spark_configuration
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.java import find_java, java_environment, process_environment
+from tidewheel.spark_bridge.spark_release import installed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,10 +59,11 @@ def session(
         configs: more Spark settings; Java options are added to those that RayDP needs.
 
     Raises:
-        BridgeError: there is no Java 17, or no room on the cluster; this process or namespace has another session, or
-            the process uses Ray Client; RayDP could not start, or runs without the settings that conversions need.
+        BridgeError: RayDP is not installed, or not for this Spark; there is no Java 17, or no room on the cluster; this
+            process or namespace has another session, or the process uses Ray Client; RayDP could not start, or runs
+            without the settings that conversions need.
     """
-    check_extra("spark", "a Spark session", BridgeError)
+    installed().check_raydp()
     from tidewheel.spark_bridge import ray_cluster
 
     if cores < 1:

@@ -1,20 +1,65 @@
-"""The Arrow types that Spark reads, and the Spark types that they become.
+"""The Arrow types that Spark reads, the Spark types that they become, and the names of columns.
 
 Spark reads a record batch by its own schema, not the batch's, so the Arrow type must be exactly the one that Spark
 expects. ``readable_type`` widens, decodes or re-encodes a type to that one without losing a value, and ``spark_schema``
-has Spark's types.
+has Spark's types. ``arrow_type`` is the way back.
+
+The types are those of Spark 3.5, of every release that the bridge works with. So Spark 4's times of day, variants and
+places are refused.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 import pyarrow as pa
-from pyspark.errors import PySparkTypeError
-from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DayTimeIntervalType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    NullType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    UserDefinedType,
+)
 
 from tidewheel.spark_bridge.errors import BridgeError
 
 _MOST_DIGITS = 38
+
+_PLAIN: Final[Mapping[pa.DataType, type[DataType]]] = {
+    pa.null(): NullType,
+    pa.bool_(): BooleanType,
+    pa.int8(): ByteType,
+    pa.int16(): ShortType,
+    pa.int32(): IntegerType,
+    pa.int64(): LongType,
+    pa.float32(): FloatType,
+    pa.float64(): DoubleType,
+    pa.string(): StringType,
+    pa.binary(): BinaryType,
+    pa.date32(): DateType,
+    pa.timestamp("us"): TimestampNTZType,
+    pa.timestamp("us", "UTC"): TimestampType,
+    pa.duration("us"): DayTimeIntervalType,
+}
+"""The types without parts or parameters."""
+
+_MARKS_OF_SPARK = {b"variant", b"geometry", b"geography"}
+"""The metadata of a field of a struct that is a value of Spark 4 to Spark."""
 
 
 def readable_schema(schema: pa.Schema, where: str) -> pa.Schema:
@@ -72,12 +117,7 @@ def readable_type(kind: pa.DataType) -> pa.DataType | None:
     }
     if types.is_fixed_size_binary(kind):
         return pa.binary()
-    kind = widened.get(kind, kind)
-    try:
-        spark_type(kind)
-    except PySparkTypeError:
-        return None
-    return kind
+    return widened.get(kind, kind if kind in _PLAIN else None)
 
 
 def spark_schema(fields: Iterable[pa.Field]) -> StructType:
@@ -89,11 +129,46 @@ def spark_type(kind: pa.DataType) -> DataType:
     """Return Spark's type for an Arrow type from ``readable_type``."""
     if pa.types.is_list(kind):
         return ArrayType(spark_type(kind.value_type))
-    if pa.types.is_map(kind):  # of these, PySpark's function would warn that it uses deprecated parts of Python
+    if pa.types.is_map(kind):
         return MapType(spark_type(kind.key_type), spark_type(kind.item_type))
     if pa.types.is_struct(kind):
         return spark_schema(kind)
-    return from_arrow_type(kind, prefer_timestamp_ntz=True)
+    if pa.types.is_decimal(kind):
+        return DecimalType(kind.precision, kind.scale)
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        return TimestampType()
+    return _PLAIN[kind]()
+
+
+def arrow_type(kind: DataType) -> pa.DataType | None:
+    """Return the Arrow type in which Spark writes values of ``kind``, None if it cannot.
+
+    >>> arrow_type(ArrayType(LongType()))
+    ListType(list<item: int64>)
+    """
+    if isinstance(kind, StructType):
+        fields = [(field.name, arrow_type(field.dataType)) for field in kind]
+        return None if any(part is None for _, part in fields) else pa.struct(fields)
+    if isinstance(kind, ArrayType):
+        item = arrow_type(kind.elementType)
+        return None if item is None else pa.list_(item)
+    if isinstance(kind, MapType):
+        key, value = arrow_type(kind.keyType), arrow_type(kind.valueType)
+        return None if key is None or value is None else pa.map_(key, value)
+    if isinstance(kind, DecimalType):
+        return pa.decimal128(kind.precision, kind.scale)
+    if isinstance(kind, UserDefinedType):
+        return arrow_type(kind.sqlType())
+    return next((arrow for arrow, spark in _PLAIN.items() if isinstance(kind, spark)), None)
+
+
+def quoted(column: str) -> str:
+    """Return ``column`` quoted so that Spark finds exactly this name, dots and backquotes included.
+
+    >>> quoted("net.price")
+    '`net.price`'
+    """
+    return "`" + column.replace("`", "``") + "`"
 
 
 def _readable_nested(kind: pa.DataType) -> pa.DataType | None:
@@ -102,6 +177,8 @@ def _readable_nested(kind: pa.DataType) -> pa.DataType | None:
         parts = [readable_type(kind.key_type), readable_type(kind.item_type)]
         return None if None in parts else pa.map_(*parts)
     if types.is_struct(kind):
+        if any(_MARKS_OF_SPARK & set(field.metadata or ()) for field in kind):
+            return None
         fields = [(field.name, readable_type(field.type)) for field in kind]
         return None if any(part is None for _, part in fields) else pa.struct(fields)
     if not hasattr(kind, "value_type"):

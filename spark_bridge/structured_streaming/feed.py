@@ -81,17 +81,25 @@ def feed(
         The running feed, to `wait` for or to `stop`; a context manager, which stops it.
 
     Raises:
-        BridgeError: an argument is wrong: no streaming DataFrame, or types without Arrow form; ``input`` is closed, fed
-            already, not at the least time, or its times are no integers; or ``commit_after`` makes nothing durable.
+        BridgeError: an argument is wrong: no streaming DataFrame, or one of Spark Connect, or types without Arrow form;
+            ``input`` is closed, fed already, not at the least time, or its times are no integers; or ``commit_after``
+            makes nothing durable.
         JobError: the job of ``commit_after`` has ended, or its probe's times are no integers.
         pyspark.errors.PySparkException: Spark cannot run such a query.
     """
     check_extra("spark", "feed()", BridgeError)
-    from tidewheel.spark_bridge.arrow_blocks import arrow_schema, is_on_ray, note
+    from tidewheel.spark_bridge.arrow_blocks import arrow_schema, is_on_ray
+    from tidewheel.spark_bridge.driver_rows import is_remote, note
     from tidewheel.spark_bridge.structured_streaming.feed_query import StreamingFeed
 
     _check_input(input)
     _check_dataframe(streaming_df, input.name)
+    if is_remote(streaming_df.sparkSession):
+        raise BridgeError(
+            f"the DataFrame that is to feed input {input.name!r} is of Spark Connect, whose server would run the "
+            "micro-batches, away from the job. Use a session whose driver is this process, such as "
+            "SparkSession.builder.master(...)"
+        )
     arrow_schema(streaming_df, input.name)
     folder = _checkpoint_folder(checkpoint, input.name)
     _check_progress(commit_after)
@@ -99,7 +107,7 @@ def feed(
     writer = writer if trigger is None else writer.trigger(**_checked_trigger(trigger))
     writer = writer if query_name is None else writer.queryName(query_name)
     if not is_on_ray(streaming_df.sparkSession):
-        note(streaming_df.sparkSession, f"streaming DataFrame {input.name!r}")
+        note(streaming_df.sparkSession)
     _fed.add(input)
     try:
         return StreamingFeed(input, writer, folder, commit_after)

@@ -12,7 +12,8 @@ from pyspark.sql import DataFrame
 
 from tidewheel.runtime.inputs.fed_job import FedJob
 from tidewheel.runtime.inputs.input_handle import InputHandle
-from tidewheel.spark_bridge.arrow_blocks import arrow_schema, blocks_of, collected, is_on_ray
+from tidewheel.spark_bridge.arrow_blocks import arrow_schema, blocks_of, is_on_ray
+from tidewheel.spark_bridge.driver_rows import collected
 from tidewheel.spark_bridge.errors import BridgeError
 
 ROWS_PER_SLICE = 65_536

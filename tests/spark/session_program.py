@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.spark.conftest import FAST_START
 from tests.spark.sources import KeepsSource, messages, read
-from tidewheel.spark_bridge import BridgeError, from_spark, session, to_spark
+from tidewheel.spark_bridge import BridgeError, from_spark, jvm, session, to_spark
 
 VARIABLES = ("JAVA_HOME", "PATH", "PYSPARK_PYTHON")
 
@@ -56,6 +56,7 @@ def two_sessions() -> dict[str, Any]:
     seen: dict[str, Any] = {"too big": refusal("too big", executors=99), "before": environment()}
     with session("first", configs=FAST_START) as spark:
         seen["inside"] = environment()
+        seen["java"] = jvm.driver_jvm(spark).java.lang.System.getProperty("java.home")
         seen["asks for a token"] = asks_for_a_token()
         seen["nested"] = refusal("nested")
         seen["cpus inside"] = free_cpus(ray.cluster_resources()["CPU"] - 1)

