@@ -30,7 +30,7 @@ demo: $(VENV)/installed
 test: $(VENV)/installed-test
 	$(VENV)/bin/python -m pytest $(PARALLEL) --numprocesses 3 -m "not long" --every-extra
 
-# The same in an environment of its own, .venv-python3.13. Spark 3.5 does not run on Python 3.13: its tests are skipped.
+# The same in an environment of its own, .venv-python3.13. Spark 3.5 does not run on Python 3.13: tests of Spark are skipped.
 test-python: $(VENV)/installed-test
 	$(VENV)/bin/python -m pytest $(PARALLEL) --numprocesses 3 -m "not long"
 

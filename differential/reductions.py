@@ -118,7 +118,9 @@ class Threshold(Reduction):
             counts = np.ones(len(rows.groups), np.int64)
         else:
             keys = one_column(rows.key_codes.decode(rows.keys[rows.groups])).tolist()
-            made = [self._function(*record) for record in zip(keys, rows.counts.tolist(), strict=True)]
+            made = []
+            for record in zip(keys, rows.counts.tolist(), strict=True):  # the report of a failure shows `record`
+                made.append(self._function(*record))  # noqa: PERF401 - a comprehension has none from Python 3.12 on
             wrong = [one for one in made if not isinstance(one, int | np.integer | np.bool_)]
             if wrong:
                 raise TypeError(f"the function of threshold() is to return a whole number, not {wrong[0]!r}")

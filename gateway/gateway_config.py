@@ -84,6 +84,8 @@ def resolve(host: str) -> IpAddress:
 
     >>> resolve("127.0.0.1").is_loopback, resolve("0.0.0.0").is_loopback
     (True, False)
+    >>> resolve("::ffff:127.0.0.1")
+    IPv4Address('127.0.0.1')
     """
     try:
         # An empty name would mean every address of the machine; for that the user has to give the address.
@@ -93,7 +95,9 @@ def resolve(host: str) -> IpAddress:
     for family in (socket.AF_INET, socket.AF_INET6):
         for candidate in found:
             if candidate[0] == family:
-                return ipaddress.ip_address(candidate[4][0])
+                address = ipaddress.ip_address(candidate[4][0])
+                mapped = address.ipv4_mapped if address.version == 6 else None  # which Pythons judge differently
+                return mapped or address
     raise GatewayError(f"host {host!r} is no address of this machine")
 
 

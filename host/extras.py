@@ -1,19 +1,22 @@
 """The extras of tidewheel: the libraries that a part of it needs, and the command that installs them."""
 
+import sys
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import Final, Literal, TypeAlias
 
 from tidewheel.progress.errors import TidewheelError
 
-Extra: TypeAlias = Literal["data", "gateway", "notebook", "otel", "spark", "testing"]
+Extra: TypeAlias = Literal["data", "gateway", "kafka", "notebook", "otel", "postgres", "spark", "testing"]
 """A name in the brackets of ``pip install 'tidewheel[...]'``."""
 
 LIBRARIES: Final[Mapping[Extra, tuple[str, ...]]] = {
     "data": ("pandas",),
     "gateway": ("prometheus_client", "starlette", "uvicorn", "websockets"),
+    "kafka": ("confluent_kafka",),
     "notebook": ("anywidget", "traitlets"),
     "otel": ("opentelemetry",),
+    "postgres": ("psycopg",),
     "spark": ("pyspark", "py4j"),
     "testing": ("pytest",),
 }
@@ -26,10 +29,13 @@ Without RayDP, Spark works with sessions that a program makes; `spark_bridge/spa
 def install_command(extra: str) -> str:
     """Return the command that installs an extra.
 
-    >>> install_command("spark")
-    "pip install 'tidewheel[spark]'"
+    Spark 3.5 runs on Python up to 3.12, so later ones need Spark 4, which is in an extra of its own.
+
+    >>> install_command("gateway")
+    "pip install 'tidewheel[gateway]'"
     """
-    return f"pip install 'tidewheel[{extra}]'"
+    named = "spark4" if extra == "spark" and sys.version_info >= (3, 13) else extra
+    return f"pip install 'tidewheel[{named}]'"
 
 
 def check_extra(extra: Extra, part: str, error: Callable[[str], TidewheelError]) -> None:

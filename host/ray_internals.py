@@ -163,11 +163,12 @@ def starter_of(address: str) -> str:
 def use_stored_token() -> None:
     """Use this user's token, if any, as `ray.init` does for a cluster of this machine.
 
-    No effect if RAY_AUTH_MODE is set.
+    No effect if RAY_AUTH_MODE is set, or before Ray 2.59, which uses tokens only if that says so.
     """
-    from ray._private.authentication import authentication_token_setup
+    from ray._private.authentication import authentication_token_setup as setup
 
-    authentication_token_setup.maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
+    if hasattr(setup, "maybe_enable_token_auth_if_token_available"):
+        setup.maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
 
 
 def show_exceptions_without_ray(if_true: "Callable[[], bool]") -> None:

@@ -119,8 +119,8 @@ class Dataflow(Described):
 
         Args:
             name: the operator's name.
-            source: a `FileSource`, `RecordSource`, `IterableSource`, `LineSource`, `ParquetSource`, `TickSource`,
-                `QueueSource` or `ReplaySource`, or your own `Source`.
+            source: a `FileSource`, `RecordSource`, `IterableSource`, `ParquetSource`, `TickSource`, `QueueSource`
+                or `ReplaySource`, or your own `Source`.
             paced_by: a probe of this dataflow that the source waits for. No partition begins an epoch while
                 ``epochs_ahead`` of its epochs are incomplete there.
             epochs_ahead: how many; 1 runs one epoch after the other. Operators that need several epochs to complete

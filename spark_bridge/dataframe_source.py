@@ -5,11 +5,13 @@ Arrow blocks. The readers of the resulting ``DataFrameSource`` fetch block after
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tidewheel.host.extras import check_extra
 from tidewheel.host.ray_cluster import connect
+from tidewheel.operators.sources.contract import Fetched, Partition
+from tidewheel.operators.sources.inline_source import InlineSource, share_names, share_of
 from tidewheel.operators.sources.partitioned_source import Pause
 from tidewheel.runtime.errors import JobError
 from tidewheel.spark_bridge.block_deal import deal
@@ -31,8 +33,8 @@ class TakesSource(Protocol[_StreamT_co]):
         """Add ``source`` to the dataflow as ``name``."""
 
 
-@dataclass(frozen=True, slots=True)
-class DataFrameSource:
+@dataclass(frozen=True)
+class DataFrameSource(InlineSource[Any]):
     """The rows of a DataFrame, which the workers of a job fetch block by block.
 
     It may be read again while it lives and its blocks exist; a reader refers only to the few blocks that it has
@@ -47,22 +49,36 @@ class DataFrameSource:
     blocks: "DataFrameBlocks"
     time: str | None = None
     keeps_time: bool = True
+    nodes: tuple[str, ...] = ()
 
-    def partitions(self, worker: int, workers: int) -> "Sequence[Iterator[tuple[Any, pa.Table] | Pause]]":
-        """Return this worker's one partition: every ``workers``-th block, from number ``worker``.
+    def on_nodes(self, nodes: Sequence[str]) -> "DataFrameSource":
+        """Return the source for workers on these nodes, which prefer the blocks there; all read as many."""
+        return replace(self, nodes=tuple(nodes))
 
-        It yields ``(epoch, rows)`` with epochs that never decrease, and a `Pause` while a block is on its way; it
-        raises BridgeError if a block is gone. Over all workers every row comes once.
+    def partitions_of(self, workers: int) -> list[Partition]:
+        """Return one partition for each worker."""
+        return share_names(workers)
+
+    def open(self, partition: Partition, position: int | None) -> Iterator[Fetched[Any] | Pause]:
+        """Read every ``workers``-th block, or those on the worker's node; the position is a number of batches.
+
+        It yields epochs that never decrease, and a `Pause` while a block is on its way; it raises BridgeError if a
+        block is gone. Over all workers every row comes once. With epochs, each worker has one of the first ``workers``
+        blocks, one of the next, and so on, so that they stay close in time.
         """
-        return self.partitions_near(worker, [""] * workers)
+        worker, workers = share_of(partition)
+        nodes = self.nodes if len(self.nodes) == workers else [""] * workers
+        return self._behind(position or 0, deal(self.blocks.places, nodes, in_step=self.time is not None)[worker])
 
-    def partitions_near(self, worker: int, nodes: Sequence[str]) -> "Sequence[Iterator[tuple[Any, pa.Table] | Pause]]":
-        """Return this worker's partition as `partitions` does, preferring blocks on its node; all read as many.
-
-        With epochs, each worker has one of the first ``len(nodes)`` blocks, one of the next, and so on, so that they
-        stay close in time.
-        """
-        return [self._read(deal(self.blocks.places, nodes, in_step=self.time is not None)[worker])]
+    def _behind(self, position: int, numbers: Sequence[int]) -> Iterator[Fetched[Any] | Pause]:
+        number = 0
+        for read in self._read(numbers):
+            if isinstance(read, Pause):
+                yield read
+                continue
+            number += 1
+            if number > position:
+                yield Fetched(read[1], number, read[0])
 
     def _read(self, numbers: Sequence[int]) -> "Iterator[tuple[int, pa.Table] | Pause]":
         import ray

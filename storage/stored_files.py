@@ -100,6 +100,7 @@ class FileFinder:
             if not is_place(path):
                 raise error(f"{what}: a path is a text or a pathlib.Path, not {path!r:.200}")
         self._what = what
+        self._error = error
         self.places = tuple(absolute(path, "path", error) for path in given)
         self._manifests: dict[tuple[str, str], frozenset[str]] = {}
         """What manifests list, by path and version, which never changes."""
@@ -110,10 +111,25 @@ class FileFinder:
         Raises:
             OSError: a store or a folder cannot be read.
         """
+        return sorted({file for place in self.places for file in self._at(place)})
+
+    def find_each(self) -> list[StoredFile]:
+        """Return the present files, as `find` does.
+
+        Raises:
+            OSError: a store or a folder cannot be read.
+            Exception: what ``error`` makes of a message: a path has no files.
+        """
         found: set[StoredFile] = set()
         for place in self.places:
-            found.update(self._remote(place) if is_url(place) else _local(Path(place)))
+            files = set(self._at(place))
+            if not files:
+                raise self._error(f"{self._what}: there are no files at {place!r}")
+            found |= files
         return sorted(found)
+
+    def _at(self, place: str) -> Iterator[StoredFile]:
+        return self._remote(place) if is_url(place) else _local(Path(place))
 
     def _remote(self, url: str) -> Iterator[StoredFile]:
         bucket, wanted = _bucket_and_name(url)

@@ -416,11 +416,13 @@ class _Series:
         """Let a source without end see its last positions saved."""
         if job.is_complete or not saves(source):
             return
-        if self.snapshots != "none":
-            self._snapshot(job, source)
+        has_run = False
         while not source.has_crashed and source.saved_to != {**source.saved_to, **source.read_to}:
             source.happened.clear()
-            if not job.run_round():
+            if self.snapshots != "none" and not has_run:  # again and again: a position may move without records
+                self._snapshot(job, source)
+            has_run = job.run_round()
+            if not has_run:
                 source.happened.wait(_WAIT_S)
             if time.monotonic() > until_s:
                 raise AssertionError(f"saved() does not come to {source.read_to!r}, but to {source.saved_to!r}")

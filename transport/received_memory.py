@@ -9,8 +9,14 @@ from typing import Any, Final
 KEPT_BYTES: Final = 8 * 1024 * 1024
 """The most bytes that wait to be used again, for one connection."""
 
-_FREE = 3
-"""The number of references to a free array: those of the list, of a variable, and of the call that counts them."""
+
+def _references(values: list[Any]) -> list[int]:
+    """Return the number of references to each value: of the list, of this function, and of readers."""
+    return [getrefcount(value) for value in values]
+
+
+(_FREE,) = _references([object()])
+"""The references to a value without readers. Those of a function are fewer from Python 3.14 on."""
 
 
 class ReceivedMemory:
@@ -40,8 +46,8 @@ class ReceivedMemory:
         """
         import numpy as np
 
-        for array in self._arrays:
-            if size <= len(array) <= 2 * size and getrefcount(array) == _FREE:
+        for array, references in zip(self._arrays, _references(self._arrays), strict=True):
+            if references == _FREE and size <= len(array) <= 2 * size:
                 free: memoryview = array.data
                 return free[:size]
         array = np.empty(size, np.uint8)

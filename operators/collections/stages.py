@@ -101,8 +101,12 @@ def project_pairs(joined: Joined) -> Sequence[Column]:
 
 
 def project_by(function: Callable[[Any, Any, Any], Any], joined: Joined) -> Sequence[Column]:
-    parts = zip(*(column.tolist() for column in joined.columns), strict=True)
-    return columns_of(encode([function(*record) for record in parts]))
+    made = []
+    for record in zip(
+        *(column.tolist() for column in joined.columns), strict=True
+    ):  # a failure's report shows `record`
+        made.append(function(*record))  # noqa: PERF401 - a comprehension has no such variable from Python 3.12 on
+    return columns_of(encode(made))
 
 
 def project_columns(

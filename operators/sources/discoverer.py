@@ -83,9 +83,9 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class DiscovererBuild:
-    """The build function of the discoverer of a source."""
+    """The build function of the discoverer of a source; ``news`` is the name of its news on each worker."""
 
-    name: str
+    news: str
     source: Source[Any]
     rule: EpochRule
 
@@ -107,7 +107,7 @@ class _Discoverer:
         self._every_s = build.rule.every_s
         self._dealing = dealing
         self._tokens = tokens
-        self._news = news_of(context, build.name)
+        self._news = news_of(context, build.news)
         self._news.wake.append(context.activate)
         self._clock = instance_of(context).clock
         self._next_s = 0.0
@@ -115,7 +115,7 @@ class _Discoverer:
         if not (dealing.has_listed and build.source.look_every_s is None):
             self._listing = Listing(build.source, context.name, context.activator, tuple(dealing.numbers))
             context.on_close(self._listing.close)
-        instance_of(context).waits_for = f"the partitions of source {build.name!r}"
+        instance_of(context).waits_for = "the list of its partitions"
 
     def schedule(self, output: OutputPort) -> None:
         """Deal new partitions, and follow the epochs."""

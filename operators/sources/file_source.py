@@ -118,12 +118,9 @@ class FileSource(Source[Any]):
 
     def _first_look(self) -> list[StoredFile]:
         try:
-            found = self._finder.find()
+            return self._finder.find_each() if self.look_every_s is None else self._finder.find()
         except OSError as error:
             raise GraphError(f"FileSource: {error}") from None
-        if not found and self.look_every_s is None:
-            raise GraphError(f"FileSource: there are no files at {', '.join(self._finder.places)}")
-        return found
 
     def _told_format(self, found: list[StoredFile]) -> str:
         told = {format_of(path) for path in [file.path for file in found] or self._finder.places}

@@ -5,7 +5,7 @@ the partitions, so each worker lists them by itself.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -17,7 +17,7 @@ from tidewheel.operators.sources.dealt_partition import DealtPartition
 from tidewheel.operators.sources.pace import Pace
 from tidewheel.operators.sources.partitioned_source import Pause
 from tidewheel.operators.sources.saved_positions import SavedPositions
-from tidewheel.progress import TimeDomain
+from tidewheel.progress import Time, TimeDomain
 from tidewheel.runtime.description.plan import Schedule
 from tidewheel.runtime.errors import SnapshotError
 from tidewheel.runtime.tokens.token_set import TokenSet
@@ -55,9 +55,31 @@ class InlineSource(Source[Record_co]):
         """Open a partition that calls ``wake``, on any thread, when it has more, until it is closed."""
         return iter(self.open(partition, position))
 
+    def on_nodes(self, nodes: Sequence[str]) -> Self:
+        """Return the source for workers on these nodes of a Ray cluster, each "" where it may move."""
+        return self
+
     def in_domain(self, domain: TimeDomain) -> Self:
         """Return the source for a dataflow with these times."""
         return self
+
+
+def share_names(workers: int) -> list[Partition]:
+    """Return a partition for the share of each of so many workers, such as "0/2" and "1/2"."""
+    return [f"{worker}/{workers}" for worker in range(workers)]
+
+
+def share_of(partition: Partition) -> tuple[int, int]:
+    """Return the worker and the number of workers in the name of a share."""
+    worker, workers = map(int, str(partition).split("/"))
+    return worker, workers
+
+
+def fetched_behind(position: int | None, batches: Iterable[tuple[Time, Any]]) -> Iterator[Fetched[Any]]:
+    """Yield the batches behind a position, which is a number of batches, of a partition that always has the same."""
+    for number, (time, batch) in enumerate(batches, start=1):
+        if position is None or number > position:
+            yield Fetched(batch, number, time)
 
 
 @dataclass(slots=True)
@@ -104,7 +126,7 @@ class _InlineReader:
 
     def __init__(self, context: OperatorContext, build: InlineBuild) -> None:
         self._context = context
-        self._source = build.source
+        self._source = build.source.on_nodes(context.nodes)
         self._clock = instance_of(context).clock
         self._pace = None
         if build.paced_by is not None:
@@ -122,7 +144,7 @@ class _InlineReader:
         self._partitions = self._dealt()
         for name, dealt in self._partitions.items():
             if dealt.tokens:
-                self._iterators[name] = iterator = build.source.read(name, dealt.position, context.activator)
+                self._iterators[name] = iterator = self._source.read(name, dealt.position, context.activator)
                 if hasattr(iterator, "close"):
                     context.on_close(iterator.close)
         if self._iterators and self._saves:

@@ -1,15 +1,20 @@
 """A source of Parquet files, as Arrow."""
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from tidewheel.batches.batches import Batch
 from tidewheel.operators.base.stream_base import check_positive
-from tidewheel.operators.sources.line_source import Paths, check_epoch_every, found_files, naming_file
+from tidewheel.operators.sources.contract import Fetched, Partition
+from tidewheel.operators.sources.inline_source import InlineSource, fetched_behind, share_names, share_of
 from tidewheel.operators.sources.record_source import epoch_of
 from tidewheel.progress import GraphError
+from tidewheel.storage.store_url import local_path
+from tidewheel.storage.stored_files import FileFinder, Paths
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,7 +36,7 @@ class RowGroup:
     least: int | None
 
 
-class ParquetSource:
+class ParquetSource(InlineSource[Any]):
     """A source of Parquet files: their row groups, as Arrow batches, are spread over the workers in turns.
 
     All nodes must see the files.
@@ -75,12 +80,12 @@ class ParquetSource:
         batch_size: int = 65_536,
     ) -> None:
         check_positive("ParquetSource", "batch_size", batch_size)
-        check_epoch_every("ParquetSource", epoch_every)
+        _check_epoch_every(epoch_every)
         if time is not None and epoch_every is not None:
             raise GraphError("ParquetSource: epochs come from a column, time=, or by epoch_every=, not from both")
         if isinstance(columns, str):
             raise GraphError(f"ParquetSource: columns is a list of names, not {columns!r}")
-        self.files = found_files("ParquetSource", paths)
+        self.files = _found_files(paths)
         self._columns = None if columns is None else list(dict.fromkeys([*columns, *([time] if time else [])]))
         self._time = time
         self._epoch_every = epoch_every
@@ -89,13 +94,18 @@ class ParquetSource:
         """A file that has rows, and what is read of it; others have to be alike."""
         self._row_groups()
 
-    def partitions(self, worker: int, workers: int) -> list[Iterator[tuple[int, Batch]]]:
-        """Return this worker's one partition."""
+    def partitions_of(self, workers: int) -> list[Partition]:
+        """Return one partition for each worker."""
+        return share_names(workers)
+
+    def open(self, partition: Partition, position: int | None) -> Iterator[Fetched[Any]]:
+        """Read a partition; the position is a number of batches."""
+        worker, workers = share_of(partition)
         groups = self._row_groups()
         if self._time is None:
-            return [self._in_order(groups[worker::workers])]
+            return fetched_behind(position, self._in_order(groups[worker::workers]))
         groups.sort(key=lambda group: (-1 if group.least is None else group.least, group.number))
-        return [self._by_time(groups[worker::workers], self._time)]
+        return fetched_behind(position, self._by_time(groups[worker::workers], self._time))
 
     def _row_groups(self) -> list[RowGroup]:
         groups: list[RowGroup] = []
@@ -110,7 +120,7 @@ class ParquetSource:
         import pyarrow.parquet as pq
 
         for number, path in enumerate(self.files):
-            with naming_file(path), pq.ParquetFile(path) as opened:
+            with _naming_file(path), pq.ParquetFile(path) as opened:
                 if self._time is not None:
                     _check_time(opened.schema_arrow, path, self._time)
                 if self._columns is not None:
@@ -133,7 +143,7 @@ class ParquetSource:
         assert self._first is not None, "a row group has rows"
         names = self._first[1].names
         path = self.files[group.file]
-        with naming_file(path), pq.ParquetFile(path) as opened:
+        with _naming_file(path), pq.ParquetFile(path) as opened:
             for batch in opened.iter_batches(self._batch_size, row_groups=[group.index], columns=self._columns):
                 yield batch if batch.schema.names == names else batch.select(names)
 
@@ -162,6 +172,29 @@ class ParquetSource:
         starts = np.flatnonzero(np.concatenate(([True], epochs[1:] != epochs[:-1])))
         for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), len(epochs)], strict=True):
             yield int(epochs[start]), batch.slice(start, stop - start)
+
+
+def _check_epoch_every(epoch_every: object) -> None:
+    """Raise GraphError unless ``epoch_every`` is "file", a whole number above 0, or None."""
+    if epoch_every not in ("file", None):
+        check_positive("ParquetSource", 'epoch_every, unless "file" or None,', epoch_every)
+
+
+def _found_files(paths: Paths) -> tuple[Path, ...]:
+    """Return the files of ``paths``, each once, sorted, with absolute paths; raise GraphError where there are none."""
+    given = list(paths) if isinstance(paths, Iterable) and not isinstance(paths, str | os.PathLike) else [paths]
+    local = [local_path(path, "ParquetSource: a path", GraphError) for path in given]
+    return tuple(Path(file.path) for file in FileFinder("ParquetSource", local, GraphError).find_each())
+
+
+@contextmanager
+def _naming_file(path: Path) -> Iterator[None]:
+    """Add the file's path to any error that is raised within the block."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"This is file {path}.")
+        raise
 
 
 def _check_time(schema: "pa.Schema", path: Path, time: str) -> None:

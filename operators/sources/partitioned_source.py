@@ -25,7 +25,10 @@ class Pause:
 
 @runtime_checkable
 class PartitionedSource(Protocol[Record_co]):
-    """A source in partitions, each read in its own order.
+    """A source in partitions, each read in its own order, whose position is a number of batches.
+
+    That fits records that are always the same. For all others write a `tidewheel.Source`, which is read beside the
+    worker's loop, and whose positions are its own.
 
     The source is pickled to every worker, where it opens files and connections. The annotation of its batches tells the
     type of the records: ``list[str]``, or `Batch` if that is open, as for Arrow tables.

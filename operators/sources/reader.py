@@ -60,9 +60,9 @@ class _Dealt:
 
 @dataclass(frozen=True, slots=True)
 class ReaderBuild:
-    """The build function of the reader of a source."""
+    """The build function of the reader of a source; ``news`` is the name of its news on each worker."""
 
-    name: str
+    news: str
     source: Source[Any]
     rule: EpochRule
     paced_by: str | None
@@ -104,7 +104,7 @@ class _Reader:
         self._saving = self._host.saving
         self._saver = PositionSaver(build.source, context.name, context.activator)
         self._readings = Readings(build.source, context.name, context.activator)
-        self._news = news_of(context, build.name)
+        self._news = news_of(context, build.news)
         self._news.wake.append(context.activate)
         context.on_close(build.source.close)
         context.on_close(self._saver.close)
@@ -114,6 +114,7 @@ class _Reader:
 
     def _pace_of(self, build: ReaderBuild) -> Pace | None:
         if build.paced_by is None:
+            self._instance.waits_for = "records of its partitions"
             return None
         pace = Pace(partial(self._context.probe, build.paced_by), build.epochs_ahead)
         self._instance.waits_for = pace.describe(build.paced_by)
@@ -273,7 +274,7 @@ class _Reader:
         if self._saver.is_idle:
             unsaved = self._waiting.partitions
             for name, dealt in list(self._state.partitions.items()):
-                if not dealt.tokens and name not in unsaved:
+                if dealt.is_opened and not dealt.tokens and name not in unsaved:
                     del self._state.partitions[name]
 
     def _end(self, input: InputPort) -> None:

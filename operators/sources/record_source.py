@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, TypeVar
 from tidewheel.batches.batches import Batch, is_arrow, is_numpy, length, take_slice
 from tidewheel.operators.base.stream_base import check_positive
 from tidewheel.operators.sources.contract import Fetched, Partition
-from tidewheel.operators.sources.inline_source import InlineSource
+from tidewheel.operators.sources.inline_source import InlineSource, share_names, share_of
 from tidewheel.operators.sources.partitioned_source import Pause
 from tidewheel.progress import GraphError, Time
 
@@ -109,7 +109,7 @@ class RecordSource(InlineSource[Record]):
     def partitions_of(self, workers: int) -> list[Partition]:
         """Return one partition for each worker, or one alone."""
         is_shared = callable(self._records) or _has_slices(self._records)
-        return [f"{worker}/{workers}" for worker in range(workers)] if is_shared else [0]
+        return share_names(workers) if is_shared else [0]
 
     def open(self, partition: Partition, position: int | None) -> Iterator[Fetched[Record]]:
         """Read a partition; the position is a number of batches."""
@@ -117,7 +117,7 @@ class RecordSource(InlineSource[Record]):
         if partition == 0:
             once = isinstance(records, Iterator)
             return self._once(records, begun) if once else self._of_iterable(records, begun)
-        worker, workers = map(int, str(partition).split("/"))
+        worker, workers = share_of(partition)
         if not callable(records):
             return self._of_slices(records, begun, worker, workers)
         own = records(worker, workers)

@@ -14,7 +14,7 @@ from tidewheel.operators.sinks.recording import (
     recording_path,
 )
 from tidewheel.operators.sources.contract import Fetched, Partition
-from tidewheel.operators.sources.inline_source import InlineSource
+from tidewheel.operators.sources.inline_source import InlineSource, share_names, share_of
 from tidewheel.progress import Antichain, GraphError, IntegerDomain, Time, TimeDomain
 from tidewheel.runtime.engines.captured import Captured, CapturedBatches
 from tidewheel.storage.store_url import local_path
@@ -90,7 +90,7 @@ class ReplaySource(InlineSource[Any]):
     def partitions_of(self, workers: int) -> list[Partition]:
         """Return one partition for each log, or for each worker."""
         if self._captured is not None:
-            return [f"{worker}/{workers}" for worker in range(workers)]
+            return share_names(workers)
         return list(range(len(self._logs)))
 
     def open(self, partition: Partition, position: int | None) -> Iterator[Fetched[Any]]:
@@ -99,7 +99,7 @@ class ReplaySource(InlineSource[Any]):
 
     def _events(self, partition: Partition) -> Iterator[Event]:
         if self._captured is not None:
-            worker, workers = map(int, str(partition).split("/"))
+            worker, workers = share_of(partition)
             return _events_of(self._captured[worker::workers], self._domain)
         ends = [Antichain(self._domain, end) for end in self._ends]
         return _complete(read_recording(self._logs[int(partition)]), ends)

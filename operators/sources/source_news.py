@@ -56,9 +56,9 @@ class SourceNews:
         return True
 
 
-def news_of(context: OperatorContext, source: str) -> SourceNews:
-    """Return the news of a source that its operators on one worker share."""
-    found: SourceNews = host_of(context).shared.setdefault(f"news of {source}", SourceNews())
+def news_of(context: OperatorContext, name: str) -> SourceNews:
+    """Return the news that the operators of a source on one worker share by a name of their own."""
+    found: SourceNews = host_of(context).shared.setdefault(f"news of {name}", SourceNews())
     return found
 
 
@@ -66,12 +66,12 @@ def news_of(context: OperatorContext, source: str) -> SourceNews:
 class NewsBuild:
     """The build function of the operator that hears the news on each worker."""
 
-    source: str
+    name: str
     is_aside: bool = True
 
     def __call__(self, context: OperatorContext) -> Schedule:
         """Return this worker's schedule function."""
-        news = news_of(context, self.source)
+        news = news_of(context, self.name)
         news.ended = at_first(set.union).state(context, "ended", set)
         is_first = context.worker == 0
 

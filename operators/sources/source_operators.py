@@ -54,11 +54,12 @@ class SourceOperators:
             inline = InlineBuild(self.source.in_domain(root.nesting.domain), self.paced_by, self.epochs_ahead)
             (records,) = description.add_operator(name, [], [root], inline, notify=False)
             return records
-        listing = DiscovererBuild(name, self.source, self.rule)
+        news = f"{name} {description.size}"  # another source may have its name
+        listing = DiscovererBuild(news, self.source, self.rule)
         (deals,) = description.add_operator(f"{name}: partitions", [], [root], listing, notify=False)
-        reading = ReaderBuild(name, self.source, self.rule, self.paced_by, self.epochs_ahead)
-        records, news = description.add_operator(name, [deals], [root, root], reading, pacts=[DealPact()])
-        hearing = NewsBuild(name)
-        description.add_operator(f"{name}: news", [news], [], hearing, pacts=[BroadcastPact()], notify=False)
-        description.side_by_side.append({"": records.source, ".news": news.source})
+        reading = ReaderBuild(news, self.source, self.rule, self.paced_by, self.epochs_ahead)
+        records, told = description.add_operator(name, [deals], [root, root], reading, pacts=[DealPact()])
+        hearing = NewsBuild(news)
+        description.add_operator(f"{name}: news", [told], [], hearing, pacts=[BroadcastPact()], notify=False)
+        description.side_by_side.append({"": records.source, ".news": told.source})
         return records

@@ -20,8 +20,7 @@ def numbers() -> tw.Stream[int]:
 
 LOCAL: dict[str, Callable[[Any], Any]] = {
     "capture_to": lambda place: numbers().capture_to(place),
-    "LineSource": tw.LineSource,
-    "LineSource of several": lambda place: tw.LineSource([place]),
+    "ParquetSource of several": lambda place: tw.ParquetSource([place]),
     "ParquetSource": tw.ParquetSource,
     "ReplaySource": tw.ReplaySource,
     "write_epochs path": lambda place: write_epochs("topic", path=place, checkpoint="/x"),
@@ -32,6 +31,7 @@ LOCAL: dict[str, Callable[[Any], Any]] = {
 ANY: dict[str, Callable[[Any], Any]] = {
     **LOCAL,
     "write_files": lambda place: numbers().write_files(place),
+    "FileSource": lambda place: tw.FileSource(place, "text"),
     "Snapshots": tw.Snapshots,
     "publish": lambda place: numbers().publish("paths", log=tw.Log(place)),
 }

@@ -241,7 +241,7 @@ URLS: dict[str, Callable[[], object]] = {
     "snapshots of http": lambda: tw.Snapshots(f"https://me:{IN_URL}@host/path"),
     "query": lambda: tw.Snapshots(f"s3://bucket/path?password={IN_URL}"),
     "log of a topic": lambda: run(lambda flow: flow.input("n").publish("t", log=tw.Log(URL))),
-    "files of lines": lambda: run(lambda flow: flow.source("n", tw.LineSource([URL])).capture("c")),
+    "files": lambda: run(lambda flow: flow.source("n", tw.FileSource([URL])).capture("c")),
     "Parquet": lambda: run(lambda flow: flow.source("n", tw.ParquetSource([URL])).capture("c")),
     "recording": lambda: run(lambda flow: flow.source("n", tw.ReplaySource(URL)).capture("c")),
     "no source": lambda: run(lambda flow: flow.source("n", DATABASE)),  # type: ignore[arg-type]

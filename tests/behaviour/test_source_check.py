@@ -3,7 +3,9 @@
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 import tidewheel as tw
 from tests.kit.messages import raises
@@ -23,8 +25,9 @@ def test_a_source_that_keeps_the_contract_passes() -> None:
     check_source(world.make, RECORDS, grow=world.grow, seed=SEED)
 
 
-def test_the_fake_broker_has_a_correct_source() -> None:
-    """With partitions that end, the job ends."""
+@pytest.mark.parametrize("at_a_time", [None, 1])
+def test_the_fake_broker_has_a_correct_source(at_a_time: int | None) -> None:
+    """With partitions that end, the job ends, also where one is read after the other."""
     brokers: list[FakeBroker] = []
 
     def make(folder: Path) -> tw.Source[Any]:
@@ -33,7 +36,9 @@ def test_the_fake_broker_has_a_correct_source() -> None:
             broker.send(partition, *records)
         broker.end()
         brokers.append(broker)
-        return broker.source(batch_size=2)
+        source = broker.source(batch_size=2)
+        source.at_a_time = at_a_time
+        return source
 
     check_source(make, RECORDS, seed=SEED)
 
@@ -46,6 +51,13 @@ def recorded(folder: Path) -> tw.Source[Any]:
     return tw.ReplaySource(folder / "log")
 
 
+def rows(folder: Path, **options: Any) -> tw.Source[Any]:
+    table = pa.table({"day": [0, 1, 1, 2], "n": [1, 2, 3, 4]})
+    parquet.write_table(table, folder / "a.parquet", row_group_size=2)
+    return tw.ParquetSource(folder, batch_size=1, **options)
+
+
+ROWS = [{"day": day, "n": n} for day, n in ((0, 1), (1, 2), (1, 3), (2, 4))]
 CAPTURED = [tw.types.Captured(time, [time, -time - 1]) for time in (0, 2, 1)]
 OURS: dict[str, tuple[Any, dict[str | int, list[Any]]]] = {
     "batches": (
@@ -60,6 +72,8 @@ OURS: dict[str, tuple[Any, dict[str | int, list[Any]]]] = {
     ),
     "ticks": (lambda folder: tw.TickSource(0.001, count=3), {0: [0, 1, 2]}),
     "captured": (lambda folder: tw.ReplaySource(CAPTURED), {"0/1": [0, -1, 2, -3, 1, -2]}),
+    "row groups": (rows, {"0/1": ROWS}),
+    "rows by time": (lambda folder: rows(folder, time="day"), {"0/1": ROWS}),
     "recording": (recorded, {0: [0, 1, 2, 3]}),
 }
 

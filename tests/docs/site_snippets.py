@@ -10,19 +10,20 @@ from tests.packaging.repository import ROOT
 DOCS = ROOT / "docs"
 FOLDERS = ("coming-from", "concepts", "how-to")
 ON_RAY = ("how-to/exactly-once-database.md", "how-to/feeding.md", "how-to/nodes.md", "how-to/service.md")
+ON_POSTGRES = ("how-to/postgres.md",)
 ON_SPARK = ("how-to/spark.md", "how-to/windows.md")
 WITHIN_S = {"local": 120, "ray": 240, "spark": 360}
 
-_SHOWN_ONLY = {"messages", "py", "sh", "shell-session", ""}
+_SHOWN_ONLY = {"messages", "py", "sh", "shell-session", "sql", ""}
 """Blocks that are not run: drawings, settings of machines, and parts of programs that need a cluster of their own."""
 
 
 def local_pages() -> list[str]:
-    """Return the pages with programs that need neither Ray nor Spark."""
+    """Return the pages with programs that need neither Ray, Spark nor a database."""
     pages = (page for folder in FOLDERS for page in sorted((DOCS / folder).glob("*.md")))
     found = [DOCS / "index.md", DOCS / "collections.md", *pages]
     names = [page.relative_to(DOCS).as_posix() for page in found if "```python\n" in page.read_text(encoding="utf-8")]
-    return [name for name in names if name not in ON_RAY + ON_SPARK]
+    return [name for name in names if name not in ON_RAY + ON_SPARK + ON_POSTGRES]
 
 
 def run_page(name: str, folder: Path, kind: str, cluster: str | None = None, leave_out: str | None = None) -> None:

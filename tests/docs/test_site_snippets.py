@@ -5,6 +5,10 @@ from pathlib import Path
 import pytest
 
 from tests.docs.site_snippets import local_pages, run_page
+from tests.kit.connectors.postgres_fixtures import postgres
+from tests.kit.connectors.postgres_server import PostgresServer, drop_slots, execute
+
+__all__ = ["postgres"]
 
 
 @pytest.mark.parametrize("page", local_pages())
@@ -16,6 +20,17 @@ def test_the_page_runs(page: str, tmp_path: Path) -> None:
 def test_the_page_of_windows_runs_but_for_spark(tmp_path: Path) -> None:
     """The whole page is run with Spark, which takes long."""
     run_page("how-to/windows.md", tmp_path, "local", leave_out="spark_bridge")
+
+
+def test_the_page_of_postgres_runs(postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a database that a service file names, as the page says."""
+    execute(postgres.conninfo(), "CREATE DATABASE shop")
+    services = tmp_path / "services"
+    services.write_text(f"[shop]\nhost={postgres.folder}\nuser=postgres\ndbname=shop\n")
+    monkeypatch.setenv("PGSERVICEFILE", str(services))
+    run_page("how-to/postgres.md", tmp_path, "local")
+    drop_slots(postgres.conninfo())
+    execute(postgres.conninfo(), "DROP DATABASE shop")
 
 
 def test_pages_with_programs_are_found() -> None:

@@ -3,6 +3,7 @@
 A plugin of pytest, which `tests/conftest.py` registers, because the doctests of the packages are not below that.
 """
 
+import re
 import sys
 from collections.abc import Generator
 from doctest import UnexpectedException
@@ -70,13 +71,17 @@ def _is_for_an_extra(
 
 
 def _wanted(error: BaseException | None) -> str | None:
-    """Return the extra with the library that an exception, or the one behind it, has not found; None for none."""
+    """Return the extra that an exception, or the one behind it, is for want of; None for none."""
     while error is not None:
         if isinstance(error, UnexpectedException):
             error = error.exc_info[1]
         if isinstance(error, ModuleNotFoundError) and error.name is not None:
             extra = MISSING.get(error.name.partition(".")[0])
             if extra is not None:
+                return extra
+        said = f"{error}\n{getattr(error, 'stderr', '')}"  # of a program that the test has started
+        for library, extra in MISSING.items():
+            if install_command(extra) in said or re.search(rf"No module named '?{library}\b", said):
                 return extra
         error = error.__cause__ or error.__context__
     return None

@@ -19,6 +19,8 @@ DOORS: Final = (
     "tidewheel.types",
     "tidewheel.errors",
     "tidewheel.progress",
+    "tidewheel.connectors.kafka",
+    "tidewheel.connectors.postgres",
     "tidewheel.spark_bridge",
     "tidewheel.testing",
     "tidewheel.gateway",

@@ -21,8 +21,10 @@ from tidewheel.host.extras import LIBRARIES, Extra
 
 HOMES: dict[Extra, tuple[str, ...]] = {
     "gateway": ("gateway/", "console/page/", "console/metrics/metrics_page.py"),
+    "kafka": ("connectors/kafka/",),
     "notebook": ("console/notebook/",),
     "otel": ("console/metrics/open_telemetry.py",),
+    "postgres": ("connectors/postgres/",),
     "spark": ("spark_bridge/",),
     "testing": ("testing/fixtures.py",),
 }

@@ -19,7 +19,12 @@ class KeepsSource:
 
 def read(source: DataFrameSource, workers: int = 2) -> list[list[tuple[Any, Any]]]:
     """Return for each worker what its partition yields, in order."""
-    return [list(arriving(part)) for worker in range(workers) for part in source.partitions(worker, workers)]
+    return [list(arriving(part_of(source, worker, workers))) for worker in range(workers)]
+
+
+def part_of(source: DataFrameSource, worker: int, workers: int) -> Iterator[Any]:
+    """Return what a worker reads of a source, from its beginning."""
+    return source.open(source.partitions_of(workers)[worker], None)
 
 
 def arriving(partition: Iterator[Any]) -> Iterator[tuple[Any, Any]]:
@@ -29,7 +34,7 @@ def arriving(partition: Iterator[Any]) -> Iterator[tuple[Any, Any]]:
         if isinstance(item, Pause):
             pause.wait(item.seconds)
         else:
-            yield item
+            yield item.epoch, item.batch
 
 
 def messages(source: DataFrameSource, workers: int = 2) -> list[SimpleNamespace]:

@@ -12,7 +12,7 @@ import ray
 from pyspark import StorageLevel
 from pyspark.sql import functions
 
-from tests.spark.sources import KeepsSource, arriving, read
+from tests.spark.sources import KeepsSource, arriving, part_of, read
 from tidewheel.spark_bridge import BridgeError, from_spark
 from tidewheel.spark_bridge.dataframe_blocks import BLOCKS_AHEAD, CACHED, DataFrameBlocks
 
@@ -247,8 +247,7 @@ def test_a_reader_asks_for_few_blocks_ahead(spark: "SparkSession", monkeypatch: 
         return request(number)
 
     monkeypatch.setattr(DataFrameBlocks, "request", counted)
-    (part,) = source.partitions(0, 1)
-    epoch, first = next(arriving(part))
+    epoch, first = next(arriving(part_of(source, 0, 1)))
     assert (epoch, first.num_rows) == (0, 1)
     assert len(asked) == BLOCKS_AHEAD + 1 < 12 / 3
 
@@ -258,8 +257,8 @@ def test_a_source_is_read_in_another_process(spark: "SparkSession") -> None:
 
     class Reader:
         def total(self, source: Any, worker: int, workers: int) -> tuple[int, int]:
-            (part,) = source.partitions(worker, workers)
-            return os.getpid(), sum(sum(batch["id"].to_pylist()) for _, batch in arriving(part))
+            batches = [batch for _, batch in arriving(part_of(source, worker, workers))]
+            return os.getpid(), sum(sum(batch["id"].to_pylist()) for batch in batches)
 
     source = from_spark(KeepsSource(), "numbers", spark.range(1_000), partitions=4)
     readers: list[Any] = [ray.remote(Reader).options(num_cpus=0).remote() for _ in range(2)]

@@ -134,13 +134,6 @@ def test_a_message_in_a_snapshot_stays_as_it_came() -> None:
         assert results_of(case, feed, LISTS, 2, seed, rescales=False) == case.expected(feed), f"seed {seed}"
 
 
-def lines_in(folder: Path) -> tw.LineSource:
-    """Return a source over three files of which each has three lines."""
-    for name in "abc":
-        (folder / name).write_text("".join(f"{name}{number}\n" for number in range(3)))
-    return tw.LineSource(folder, batch_size=1, epoch_every="file")
-
-
 def table_in(folder: Path) -> tw.ParquetSource:
     """Return a source over a file with five row groups, in order of time."""
     import pyarrow as pa
@@ -157,7 +150,6 @@ def replay_of(_: Path) -> tw.ReplaySource:
 
 SOURCES: dict[str, Callable[[Path], Any]] = {
     "records": lambda _: tw.RecordSource(range(20), batch_size=2, epoch_every=3),
-    "lines": lines_in,
     "parquet": table_in,
     "replay": replay_of,
     "ticks": lambda _: tw.TickSource(0.001, count=9),

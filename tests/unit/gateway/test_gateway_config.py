@@ -17,7 +17,7 @@ def test_by_default_only_this_machine_and_only_with_a_token() -> None:
     assert config.hosts == frozenset({"localhost", "127.0.0.1", "::1"})
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "localhost", "::1"])
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "localhost", "::1", "::ffff:127.0.0.1"])
 def test_without_a_token_on_loopback(host: str) -> None:
     """It has to be asked for, and then it is so."""
     config = GatewayConfig(host=host, token=None)
@@ -25,7 +25,7 @@ def test_without_a_token_on_loopback(host: str) -> None:
     assert host in config.hosts
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "0", "::", "::ffff:127.0.0.1", "10.1.2.3"])
+@pytest.mark.parametrize("host", ["0.0.0.0", "0", "::", "::ffff:10.1.2.3", "10.1.2.3"])
 def test_without_a_token_nowhere_else(host: str) -> None:
     """Whatever it is called, the number counts."""
     with raises(GatewayError):

@@ -10,9 +10,9 @@ import ray
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tidewheel as tw
 from tests.kit.messages import raises
-from tests.spark.sources import arriving
-from tidewheel.operators.sources.partitioned_source import PlacedSource
+from tests.spark.sources import arriving, part_of
 from tidewheel.spark_bridge.cached_rdd import CachedRdd
 from tidewheel.spark_bridge.dataframe_blocks import DataFrameBlocks
 from tidewheel.spark_bridge.dataframe_source import DataFrameSource, epoch_slices
@@ -58,8 +58,7 @@ def test_each_row_is_read_once_at_its_epoch(epochs: list[int], block_rows: int, 
     shared = source(epochs, block_rows, "epoch")
     seen = []
     for worker in range(workers):
-        (partition,) = shared.partitions(worker, workers)
-        batches = list(arriving(partition))
+        batches = list(arriving(part_of(shared, worker, workers)))
         assert [time for time, _ in batches] == sorted(time for time, _ in batches)
         assert all(batch.num_rows for _, batch in batches)
         assert all(set(batch["epoch"].to_pylist()) == {time} for time, batch in batches)
@@ -72,8 +71,7 @@ def test_without_an_epoch_column_all_is_at_time_zero(rows: int, workers: int) ->
     """A table without time is one epoch, a batch for each block, in the order of the blocks."""
     shared = source([5] * rows, 4, None)
     for worker in range(workers):
-        (partition,) = shared.partitions(worker, workers)
-        batches = list(arriving(partition))
+        batches = list(arriving(part_of(shared, worker, workers)))
         assert {time for time, _ in batches} <= {0}
         expected = [list(range(rows))[start : start + 4] for start in range(4 * worker, rows, 4 * workers)]
         assert [batch["row"].to_pylist() for _, batch in batches] == expected
@@ -86,11 +84,10 @@ def test_workers_read_what_is_on_their_nodes(time: str | None, read: list[list[i
     """As far as each reads as much; with epochs each has one of the first two blocks, and of the next two."""
     shared = source(list(range(6)), 1, time, places="aabbab")
     for worker, expected in enumerate(read):
-        (partition,) = shared.partitions_near(worker, ["a", "b"])
-        assert [row for _, batch in arriving(partition) for row in batch["row"].to_pylist()] == expected
-    assert [list(arriving(part)) for part in shared.partitions_near(0, ["", ""])] == [
-        list(arriving(part)) for part in shared.partitions(0, 2)
-    ]
+        near = part_of(shared.on_nodes(["a", "b"]), worker, 2)
+        assert [row for _, batch in arriving(near) for row in batch["row"].to_pylist()] == expected
+    anywhere = arriving(part_of(shared.on_nodes(["", ""]), 0, 2))
+    assert list(anywhere) == list(arriving(part_of(shared, 0, 2)))
 
 
 def test_a_partition_in_the_cache_is_where_its_executor_is() -> None:
@@ -108,24 +105,21 @@ def test_a_partition_in_the_cache_is_where_its_executor_is() -> None:
 def test_a_source_can_be_read_again() -> None:
     """A dataflow is a description: running it twice reads the same rows twice."""
     shared = source([0, 1, 1, 2], 3, "epoch")
-    first, second = (
-        [(time, batch.to_pylist()) for part in shared.partitions(0, 1) for time, batch in arriving(part)]
-        for _ in range(2)
-    )
+    first, second = ([(time, batch.to_pylist()) for time, batch in arriving(part_of(shared, 0, 1))] for _ in range(2))
     assert first == second
 
 
 def test_tables_are_plain() -> None:
     """A block is one chunk without Spark's metadata, so slices of it are cheap and concatenate with others."""
-    ((_, table),) = arriving(source([0] * 10, 10, None).partitions(0, 1)[0])
+    ((_, table),) = arriving(part_of(source([0] * 10, 10, None), 0, 1))
     assert table.schema.metadata is None
     assert table["row"].num_chunks == 1
 
 
 def test_the_source_is_what_a_dataflow_takes() -> None:
-    """It has the runtime's protocol, and goes to the workers pickled."""
+    """It keeps the contract of sources, and goes to the workers pickled."""
     shared = source([0, 1], 1, "epoch")
-    assert isinstance(shared, PlacedSource)
+    assert isinstance(shared, tw.Source)
     sent = pickle.loads(pickle.dumps(shared))
     assert (sent.name, sent.time, sent.blocks.schema) == (shared.name, shared.time, shared.blocks.schema)
     assert sent.blocks.stored == shared.blocks.stored
@@ -138,7 +132,7 @@ def test_a_lost_block_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         raise ray.exceptions.ObjectLostError("0" * 56, None, "")
 
     monkeypatch.setattr(ray, "get", lose)
-    (partition,) = source([0, 1, 2], 1, "epoch").partitions(1, 2)
+    partition = part_of(source([0, 1, 2], 1, "epoch"), 1, 2)
     with raises(BridgeError):
         next(partition)
 

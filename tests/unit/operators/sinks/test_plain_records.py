@@ -95,7 +95,7 @@ def test_what_is_not_plain_is_refused(value: Any) -> None:
         encode([value])
 
 
-@pytest.mark.parametrize("data", [pickle.dumps([1]), b"", b"x\xc1", b"x\xd4\x7f\x00", b"f\x93\x01", b"t\x91\x01"])
+@pytest.mark.parametrize("data", [pickle.dumps([1], 4), b"", b"x\xc1", b"x\xd4\x7f\x00", b"f\x93\x01", b"t\x91\x01"])
 def test_what_are_no_records_is_refused(data: bytes) -> None:
     """A pickle among them."""
     with raises(ValueError):

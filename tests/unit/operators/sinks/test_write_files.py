@@ -19,6 +19,8 @@ from tests.kit.messages import raises
 from tests.kit.operators.harness import DEADLINE_S, Feed, send, settle
 from tidewheel.operators.sinks import write_files
 from tidewheel.operators.sinks.file_formats import FileFormat
+from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
+from tidewheel.storage.stored_files import FileFinder
 from tidewheel.storage.whole_folders import WholeFolders
 
 
@@ -313,3 +315,24 @@ def test_wrong_arguments_are_refused_at_once(arguments: Any, options: Any, messa
     """When the dataflow is described."""
     with pytest.raises(tw.GraphError, match=message):
         tw.Dataflow("test").input("numbers").write_files(*arguments, **options)
+
+
+@pytest.mark.parametrize("place", ["folder", "bucket"])
+def test_an_epoch_is_seen_once_a_snapshot_has_it(place: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """With visible="snapshot": then no later run can compute another result for what readers have seen."""
+    out = str(tmp_path / "out") if place == "folder" else f"{request.getfixturevalue('bucket')}/out"
+
+    def visible() -> list[str]:
+        return [file.path.split("/")[-2] for file in FileFinder("out", out, OSError).find()]
+
+    flow = tw.Dataflow("test")
+    flow.input("numbers").write_files(out, "jsonl", visible="snapshot")
+    with tw.run(flow, engine="local", snapshots=tw.Snapshots(tmp_path / "snapshots", every_s=1e9)) as job:
+        for epoch in range(3):
+            job.input("numbers").send([epoch])
+            job.input("numbers").advance_to(epoch + 1)
+            while job.run_round():  # type: ignore[attr-defined]
+                saved = len(SnapshotFolder(tmp_path / "snapshots").stored_snapshots())
+                assert not visible() or saved
+            assert visible() == [f"epoch={n}" for n in range(epoch + 1)]
+        job.stop()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -405,3 +406,43 @@ def test_what_is_no_file_of_the_format_fails_the_job(tmp_path: Path) -> None:
     with raises(tw.JobError) as error:
         epochs_of(tw.FileSource(tmp_path))
     assert f"This is file {tmp_path / 'b.csv'}." in error.value.traceback_text
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.txt.gz", b"plain"),
+        ("a.txt.gz", gzip.compress(b"one\n" * 10_000)[:-20]),
+        ("a.txt.bz2", b"plain"),
+        ("a.txt.xz", b"plain"),
+        ("a.txt.zst", b"plain"),
+    ],
+    ids=["no gzip", "damaged gzip", "no bzip2", "no xz", "no zstd"],
+)
+def test_what_is_no_archive_fails_the_job(tmp_path: Path, name: str, content: bytes) -> None:
+    """Each way to compress has errors of its own; all say which file it is, and none is taken for a short file."""
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(tw.JobError) as error:
+        epochs_of(tw.FileSource(tmp_path))
+    assert f"This is file {tmp_path / name}." in error.value.traceback_text
+
+
+def test_files_are_closed_when_the_job_ends(tmp_path: Path) -> None:
+    """Though it has not read them to their ends; and one at a time is open."""
+    for name in "ab":
+        (tmp_path / f"{name}.txt").write_text("line\n" * 6_000_000)
+
+    def open_files() -> int:
+        return sum(file.path.startswith(str(tmp_path)) for file in psutil.Process().open_files())
+
+    with tw.run(flow_of(tw.FileSource(tmp_path)), engine="local") as job:
+        runs_until(job, lambda: open_files() == 1)
+        job.stop()
+    assert open_files() == 0
+
+
+def test_each_path_needs_a_file(tmp_path: Path) -> None:
+    """One that is mistyped is not passed over because another has some."""
+    (tmp_path / "a.txt").touch()
+    with raises(tw.GraphError):
+        tw.FileSource([tmp_path / "a.txt", tmp_path / "typo"])

@@ -74,8 +74,8 @@ def test_workers_share_row_groups(tmp_path: Path) -> None:
     """One file is enough for all workers to have something to do."""
     source = tw.ParquetSource(write(tmp_path, [(0, n) for n in range(8)]))
     for worker in range(4):
-        [partition] = source.partitions(worker, 4)
-        assert [batch.to_pydict()["n"] for _, batch in partition] == [[2 * worker, 2 * worker + 1]]
+        fetched: Any = source.open(source.partitions_of(4)[worker], None)
+        assert [one.batch.to_pydict()["n"] for one in fetched] == [[2 * worker, 2 * worker + 1]]
 
 
 def test_sorted_files_are_read_bit_by_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,10 +89,10 @@ def test_sorted_files_are_read_bit_by_bit(tmp_path: Path, monkeypatch: pytest.Mo
         return batches(own, group)
 
     monkeypatch.setattr(tw.ParquetSource, "_batches", watched)
-    [partition] = source.partitions(0, 1)
-    for epoch, batch in partition:
-        assert isinstance(batch, pa.RecordBatch)
-        assert 2 * groups[-1] <= 3 * epoch + 2 + 2 * 2
+    fetched: Any
+    for fetched in source.open("0/1", None):
+        assert isinstance(fetched.batch, pa.RecordBatch)
+        assert 2 * groups[-1] <= 3 * fetched.epoch + 2 + 2 * 2
     assert groups == list(range(30))
 
 

@@ -127,6 +127,21 @@ def test_epochs_by_seconds(workers: int) -> None:
         job.stop()
 
 
+def test_sources_of_one_name_have_epochs_of_their_own() -> None:
+    """One that is idle does not follow another source, whose epochs mean something else."""
+    busy, idle = FakeBroker(1), FakeBroker(1)
+    flow = tw.Dataflow("test")
+    flow.source("numbers", busy.source(look_every_s=0.01)).probe("busy").capture("busy")
+    flow.source("numbers", idle.source(look_every_s=0.01)).capture("idle")
+    with tw.run(flow, engine="local") as job:
+        busy.send(0, 1)
+        run_until(job, lambda: job.probe("busy").has_completed(0))
+        idle.send(0, 2)
+        run_until(job, lambda: job.captured("idle"))
+        assert [(one.time, one.batch) for one in job.captured("idle")] == [(0, [2])]
+        job.stop()
+
+
 def test_epochs_by_seconds_end_with_the_partitions() -> None:
     """Where no more come."""
     assert sum(map(len, epochs_of(Given(a=[[1], [2]], b=[[3]]), 2, epoch_every_s=0.01).values())) == 3
@@ -237,6 +252,22 @@ def test_a_worker_reads_some_partitions_at_a_time() -> None:
     source = Dawdles()
     assert sorted(number for batch in epochs_of(source).values() for number in batch) == list(range(20))
     assert source.most[0] <= 3
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_partitions_that_wait_for_their_turn_are_read_and_saved(tmp_path: Path, keeps: bool) -> None:
+    """Those that were read before them are saved meanwhile."""
+    broker = FakeBroker(7)
+    for partition in range(7):
+        broker.send(partition, partition)
+    broker.end()
+    source = broker.source()
+    source.at_a_time = 2
+    snapshots = tw.Snapshots(tmp_path, every_s=1e9) if keeps else None
+    with tw.run(flow_of(source), workers=2, engine="local", snapshots=snapshots) as job:
+        job.wait(DEADLINE_S)
+        assert sorted(number for one in job.captured("results") for number in one.batch) == list(range(7))
+    assert broker.committed == dict.fromkeys(range(7), 1)
 
 
 # ---------------------------------------------------------------------- errors

@@ -52,7 +52,8 @@ def test_a_key_that_cannot_be_compared_fails_no_worker() -> None:
     questions.put(Question(1, ACTIVE, ["a"], 0))
     questions.answer(ACTIVE, 0, 0, lambda keys, time: [1 // 0])
     [answer] = answers(questions)
-    assert (answer.found, answer.problem) == (None, "ZeroDivisionError: integer division or modulo by zero")
+    assert answer.found is None
+    assert str(answer.problem).startswith("ZeroDivisionError: ")
 
 
 def test_a_time_before_the_history_is_told_with_its_begin() -> None:

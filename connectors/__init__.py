@@ -1,0 +1,1 @@
+"""The ends of dataflows: brokers, databases and lake tables."""

@@ -1,0 +1,110 @@
+"""What an error of the client means: it passes by itself, or somebody has to do something."""
+
+import re
+from typing import Any, Final
+
+from tidewheel.connectors.kafka.errors import KafkaError
+
+REFUSED: Final = frozenset(
+    {
+        "ILLEGAL_SASL_STATE",
+        "SASL_AUTHENTICATION_FAILED",
+        "UNSUPPORTED_SASL_MECHANISM",
+        "_AUTHENTICATION",
+        "_SSL",
+    }
+)
+"""The errors of a client that a broker does not let in."""
+
+FENCED: Final = frozenset({"INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED", "_FENCED"})
+"""The errors of a producer whose transactional id another one has."""
+
+_PASSING: Final = frozenset(
+    {
+        "BROKER_NOT_AVAILABLE",
+        "COORDINATOR_LOAD_IN_PROGRESS",
+        "COORDINATOR_NOT_AVAILABLE",
+        "LEADER_NOT_AVAILABLE",
+        "NETWORK_EXCEPTION",
+        "NOT_COORDINATOR",
+        "NOT_LEADER_FOR_PARTITION",
+        "REQUEST_TIMED_OUT",
+        "_ALL_BROKERS_DOWN",
+        "_MSG_TIMED_OUT",
+        "_RESOLVE",
+        "_TIMED_OUT",
+        "_TIMED_OUT_QUEUE",
+        "_TRANSPORT",
+        "_WAIT_COORD",
+    }
+)
+
+_STATE: Final = re.compile(r" \(after \d+ms in state \w+[^)]*\)")
+"""A detail of the client's texts, which differs each time."""
+
+_REMEDIES: Final = {
+    **dict.fromkeys(
+        REFUSED,
+        "Check security.protocol, sasl.* and ssl.* in config, and the environment variables of its secrets",
+    ),
+    **dict.fromkeys(
+        FENCED,
+        "Another job writes under the same name. Stop one of them, or give each sink a name of its own",
+    ),
+    **dict.fromkeys(
+        (
+            "CLUSTER_AUTHORIZATION_FAILED",
+            "GROUP_AUTHORIZATION_FAILED",
+            "TOPIC_AUTHORIZATION_FAILED",
+            "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+        ),
+        "Permit it to the user of this client, as with kafka-acls",
+    ),
+    **dict.fromkeys(
+        ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC"),
+        "Create the topic, or correct its name",
+    ),
+    **dict.fromkeys(
+        ("OFFSET_OUT_OF_RANGE", "_AUTO_OFFSET_RESET"),
+        "The topic's retention has deleted records that the job has not read, or the topic was made anew. To go on "
+        "with what there is, set 'auto.offset.reset': 'earliest' in config",
+    ),
+    **dict.fromkeys(
+        ("ILLEGAL_GENERATION", "UNKNOWN_MEMBER_ID"),
+        "Other consumers read as members of this group. Give the job a group of its own",
+    ),
+}
+
+
+def is_end(error: Any) -> bool:
+    """Tell whether the error of a message is none, but says that all records are read."""
+    return bool(error.name() == "_PARTITION_EOF")
+
+
+def is_gone(error: Any) -> bool:
+    """Tell whether the error of a message says that the topic does not have the next record any more."""
+    return bool(error.name() == "_AUTO_OFFSET_RESET")
+
+
+def is_refused(error: Any) -> bool:
+    """Tell whether a broker does not let the client in."""
+    return bool(error.name() in REFUSED or "SSL handshake failed" in error.str())
+
+
+def passes(error: Any) -> bool:
+    """Tell whether trying again may help."""
+    return bool(not is_refused(error) and (error.name() in _PASSING or error.retriable()))
+
+
+def failure(error: Any, what: str) -> Exception:
+    """Return the exception for an error of the client: ConnectionError if it may pass, else `KafkaError`.
+
+    Args:
+        error: the error, of class ``confluent_kafka.KafkaError``.
+        what: what was not done, as the beginning of a sentence.
+    """
+    said = f"{what}: {_STATE.sub('', error.str())} ({error.name()})"
+    if passes(error):
+        return ConnectionError(said)
+    remedy = _REMEDIES.get("_AUTHENTICATION" if is_refused(error) else error.name())
+    return KafkaError(said if remedy is None else f"{said}. {remedy}")

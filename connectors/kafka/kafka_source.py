@@ -1,0 +1,184 @@
+"""The source of topics of Kafka."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from datetime import datetime
+from typing import Any, Final
+
+from tidewheel.connectors.kafka.client_config import ClientConfig
+from tidewheel.connectors.kafka.errors import KafkaError
+from tidewheel.connectors.kafka.failures import failure, is_end, is_gone
+from tidewheel.connectors.kafka.formats import Decode, Format, Part
+from tidewheel.connectors.kafka.kafka_record import KafkaRecord
+from tidewheel.connectors.kafka.topic_client import TopicClient
+from tidewheel.host.retry import Retry
+from tidewheel.operators.sources.contract import Fetched, Partition, Source
+from tidewheel.operators.sources.partitioned_source import Pause
+from tidewheel.progress import GraphError
+
+_WAIT_S: Final = 0.2
+
+
+class KafkaSource(Source[KafkaRecord]):
+    """A source of the records of topics, for `Dataflow.source`; needs the extra ``kafka``.
+
+    It reads each partition in order, and sees committed records only. Offsets are in the snapshots of the job, so no
+    consumer group decides what is read. It looks for new partitions every `look_every_s` = 30 seconds.
+
+    Args:
+        servers: the address of a broker, or several with commas between them.
+        topics: the name of a topic, or several.
+        value: the format of values, such as `Json`; None leaves bytes.
+        key: the format of keys.
+        since: where a partition without a snapshot begins: at its first record with at least this timestamp, a
+            `datetime` with a zone. None: at its first record.
+        bounded: whether each partition ends at the record that is its last one when it is opened first.
+        group: a group to which offsets are committed once they are saved, for tools that show its lag.
+        config: further properties of librdkafka, such as ``security.protocol``. A password is a `tidewheel.Secret`.
+
+    Raises:
+        GraphError: an argument is wrong, such as a password in clear.
+        KafkaError: the extra is not installed.
+    """
+
+    look_every_s: float | None = 30.0
+    retry = Retry(within_s=300.0, first_pause_s=0.5, longest_pause_s=10.0, jitter=0.5, on=ConnectionError)
+
+    def __init__(
+        self,
+        servers: str,
+        topics: str | Sequence[str],
+        *,
+        value: Format | None = None,
+        key: Format | None = None,
+        since: datetime | None = None,
+        bounded: bool = False,
+        group: str | None = None,
+        config: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._config = ClientConfig("KafkaSource", servers, config or {})
+        self._topics = [topics] if isinstance(topics, str) else list(topics)
+        if not self._topics or not all(isinstance(topic, str) and topic for topic in self._topics):
+            raise GraphError(f"KafkaSource: topics has names of topics, not {topics!r}")
+        if since is not None and since.tzinfo is None:
+            raise GraphError(f"KafkaSource: since={since!r} has no time zone: take datetime.now(UTC), for example")
+        self._formats: dict[Part, Format | None] = {"value": value, "key": key}
+        self._since_ms = None if since is None else int(since.timestamp() * 1000)
+        self._bounded = bounded
+        self._group = group
+        self._committing: TopicClient | None = None
+        if bounded:
+            self.look_every_s = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_committing": None}
+
+    def partitions(self) -> list[Partition]:
+        """Return the partitions of the topics, such as ``tides/0``."""
+        with closing(TopicClient(self._config)) as client:
+            return [f"{topic}/{number}" for topic in self._topics for number in client.partitions(topic)]
+
+    def open(
+        self, partition: Partition, position: tuple[int, int | None] | None
+    ) -> Iterator[Fetched[KafkaRecord] | Pause]:
+        """Read a partition; a position is the offset of the next record, and the one where a bounded read ends."""
+        topic, number = _parts(partition)
+        decoding = _Decoding(topic, number, self._decoder(topic, "value"), self._decoder(topic, "key"))
+        with closing(TopicClient(self._config)) as client:
+            offset, end = self._range(client, topic, number, position)
+            client.assign(topic, number, offset)
+            while end is None or offset < end:
+                messages = client.take(_WAIT_S)
+                records: list[KafkaRecord] = []
+                for message in messages:
+                    if (error := message.error()) is None:
+                        if end is not None and message.offset() >= end:
+                            offset = end
+                            break
+                        records.append(decoding.record(message))
+                        offset = message.offset() + 1
+                    elif is_end(error):
+                        offset = max(offset, message.offset())  # behind the marks of transactions, too
+                    elif position is None and is_gone(error):
+                        raise ConnectionError(f"the first records of {partition} are deleted before they are read")
+                    else:
+                        raise failure(error, f"topic {topic!r}, partition {number}, is not read at offset {offset}")
+                if (offset, end) == position or not messages:
+                    yield Pause(0)
+                else:
+                    position = offset, end
+                    yield Fetched(records, position)
+
+    def _range(
+        self, client: TopicClient, topic: str, number: int, position: tuple[int, int | None] | None
+    ) -> tuple[int, int | None]:
+        """Return the offsets at which reading begins and ends."""
+        if position is not None and (not self._bounded or position[1] is not None):
+            return position[0], position[1] if self._bounded else None
+        first, end = client.first_and_end(topic, number)
+        if position is not None:
+            first = position[0]
+        elif self._since_ms is not None:
+            found = client.first_since(topic, number, self._since_ms)
+            first = end if found is None else found
+        return first, end if self._bounded else None
+
+    def _decoder(self, topic: str, part: Part) -> Decode:
+        chosen = self._formats[part]
+        return bytes if chosen is None else chosen.decoder(topic, part)
+
+    def saved(self, partition: Partition, position: tuple[int, int | None]) -> None:
+        """Commit the offset, if there is a group."""
+        if self._group is not None:
+            if self._committing is None:
+                self._committing = TopicClient(self._config, self._group)
+            self._committing.commit(*_parts(partition), position[0])
+
+    def close(self) -> None:
+        """Close the client that commits."""
+        if self._committing is not None:
+            self._committing.close()
+            self._committing = None
+
+
+class _Decoding:
+    """Makes records of the messages of a partition."""
+
+    def __init__(self, topic: str, number: int, value: Decode, key: Decode) -> None:
+        self._topic = topic
+        self._number = number
+        self._value = value
+        self._key = key
+
+    def record(self, message: Any) -> KafkaRecord:
+        """Return a message as a record; raise KafkaError if it cannot be decoded."""
+        part, value, key = "value", message.value(), message.key()
+        try:
+            if value is not None:
+                value = self._value(value)
+            part = "key"
+            if key is not None:
+                key = self._key(key)
+        except Exception as error:
+            raise KafkaError(
+                f"the {part} of topic {self._topic!r}, partition {self._number}, offset {message.offset()} is not in "
+                f"its format: {type(error).__name__}: {error}. Correct the format, or read bytes and decode them in an "
+                "operator that knows what to do with such a record"
+            ) from error
+        kind, timestamp_ms = message.timestamp()
+        headers = message.headers()
+        return KafkaRecord(
+            value,
+            key,
+            () if headers is None else tuple(headers),
+            timestamp_ms if kind else None,
+            self._topic,
+            self._number,
+            message.offset(),
+        )
+
+
+def _parts(partition: Partition) -> tuple[str, int]:
+    """Return topic and number of the name of a partition."""
+    topic, _, number = str(partition).rpartition("/")
+    return topic, int(number)

@@ -1,0 +1,143 @@
+"""A consumer of Kafka that joins no group: it looks around in topics, reads one partition, commits offsets.
+
+A member of a group gets its partitions from the group, at some time or never. This one is told which it reads.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+from uuid import uuid4
+
+from tidewheel.connectors.kafka.client_config import ClientConfig
+from tidewheel.connectors.kafka.failures import failure, is_refused, passes
+
+LOGGER = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_ANSWERS_WITHIN_S: Final = 10.0
+_ASKS_FOR_S: Final = 1.0
+_MOST_RECORDS: Final = 1000
+
+_DEFAULTS: Final = {
+    "auto.offset.reset": "error",
+    "log_level": 2,  # errors say what is wrong; the log would have each attempt to connect, twenty a second
+    "queued.max.messages.kbytes": 8192,  # of each partition; 64 MB would be the default
+}
+
+
+class TopicClient:
+    """A client for one thread; every call raises ConnectionError for what may pass, and `KafkaError` for the rest.
+
+    Args:
+        group: the group whose committed offsets it reads and writes; None for none.
+    """
+
+    def __init__(self, config: ClientConfig, group: str | None = None) -> None:
+        import confluent_kafka
+
+        self._kafka = confluent_kafka
+        self._servers = config.servers
+        self._trouble: Any = None
+        self._is_down = False
+        properties = config.properties(_DEFAULTS) | {
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "error_cb": self._note,
+            "group.id": group or f"tidewheel-{uuid4()}",
+        }
+        try:
+            self._consumer: Any = confluent_kafka.Consumer(properties, logger=LOGGER)
+        except confluent_kafka.KafkaException as error:
+            raise failure(error.args[0], "config is refused by the client") from None
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._consumer.close()
+
+    # ------------------------------------------------------------------ looking around
+
+    def partitions(self, topic: str) -> list[int]:
+        """Return the numbers of a topic's partitions."""
+        what = f"topic {topic!r} at {self._servers} cannot be looked up"
+        found = self._ask(what, lambda wait_s: self._consumer.list_topics(topic, timeout=wait_s)).topics[topic]
+        if found.error is not None:
+            raise failure(found.error, what)
+        return sorted(found.partitions)
+
+    def first_and_end(self, topic: str, number: int) -> tuple[int, int]:
+        """Return the offset of the first record, and the one behind the last record that readers may see."""
+        partition = self._kafka.TopicPartition(topic, number)
+        what = f"the offsets of topic {topic!r}, partition {number}, at {self._servers} are not known"
+        first, end = self._ask(what, lambda wait_s: self._consumer.get_watermark_offsets(partition, timeout=wait_s))
+        return int(first), int(end)
+
+    def first_since(self, topic: str, number: int, since_ms: int) -> int | None:
+        """Return the offset of the first record with at least a timestamp; None if there is no such record."""
+        partition = self._kafka.TopicPartition(topic, number, since_ms)
+        what = f"the offset of a time in topic {topic!r}, partition {number}, at {self._servers} is not known"
+        (found,) = self._ask(what, lambda wait_s: self._consumer.offsets_for_times([partition], timeout=wait_s))
+        return int(found.offset) if found.offset >= 0 else None
+
+    def committed(self, topic: str, number: int) -> int | None:
+        """Return the offset that the group has committed, also by a transaction; None for none."""
+        partition = self._kafka.TopicPartition(topic, number)
+        what = f"the committed offset of topic {topic!r}, partition {number}, at {self._servers} is not known"
+        (found,) = self._ask(what, lambda wait_s: self._consumer.committed([partition], timeout=wait_s))
+        if found.error is not None:
+            raise failure(found.error, what)
+        return int(found.offset) if found.offset >= 0 else None
+
+    @property
+    def group_metadata(self) -> Any:
+        """What a producer needs to commit an offset of the group in a transaction."""
+        return self._consumer.consumer_group_metadata()
+
+    def commit(self, topic: str, number: int, offset: int) -> None:
+        """Commit an offset of the group."""
+        partition = self._kafka.TopicPartition(topic, number, offset)
+        what = f"offset {offset} of topic {topic!r}, partition {number}, is not committed at {self._servers}"
+        done = self._ask(what, lambda _: self._consumer.commit(offsets=[partition], asynchronous=False))
+        if done[0].error is not None:
+            raise failure(done[0].error, what)
+
+    # ------------------------------------------------------------------ reading
+
+    def assign(self, topic: str, number: int, offset: int) -> None:
+        """Read a partition from an offset on."""
+        self._consumer.assign([self._kafka.TopicPartition(topic, number, offset)])
+
+    def take(self, wait_s: float) -> list[Any]:
+        """Return messages as soon as there are some, and none after a time; the last may be the end of partition."""
+        first = self._consumer.poll(wait_s)
+        if first is None:
+            self._check()
+            return []
+        self._trouble, self._is_down = None, False
+        return [first, *self._consumer.consume(_MOST_RECORDS - 1, 0)]
+
+    # ------------------------------------------------------------------ trouble
+
+    def _note(self, error: Any) -> None:
+        if error.name() == "_ALL_BROKERS_DOWN":
+            self._is_down = True
+        elif self._trouble is None or not is_refused(self._trouble):
+            self._trouble = error
+
+    def _check(self) -> None:
+        if self._trouble is not None and (self._is_down or is_refused(self._trouble)):
+            raise failure(self._trouble, f"no broker of {self._servers} answers")
+
+    def _ask(self, what: str, call: Callable[[float], T]) -> T:
+        """Make a call that may have to wait for a connection."""
+        until_s = time.monotonic() + _ANSWERS_WITHIN_S
+        while True:
+            try:
+                return call(_ASKS_FOR_S)
+            except self._kafka.KafkaException as raised:
+                error = raised.args[0]
+                self._consumer.poll(0)  # has the client tell `_note` what it knows
+                trouble = self._trouble or error
+                if not passes(error) or is_refused(trouble) or self._is_down or time.monotonic() > until_s:
+                    raise failure(trouble if passes(error) else error, what) from None
