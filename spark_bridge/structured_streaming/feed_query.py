@@ -269,19 +269,22 @@ class StreamingFeed:
     def _reason(self, failure: Exception | None) -> str:
         again = f"start the program again with the same checkpoint ({self._checkpoint}) to go on there"
         if self._failure is None:
-            why = "stopped before it could say why" if failure is None else readable(failure)
+            why = "stopped before it could say why" if failure is None else self._why(failure)
             return f"the query that feeds it has failed in Spark: {why}. When that is mended, {again}"
         if isinstance(self._failure, MissingMicroBatches):
             return str(self._failure)
         sent = "It was sent, but Spark has not committed it" if self._was_sent else "Nothing of it was sent"
-        why = readable(self._failure)
-        with suppress(Exception):  # its JVM has gone
-            if is_stopped_under(self.query):
-                why = f"the Spark session was stopped ({why})"
         return (
-            f"the query that feeds it has failed in micro-batch {self._batch_id}: {why}. {sent}: when that is mended, "
-            f"{again}"
+            f"the query that feeds it has failed in micro-batch {self._batch_id}: {self._why(self._failure)}. {sent}: "
+            f"when that is mended, {again}"
         )
+
+    def _why(self, failure: BaseException) -> str:
+        why = readable(failure)
+        with suppress(Exception):  # its JVM has gone
+            if is_stopped_under(self.query) and not isinstance(failure, JobError):
+                return f"the Spark session was stopped ({why})"
+        return why
 
     def _end_with_job(self, failure: Exception | None) -> None:
         self._input_is_over.set()

@@ -280,6 +280,17 @@ def test_a_spark_that_is_stopped_in_a_micro_batch_fails_the_job(job: tw.types.Jo
             wait(DEADLINE_S)
 
 
+def test_a_spark_that_is_stopped_between_micro_batches_fails_the_job(job: tw.types.Job, query: FakeQuery) -> None:
+    """Spark may fail the query at once when it plans the next one, and says then only what came of that."""
+    feeding = begun(job, query)
+    query.run(0, 1)
+    query.spark_is_stopped = True
+    query.end(RuntimeError("job 8 cancelled"))
+    for wait in (feeding.wait, job.wait):
+        with raises(tw.JobError):
+            wait(DEADLINE_S)
+
+
 def test_a_spark_may_be_stopped_when_its_query_has_ended(job: tw.types.Job, query: FakeQuery) -> None:
     """Whatever is noticed first, all there was has been sent."""
     query.on_look = query.end
