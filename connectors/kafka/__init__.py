@@ -1,11 +1,12 @@
-"""Kafka at the ends of a dataflow: `KafkaSource` reads topics.
+"""Kafka at the ends of a dataflow: `KafkaSource` reads topics, `KafkaSink` stores epochs in one.
 
-Imports here load no client; the extra ``kafka`` is needed when you make one.
+Imports here load no client; the extra ``kafka`` is needed when you make one of them.
 """
 
 from tidewheel.connectors.kafka.errors import KafkaError
 from tidewheel.connectors.kafka.formats import Avro, Format, Json, Protobuf
 from tidewheel.connectors.kafka.kafka_record import KafkaRecord
+from tidewheel.connectors.kafka.kafka_sink import KafkaSink
 from tidewheel.connectors.kafka.kafka_source import KafkaSource
 
-__all__ = ["Avro", "Format", "Json", "KafkaError", "KafkaRecord", "KafkaSource", "Protobuf"]
+__all__ = ["Avro", "Format", "Json", "KafkaError", "KafkaRecord", "KafkaSink", "KafkaSource", "Protobuf"]

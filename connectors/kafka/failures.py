@@ -1,6 +1,8 @@
 """What an error of the client means: it passes by itself, or somebody has to do something."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from tidewheel.connectors.kafka.errors import KafkaError
@@ -39,7 +41,7 @@ _PASSING: Final = frozenset(
     }
 )
 
-_STATE: Final = re.compile(r" \(after \d+ms in state \w+[^)]*\)")
+_STATE: Final = re.compile(r" \(after \d+ms in state \w+(?:, \d+ identical error\(s\) suppressed)?\)")
 """A detail of the client's texts, which differs each time."""
 
 _REMEDIES: Final = {
@@ -108,3 +110,46 @@ def failure(error: Any, what: str) -> Exception:
         return ConnectionError(said)
     remedy = _REMEDIES.get("_AUTHENTICATION" if is_refused(error) else error.name())
     return KafkaError(said if remedy is None else f"{said}. {remedy}")
+
+
+class Trouble:
+    """What a client has told of its connections; `note` is its ``error_cb``.
+
+    Attributes:
+        latest: the latest error, one of a client that is not let in rather than another; None for none.
+        is_down: whether no broker was reached.
+    """
+
+    def __init__(self) -> None:
+        self.latest: Any = None
+        self.is_down = False
+
+    def note(self, error: Any) -> None:
+        """Note an error."""
+        if error.name() == "_ALL_BROKERS_DOWN":
+            self.is_down = True
+        elif self.latest is None or not is_refused(self.latest):
+            self.latest = error
+
+    def forget(self) -> None:
+        """Forget all, as a broker has answered."""
+        self.latest, self.is_down = None, False
+
+    @property
+    def is_final(self) -> bool:
+        """Whether there is nothing to wait for in this connection."""
+        return self.latest is not None and (self.is_down or is_refused(self.latest))
+
+    def behind(self, error: Any) -> Any:
+        """Return the error that explains one, which may say only that time is over."""
+        return self.latest if self.latest is not None and passes(error) else error
+
+    @contextmanager
+    def explained(self, what: str) -> Iterator[None]:
+        """Raise errors of the client as those of `failure`."""
+        from confluent_kafka import KafkaException
+
+        try:
+            yield
+        except KafkaException as raised:
+            raise failure(self.behind(raised.args[0]), what) from None

@@ -29,6 +29,13 @@ class Format(ABC):
         """Return a function from a value to bytes, for one thread."""
 
 
+def as_bytes(data: Any) -> bytes:
+    """Return bytes as they are; raise TypeError for anything else: what a sink encodes without a format."""
+    if not isinstance(data, bytes):
+        raise TypeError(f"it is of type {type(data).__name__}, and without a format it has to be bytes")
+    return data
+
+
 @dataclass(frozen=True, slots=True)
 class Json(Format):
     """JSON, by msgspec.

@@ -123,9 +123,9 @@ class KafkaSource(Source[KafkaRecord]):
             first = end if found is None else found
         return first, end if self._bounded else None
 
-    def _decoder(self, topic: str, part: Part) -> Decode:
+    def _decoder(self, topic: str, part: Part) -> Decode | None:
         chosen = self._formats[part]
-        return bytes if chosen is None else chosen.decoder(topic, part)
+        return None if chosen is None else chosen.decoder(topic, part)
 
     def saved(self, partition: Partition, position: tuple[int, int | None]) -> None:
         """Commit the offset, if there is a group."""
@@ -144,7 +144,7 @@ class KafkaSource(Source[KafkaRecord]):
 class _Decoding:
     """Makes records of the messages of a partition."""
 
-    def __init__(self, topic: str, number: int, value: Decode, key: Decode) -> None:
+    def __init__(self, topic: str, number: int, value: Decode | None, key: Decode | None) -> None:
         self._topic = topic
         self._number = number
         self._value = value
@@ -154,10 +154,10 @@ class _Decoding:
         """Return a message as a record; raise KafkaError if it cannot be decoded."""
         part, value, key = "value", message.value(), message.key()
         try:
-            if value is not None:
+            if self._value is not None and value is not None:
                 value = self._value(value)
             part = "key"
-            if key is not None:
+            if self._key is not None and key is not None:
                 key = self._key(key)
         except Exception as error:
             raise KafkaError(

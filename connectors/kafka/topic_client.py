@@ -5,12 +5,13 @@ A member of a group gets its partitions from the group, at some time or never. T
 
 import logging
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 from tidewheel.connectors.kafka.client_config import ClientConfig
-from tidewheel.connectors.kafka.failures import failure, is_refused, passes
+from tidewheel.connectors.kafka.failures import Trouble, failure, passes
 
 LOGGER = logging.getLogger(__name__)
 
@@ -18,6 +19,7 @@ T = TypeVar("T")
 
 _ANSWERS_WITHIN_S: Final = 10.0
 _ASKS_FOR_S: Final = 1.0
+_POLLS_FOR_S: Final = 0.01
 _MOST_RECORDS: Final = 1000
 
 _DEFAULTS: Final = {
@@ -39,18 +41,17 @@ class TopicClient:
 
         self._kafka = confluent_kafka
         self._servers = config.servers
-        self._trouble: Any = None
-        self._is_down = False
+        self._trouble = Trouble()
+        self._answers: deque[Any] = deque()
         properties = config.properties(_DEFAULTS) | {
             "enable.auto.commit": False,
             "enable.partition.eof": True,
-            "error_cb": self._note,
+            "error_cb": self._trouble.note,
+            "on_commit": lambda error, _: self._answers.append(error),
             "group.id": group or f"tidewheel-{uuid4()}",
         }
-        try:
+        with self._trouble.explained("config is refused by the client"):
             self._consumer: Any = confluent_kafka.Consumer(properties, logger=LOGGER)
-        except confluent_kafka.KafkaException as error:
-            raise failure(error.args[0], "config is refused by the client") from None
 
     def close(self) -> None:
         """Disconnect."""
@@ -64,6 +65,8 @@ class TopicClient:
         found = self._ask(what, lambda wait_s: self._consumer.list_topics(topic, timeout=wait_s)).topics[topic]
         if found.error is not None:
             raise failure(found.error, what)
+        if not found.partitions:
+            raise failure(self._kafka.KafkaError(self._kafka.KafkaError.UNKNOWN_TOPIC_OR_PART), what)
         return sorted(found.partitions)
 
     def first_and_end(self, topic: str, number: int) -> tuple[int, int]:
@@ -95,12 +98,21 @@ class TopicClient:
         return self._consumer.consumer_group_metadata()
 
     def commit(self, topic: str, number: int, offset: int) -> None:
-        """Commit an offset of the group."""
-        partition = self._kafka.TopicPartition(topic, number, offset)
+        """Commit an offset of the group, within some seconds."""
         what = f"offset {offset} of topic {topic!r}, partition {number}, is not committed at {self._servers}"
-        done = self._ask(what, lambda _: self._consumer.commit(offsets=[partition], asynchronous=False))
-        if done[0].error is not None:
-            raise failure(done[0].error, what)
+        asked = self._kafka.TopicPartition(topic, number, offset)
+        until_s = time.monotonic() + _ANSWERS_WITHIN_S
+        self.committed(topic, number)  # a commit that waits for a broker could not be ended
+        with self._trouble.explained(what):
+            self._answers.clear()
+            self._consumer.commit(offsets=[asked], asynchronous=True)
+            while not self._answers:
+                self._consumer.poll(_POLLS_FOR_S)
+                if self._trouble.is_final or time.monotonic() > until_s:
+                    raise self._kafka.KafkaException(self._kafka.KafkaError(self._kafka.KafkaError.REQUEST_TIMED_OUT))
+            error = self._answers.popleft()
+            if error is not None:
+                raise self._kafka.KafkaException(error)
 
     # ------------------------------------------------------------------ reading
 
@@ -112,32 +124,25 @@ class TopicClient:
         """Return messages as soon as there are some, and none after a time; the last may be the end of partition."""
         first = self._consumer.poll(wait_s)
         if first is None:
-            self._check()
+            if self._trouble.is_final:
+                raise failure(self._trouble.latest, f"no broker of {self._servers} answers")
             return []
-        self._trouble, self._is_down = None, False
+        self._trouble.forget()
         return [first, *self._consumer.consume(_MOST_RECORDS - 1, 0)]
 
     # ------------------------------------------------------------------ trouble
-
-    def _note(self, error: Any) -> None:
-        if error.name() == "_ALL_BROKERS_DOWN":
-            self._is_down = True
-        elif self._trouble is None or not is_refused(self._trouble):
-            self._trouble = error
-
-    def _check(self) -> None:
-        if self._trouble is not None and (self._is_down or is_refused(self._trouble)):
-            raise failure(self._trouble, f"no broker of {self._servers} answers")
 
     def _ask(self, what: str, call: Callable[[float], T]) -> T:
         """Make a call that may have to wait for a connection."""
         until_s = time.monotonic() + _ANSWERS_WITHIN_S
         while True:
             try:
-                return call(_ASKS_FOR_S)
+                found = call(_ASKS_FOR_S)
             except self._kafka.KafkaException as raised:
                 error = raised.args[0]
-                self._consumer.poll(0)  # has the client tell `_note` what it knows
-                trouble = self._trouble or error
-                if not passes(error) or is_refused(trouble) or self._is_down or time.monotonic() > until_s:
-                    raise failure(trouble if passes(error) else error, what) from None
+                self._consumer.poll(0)  # has the client tell what it knows
+                if not passes(error) or self._trouble.is_final or time.monotonic() > until_s:
+                    raise failure(self._trouble.behind(error), what) from None
+            else:
+                self._trouble.forget()
+                return found

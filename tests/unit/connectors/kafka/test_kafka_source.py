@@ -87,6 +87,7 @@ def test_a_bounded_read_ends_where_the_topic_ended(cluster: MockCluster) -> None
     assert values == [b"%d" % n for n in range(1_500)]
     rest = [value for values, _ in read(bounded(cluster), "tides/0", position) for value in values]
     assert rest == [b"%d" % n for n in range(position[0], 1_500)]
+    assert [values for values, _ in read(bounded(cluster), "tides/0", (10, 12))] == [[b"10", b"11"]]
 
 
 def test_it_keeps_the_contract_of_sources() -> None:
@@ -190,14 +191,31 @@ def test_a_broker_that_goes_away_is_waited_for(cluster: MockCluster, caplog: pyt
     found: list[KafkaRecord] = []
     flow = tw.Dataflow("tides")
     flow.source("tides", source).inspect(found.append)
-    job: Any = tw.run(flow, engine="local")
-    with raises(tw.JobError) as caught, job:
-        run_until(job, lambda: found)
-        cluster.close()
-        run_until(job, lambda: False)
+
+    def drive(job: Any) -> None:
+        with job:
+            run_until(job, lambda: found)
+            cluster.close()
+            run_until(job, lambda: False)
+
+    with pytest.raises(tw.JobError) as caught:
+        drive(tw.run(flow, engine="local"))
     assert isinstance(caught.value.__cause__, ConnectionError)
     assert "is opened again" in caplog.text
     assert cluster.servers in caplog.text
+
+
+def test_a_commit_without_a_broker_is_given_up_soon(cluster: MockCluster) -> None:
+    """Neither that nor the close of the client waits as long as the client would by itself, a minute."""
+    cluster.send("tides", [(b"1", None)])
+    source = KafkaSource(cluster.servers, "tides", group="lag")
+    source.saved("tides/0", (1, None))
+    cluster.close()
+    began_s = time.monotonic()
+    with pytest.raises(ConnectionError):
+        source.saved("tides/0", (1, None))
+    source.close()
+    assert time.monotonic() - began_s < 15
 
 
 def test_a_record_that_cannot_be_read_is_named(cluster: MockCluster) -> None:

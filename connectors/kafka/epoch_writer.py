@@ -1,0 +1,115 @@
+"""A producer that writes whole epochs, each in one short transaction.
+
+The transaction has the epoch's number, too: it commits it as the offset of a private group. So epoch and number become
+visible together, and no transaction stays open between two epochs, where it would hold up readers. A new producer with
+the same name ends what the last one has left open, and takes its rights.
+
+Source: the read-process-write transactions of KIP-98, with the epoch in the place of an input's offset.
+"""
+
+import logging
+from collections.abc import Iterable
+from typing import Any, Final
+
+from tidewheel.connectors.kafka.client_config import ClientConfig
+from tidewheel.connectors.kafka.failures import FENCED, Trouble
+from tidewheel.connectors.kafka.topic_client import TopicClient
+
+LOGGER = logging.getLogger(__name__)
+
+_WITHIN_S: Final = 30.0
+
+Encoded = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes], ...], int | None]
+"""Value, key, headers and timestamp in ms of a record."""
+
+
+class EpochWriter:
+    """The only writer of a name; every call raises ConnectionError for what may pass, and `KafkaError` for the rest.
+
+    After an error it is of no use any more: a new one asks the broker which epoch is the last.
+
+    Args:
+        group: the private group, which is the transactional id, too.
+        transactions: without them, epochs are written by an idempotent producer and noted afterwards.
+    """
+
+    def __init__(self, config: ClientConfig, topic: str, group: str, *, transactions: bool) -> None:
+        import confluent_kafka
+
+        self._kafka = confluent_kafka
+        self._topic = topic
+        self._servers = config.servers
+        self._trouble = Trouble()
+        self._transactions = transactions
+        properties = config.properties({"log_level": 2}) | {
+            "enable.idempotence": True,
+            "error_cb": self._trouble.note,
+        }
+        if transactions:
+            properties["transactional.id"] = group
+        what = f"the sink of topic {topic!r} does not begin at {self._servers}"
+        with self._trouble.explained(what):
+            self._producer: Any = confluent_kafka.Producer(properties, logger=LOGGER)
+            if transactions:
+                self._producer.init_transactions(_WITHIN_S)
+            else:
+                self._producer.list_topics(topic, _WITHIN_S)  # connects now; by itself it would in half a second
+        self._client = TopicClient(config, group)
+
+    def close(self) -> None:
+        """Disconnect."""
+        self._client.close()
+
+    @property
+    def last(self) -> int | None:
+        """The last epoch that readers see."""
+        offset = self._client.committed(self._topic, 0)
+        return None if offset is None else offset - 1
+
+    def write(self, epoch: int, records: Iterable[Encoded]) -> None:
+        """Write an epoch and note it."""
+        what = f"epoch {epoch} is not written to topic {self._topic!r} at {self._servers}"
+        with self._trouble.explained(what):
+            if not self._transactions:
+                self._produce(records)
+                self._client.commit(self._topic, 0, epoch + 1)
+                return
+            self._producer.begin_transaction()
+            try:
+                self._produce(records)
+                noted = [self._kafka.TopicPartition(self._topic, 0, epoch + 1)]
+                self._producer.send_offsets_to_transaction(noted, self._client.group_metadata, _WITHIN_S)
+                self._producer.commit_transaction(_WITHIN_S)
+            except BaseException as error:
+                self._abort(error)
+                raise
+
+    def _produce(self, records: Iterable[Encoded]) -> None:
+        failed: list[Any] = []
+
+        def note(error: Any, _: Any) -> None:
+            if error is not None:
+                failed.append(error)
+
+        for value, key, headers, timestamp_ms in records:
+            given = {"headers": list(headers), "timestamp": timestamp_ms or 0, "on_delivery": note}
+            while True:
+                try:
+                    self._producer.produce(self._topic, value, key, **given)
+                except BufferError:  # until some are sent, or time out
+                    self._producer.poll(0.1)
+                else:
+                    break
+        self._producer.flush()
+        if failed:
+            raise self._kafka.KafkaException(failed[0])
+
+    def _abort(self, error: BaseException) -> None:
+        """End a transaction that has failed; where the broker does not hear of it, the next writer does."""
+        is_fenced = isinstance(error, self._kafka.KafkaException) and error.args[0].name() in FENCED
+        if not is_fenced:
+            try:
+                self._producer.abort_transaction(_WITHIN_S)
+            except self._kafka.KafkaException as failure:
+                said = "sink of topic %r: a transaction is left to time out, or to the next writer: %s"
+                LOGGER.warning(said, self._topic, failure.args[0].str())

@@ -1,0 +1,129 @@
+"""The sink that writes each epoch to a topic of Kafka once."""
+
+import logging
+from collections.abc import Mapping
+from contextlib import closing
+from itertools import chain
+from typing import Any
+
+from tidewheel.batches import batches
+from tidewheel.batches.batches import Batch
+from tidewheel.connectors.kafka.client_config import ClientConfig
+from tidewheel.connectors.kafka.epoch_writer import Encoded, EpochWriter
+from tidewheel.connectors.kafka.errors import KafkaError
+from tidewheel.connectors.kafka.formats import Encode, Format, Part, as_bytes
+from tidewheel.connectors.kafka.kafka_record import KafkaRecord
+from tidewheel.connectors.kafka.topic_client import TopicClient
+from tidewheel.host.retry import Retry
+from tidewheel.operators.sinks.sink import Sink
+from tidewheel.progress import GraphError, Time
+
+LOGGER = logging.getLogger(__name__)
+
+
+class KafkaSink(Sink):
+    """A topic as the destination of `Stream.sink`; needs the extra ``kafka``.
+
+    The stream has `KafkaRecord`; their values and keys are encoded on the workers. Worker 0 writes each epoch in one
+    transaction, which also notes the epoch. So readers of committed records see each epoch once and whole. Records with
+    one key keep their order from epoch to epoch.
+
+    Args:
+        servers: the address of a broker, or several with commas between them.
+        topic: the name of the topic.
+        name: names the sink at the brokers, for all runs of this job and for no other sink: its transactional id and
+            the group that has the last epoch are ``tidewheel-`` and the name.
+        value: the format of values, such as `Json`; None takes bytes.
+        key: the format of keys.
+        transactions: False writes without, for brokers and users that have none. A crash may then double an epoch.
+        config: further properties of librdkafka, such as ``security.protocol``. A password is a `tidewheel.Secret`.
+
+    Raises:
+        GraphError: an argument is wrong, such as a password in clear.
+        KafkaError: the extra is not installed.
+    """
+
+    retry = Retry(within_s=300.0, first_pause_s=0.5, longest_pause_s=10.0, jitter=0.5, on=ConnectionError)
+
+    def __init__(
+        self,
+        servers: str,
+        topic: str,
+        *,
+        name: str,
+        value: Format | None = None,
+        key: Format | None = None,
+        transactions: bool = True,
+        config: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._config = ClientConfig("KafkaSink", servers, config or {})
+        for argument, given in (("topic", topic), ("name", name)):
+            if not isinstance(given, str) or not given:
+                raise GraphError(f"KafkaSink: {argument} is a text, not {given!r}")
+        self._topic = topic
+        self._group = f"tidewheel-{name}"
+        self._value, self._key = value, key
+        self._transactions = transactions
+        self._encoders: tuple[Encode, Encode] | None = None
+        self._writer: EpochWriter | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_encoders": None, "_writer": None}
+
+    def prepare(self, epoch: Time, records: Batch) -> list[Encoded]:
+        """Encode records; they travel to worker 0."""
+        if self._encoders is None:
+            self._encoders = self._encoder(self._value, "value"), self._encoder(self._key, "key")
+        return [self._encoded(epoch, record) for record in batches.records(records)]
+
+    def commit(self, epoch: Time, parts: list[list[Encoded]]) -> None:
+        """Write an epoch, unless the brokers have it."""
+        if type(epoch) is not int or epoch < 0:
+            raise KafkaError(f"{self._group}: epoch {epoch!r} is no integer from 0 on, which an offset could note")
+
+        def note(error: Exception, failures: int) -> None:
+            LOGGER.warning("%s: epoch %s is written again, after attempt %d: %s", self._group, epoch, failures, error)
+
+        self.retry.call(lambda: self._commit(epoch, parts), on_failure=note)
+
+    def _commit(self, epoch: int, parts: list[list[Encoded]]) -> None:
+        if self._writer is None:
+            self._writer = EpochWriter(self._config, self._topic, self._group, transactions=self._transactions)
+        try:
+            last = self._writer.last
+            if last is None or last < epoch:
+                self._writer.write(epoch, chain.from_iterable(parts))
+        except BaseException:
+            self._writer.close()
+            self._writer = None  # the next one learns from the brokers what has become of the epoch
+            raise
+
+    def last_committed(self) -> int | None:
+        """Return the epoch that the group has."""
+        with closing(TopicClient(self._config, self._group)) as client:
+            offset = self.retry.call(lambda: client.committed(self._topic, 0))
+        return None if offset is None else offset - 1
+
+    def _encoder(self, chosen: Format | None, part: Part) -> Encode:
+        return as_bytes if chosen is None else chosen.encoder(self._topic, part)
+
+    def _encoded(self, epoch: Time, record: Any) -> Encoded:
+        if not isinstance(record, KafkaRecord):
+            raise KafkaError(
+                f"{self._group}: epoch {epoch!r} has {record!r:.200}, which is no KafkaRecord. Make one of it before, "
+                "as by map(lambda order: KafkaRecord(order, key=order.customer))"
+            )
+        assert self._encoders is not None, "prepare has made them"
+        of_value, of_key = self._encoders
+        try:
+            return (
+                None if record.value is None else of_value(record.value),
+                None if record.key is None else of_key(record.key),
+                record.headers,
+                record.timestamp_ms,
+            )
+        except Exception as error:
+            raise KafkaError(
+                f"{self._group}: a record of epoch {epoch!r} for topic {self._topic!r} has no such format: "
+                f"{type(error).__name__}: {error}. It is {record!r:.200}"
+            ) from error
