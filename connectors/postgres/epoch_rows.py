@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tidewheel.batches.batches import Batch, is_arrow, length, records
@@ -59,9 +60,12 @@ def epoch_rows(batch: Batch, columns: Sequence[str], key: Sequence[str]) -> Epoc
     found = records(batch)
     first = next((record for record in found if not isinstance(record, Deleted)), ())
     names = _checked(tuple(first), columns, key) if isinstance(first, dict) else tuple(columns)
+    places = [names.index(name) for name in key]
+    if set(map(type, found)) == {tuple} and set(map(len, found)) == {len(names)}:  # the usual rows, without a loop
+        last_rows = dict(zip(map(itemgetter(*places), found), found, strict=True)).values() if key else found
+        return EpochRows(names, list(last_rows))
     if not key:
         return EpochRows(names, [_values(record, names) for record in found])
-    places = [names.index(name) for name in key]
     last: dict[Values, Values | None] = {}
     for record in found:
         if isinstance(record, Deleted):
