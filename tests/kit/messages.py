@@ -37,7 +37,7 @@ _VARYING: Final = (
     (re.compile(r"integer (division or )?modulo by zero"), "division by zero"),  # before Python 3.14
     (re.compile(r"(?<=tidewheel\[spark)4(?=\])"), ""),  # from Python 3.13 on
     (re.compile(r"\b[0-9A-F]{1,8}/[0-9A-F]{6,8}\b"), "<place>"),
-    (re.compile(r"(?<=tides_)\d+|\b\d{19}\b"), "<number>"),
+    (re.compile(r"(?<=tides_)\d+|\b7\d{18}\b"), "<number>"),  # of a table, and of a server of Postgres
 )
 
 

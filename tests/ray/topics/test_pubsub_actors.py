@@ -233,6 +233,7 @@ def test_a_name_belongs_to_a_job_until_it_is_dead(running: RunningPublication, t
         Publication(topic, IntegerDomain()).start(host("another"))
     assert caught.value.topic == topic
     ray.kill(publishers(running)[1])
+    assert eventually(lambda: not is_alive(publishers(running)[1]))
     successor = Publication(topic, IntegerDomain()).start(host("another", workers=1))
     running.finish(None, 0)
     with subscribe(topic) as subscription:
