@@ -38,7 +38,7 @@ test-python: $(VENV)/installed-test
 test-spark4: $(VENV)/installed-spark4
 	$(VENV)/bin/python -m pytest tests/spark tests/unit/spark_bridge
 
-# What make test leaves out to end within 20 minutes.
+# What make test leaves out to end within 12 minutes.
 long: $(VENV)/installed-test
 	$(VENV)/bin/python -m pytest $(PARALLEL) -m long
 
