@@ -117,14 +117,22 @@ class _Watched(Sink):
         self._look = look if crash is None else None
         self._crash = crash
         self._has_crashed = False
+        self._in_use: list[Sink] = []
         self.parts: dict[Time, list[Any]] = {}
         self.committed: list[Time] = []
 
     def __reduce__(self) -> Any:
         return object, ()  # the local engine makes no copies
 
+    def close(self) -> None:
+        for sink in self._in_use:
+            sink.close()
+        self._in_use = []
+
     def begin(self) -> None:
+        self.close()
         self._preparing, self.committing = (pickle.loads(self._packed) for _ in range(2))  # noqa: S301 - its own
+        self._in_use = [self._preparing, self.committing]
         self.calls: list[_Call] = []
 
     def prepare(self, epoch: Time, records: Batch) -> Any:
@@ -200,6 +208,7 @@ class _Checked:
                 self._check_all(folder, sink, f"commit({time!r}) was called again, and has to do nothing: ")
             sink.begin()
             sink.last_committed()
+            sink.close()
             return calls
 
     def _run(self, sink: _Watched, snapshots: Path, workers: int) -> None:

@@ -59,6 +59,7 @@ class EpochWriter:
     def close(self) -> None:
         """Disconnect."""
         self._client.close()
+        self._producer = None  # which ends it
 
     @property
     def last(self) -> int | None:

@@ -104,6 +104,12 @@ class KafkaSink(Sink):
             offset = self.retry.call(lambda: client.committed(self._topic, 0))
         return None if offset is None else offset - 1
 
+    def close(self) -> None:
+        """Disconnect from the brokers."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
     def _encoder(self, chosen: Format | None, part: Part) -> Encode:
         return as_bytes if chosen is None else chosen.encoder(self._topic, part)
 

@@ -93,6 +93,9 @@ class Sink(ABC):
         Each worker calls it before anything else, and leaves out the epochs up to this one.
         """
 
+    def close(self) -> None:  # noqa: B027 - few sinks have anything to close
+        """Close what the sink has opened on this worker, at the end of the job; it may be called again."""
+
 
 @dataclass(slots=True)
 class _Prepared:
@@ -137,6 +140,7 @@ class SinkOperators:
     def build_prepare(self, context: OperatorContext) -> Schedule:
         """Build the operator that sends a worker's parts and number of records of each epoch."""
         sink = self.make(context)
+        context.on_close(sink.close)
         last = self._last_of(sink)
         epochs: dict[Time, _Prepared] = at_first(_Prepared.merge).of_each().state(context, "parts", dict)
         notificator = context.notificator()
@@ -166,6 +170,7 @@ class SinkOperators:
     def build_commit(self, context: OperatorContext) -> Schedule:
         """Build the operator that commits on worker 0, and sends the result of each epoch."""
         sink = self.make(context)
+        context.on_close(sink.close)
         last = None if context.worker else self._last_of(sink)
         epochs: dict[Time, list[tuple[list[Any], int]]] = at_first(add).of_each().state(context, "epochs", dict)
         notificator = context.notificator()

@@ -34,6 +34,10 @@ class Broker:
         self.is_real = is_real
         self._admin: Any = AdminClient({"bootstrap.servers": servers, "log_level": 0})
 
+    def close(self) -> None:
+        """Disconnect."""
+        self._admin = None
+
     def make(self, topic: str, partitions: int = 2) -> None:
         """Make a topic, and wait until clients see it."""
         self._admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(30)
@@ -77,6 +81,7 @@ def tansu() -> Iterator[Broker]:
             broker = Broker(address, is_real=False)
             assert eventually(lambda: _answers(address)), "it begins"
             yield broker
+            broker.close()
         finally:
             process.kill()
             process.wait(30)

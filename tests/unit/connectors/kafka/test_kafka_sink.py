@@ -19,9 +19,19 @@ from tidewheel.connectors.kafka import Json, KafkaError, KafkaRecord, KafkaSink,
 from tidewheel.host.retry import Retry
 from tidewheel.testing import check_sink
 
+_OPEN: list[KafkaSink] = []
 
-@pytest.fixture(scope="module", params=["tansu", "real"])
+
+@pytest.fixture(autouse=True)
+def closed_sinks() -> Iterator[None]:
+    yield
+    while _OPEN:
+        _OPEN.pop().close()
+
+
+@pytest.fixture(scope="session", params=["tansu", "real"])
 def broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
+    """A broker until all tests have ended: a client of a broker that has gone opens sockets again and again."""
     if request.param == "tansu":
         with tansu() as broker:
             yield broker
@@ -39,7 +49,8 @@ def topic(broker: Broker) -> str:
 
 
 def sink_of(broker: Broker, topic: str, **more: Any) -> KafkaSink:
-    return KafkaSink(broker.servers, topic, name=topic, value=Json(), **more)
+    _OPEN.append(KafkaSink(broker.servers, topic, name=topic, value=Json(), **more))
+    return _OPEN[-1]
 
 
 def commit(sink: KafkaSink, epoch: int, *values: Any) -> None:
