@@ -1,8 +1,8 @@
 """The time in which a job on the local engine reads files, beside the readers of pyarrow alone.
 
 Both count the rows, with as many threads as pyarrow takes by itself. The time of the job has its start and its end. The
-files are in memory, so that no disk is measured. With ``--store s3://bucket/prefix`` the store is that one. By default
-it is moto's server on this machine, whose own speed is most of what is measured; there is no limit for it.
+files are in memory, so that no disk is measured. ``--store s3://bucket/prefix`` names an object store. By default the
+program starts moto's S3 server on this machine. Its rows have no limit, because they mostly show the speed of moto.
 """
 
 import argparse

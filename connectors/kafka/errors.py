@@ -1,10 +1,10 @@
-"""The error of a broker, a topic or a record that is not as its source or sink needs it."""
+"""The error of a `KafkaSource` or `KafkaSink` that trying again does not mend."""
 
 from tidewheel.progress.errors import TidewheelError
 
 
 class KafkaError(TidewheelError):
-    """A broker refuses, a topic is missing, or a record cannot be read, and trying again does not help.
+    """A broker refuses the client, a topic is missing, or a record cannot be read; trying again does not help.
 
-    The message says what was found, where, and what to do. It has no passwords.
+    The message names the broker, topic or record, and the remedy. It contains no passwords.
     """

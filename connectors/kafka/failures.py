@@ -1,4 +1,4 @@
-"""What an error of the client means: it passes by itself, or somebody has to do something."""
+"""The errors of the client for Kafka: those that may pass if the call is repeated, and those that need a change."""
 
 import re
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ REFUSED: Final = frozenset(
         "_SSL",
     }
 )
-"""The errors of a client that a broker does not let in."""
+"""The errors of a client that a broker refuses."""
 
 FENCED: Final = frozenset({"INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED", "_FENCED"})
 """The errors of a producer whose transactional id another one has."""
@@ -79,17 +79,17 @@ _REMEDIES: Final = {
 
 
 def is_end(error: Any) -> bool:
-    """Tell whether the error of a message is none, but says that all records are read."""
+    """Tell whether a message marks the end of its partition, which the client reports as an error."""
     return bool(error.name() == "_PARTITION_EOF")
 
 
 def is_gone(error: Any) -> bool:
-    """Tell whether the error of a message says that the topic does not have the next record any more."""
+    """Tell whether the topic has deleted the next record."""
     return bool(error.name() == "_AUTO_OFFSET_RESET")
 
 
 def is_refused(error: Any) -> bool:
-    """Tell whether a broker does not let the client in."""
+    """Tell whether a broker refuses the client."""
     return bool(error.name() in REFUSED or "SSL handshake failed" in error.str())
 
 
@@ -103,7 +103,7 @@ def failure(error: Any, what: str) -> Exception:
 
     Args:
         error: the error, of class ``confluent_kafka.KafkaError``.
-        what: what was not done, as the beginning of a sentence.
+        what: the beginning of the message, which names the action that failed.
     """
     said = f"{what}: {_STATE.sub('', error.str())} ({error.name()})"
     if passes(error):
@@ -113,10 +113,10 @@ def failure(error: Any, what: str) -> Exception:
 
 
 class Trouble:
-    """What a client has told of its connections; `note` is its ``error_cb``.
+    """The state of a client's connections, as the client reports it; `note` is its ``error_cb``.
 
     Attributes:
-        latest: the latest error, one of a client that is not let in rather than another; None for none.
+        latest: the latest error, None for none. A refusal stays until a broker answers.
         is_down: whether no broker was reached.
     """
 
@@ -137,11 +137,11 @@ class Trouble:
 
     @property
     def is_final(self) -> bool:
-        """Whether there is nothing to wait for in this connection."""
+        """Whether waiting cannot help: brokers refuse the client, or none was reached."""
         return self.latest is not None and (self.is_down or is_refused(self.latest))
 
     def behind(self, error: Any) -> Any:
-        """Return the error that explains one, which may say only that time is over."""
+        """Return the error of the connection that explains an error such as a timeout, else that error."""
         return self.latest if self.latest is not None and passes(error) else error
 
     @contextmanager

@@ -95,7 +95,7 @@ class KafkaSink(Sink):
                 self._writer.write(epoch, chain.from_iterable(parts))
         except BaseException:
             self._writer.close()
-            self._writer = None  # the next one learns from the brokers what has become of the epoch
+            self._writer = None  # the next writer asks the brokers which epoch is the last
             raise
 
     def last_committed(self) -> int | None:

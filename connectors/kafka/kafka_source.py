@@ -22,8 +22,8 @@ _WAIT_S: Final = 0.2
 class KafkaSource(Source[KafkaRecord]):
     """A source of the records of topics, for `Dataflow.source`; needs the extra ``kafka``.
 
-    It reads each partition in order, and sees committed records only. Offsets are in the snapshots of the job, so no
-    consumer group decides what is read. It looks for new partitions every `look_every_s` = 30 seconds.
+    The source reads each partition in order, and sees committed records only. The snapshots of the job have the
+    offsets, so the source joins no consumer group. It looks for new partitions every 30 seconds (`look_every_s`).
 
     Args:
         servers: the address of a broker, or several with commas between them.
