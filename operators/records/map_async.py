@@ -21,6 +21,7 @@ from tidewheel.batches.batches import records
 from tidewheel.host.log_lines import about
 from tidewheel.host.retry import Retry
 from tidewheel.operators.base.division import Division
+from tidewheel.operators.base.setting_aside import Aside, Caught, letter
 from tidewheel.progress import Time
 from tidewheel.progress.redaction import called
 from tidewheel.runtime.description.plan import Build
@@ -233,9 +234,11 @@ def _short(record: Any) -> str:
     return text if len(text) <= _LONGEST_RECORD else f"{text[:_LONGEST_RECORD]}..."
 
 
-def build_map_async(function: Callable[[Any], Awaitable[Any]], policy: CallPolicy, *, ordered: bool) -> Build:
-    """Build an operator that calls ``function`` for each record."""
-    return lambda context: _MapAsync(context, function, policy, ordered=ordered).schedule
+def build_map_async(
+    function: Callable[[Any], Awaitable[Any]], policy: CallPolicy, *, ordered: bool, caught: Caught = ()
+) -> Build:
+    """Build an operator that calls ``function`` for each record; those with a ``caught`` error are set aside."""
+    return lambda context: _MapAsync(context, function, policy, ordered=ordered, caught=caught).schedule
 
 
 def _deal(pending: dict[int, Any], workers: int) -> list[dict[int, Any]]:
@@ -258,7 +261,13 @@ class _MapAsync:
     """
 
     def __init__(
-        self, context: OperatorContext, function: Callable[[Any], Awaitable[Any]], policy: CallPolicy, *, ordered: bool
+        self,
+        context: OperatorContext,
+        function: Callable[[Any], Awaitable[Any]],
+        policy: CallPolicy,
+        *,
+        ordered: bool,
+        caught: Caught,
     ) -> None:
         own = copy(function) if hasattr(function, "__aenter__") else function
         name = f"tidewheel-async-{context.name}-{context.worker}"
@@ -268,6 +277,7 @@ class _MapAsync:
         self._context = context
         self._concurrency = policy.concurrency
         self._ordered = ordered
+        self._caught = caught
         self._tokens = context.notificator()
         self._pending: dict[int, tuple[_Place, Any]] = _DIVISION.state(context, "pending", dict)
         self._tokens._drop_others({place for place, _ in self._pending.values()})
@@ -300,16 +310,18 @@ class _MapAsync:
 
     def _results(self, outcomes: list[Outcome]) -> Iterator[tuple[_Place, Any]]:
         for outcome in outcomes:
-            number, error = outcome.number, outcome.error
+            number, error, result = outcome.number, outcome.error, outcome.result
+            if number is not None and isinstance(error, self._caught):
+                result, error = Aside(letter(self._pending[number][1], error)), None
             if error is not None:
                 if number is not None:
                     instance_of(self._context).work_at(self._pending[number][0][0])
                 raise error
             assert number is not None, "an outcome without a number has an error"
             if self._ordered:
-                self._arrived[number] = outcome.result
+                self._arrived[number] = result
             else:
-                yield self._pending.pop(number)[0], outcome.result
+                yield self._pending.pop(number)[0], result
         while self._next_to_send in self._arrived:
             place, _ = self._pending.pop(self._next_to_send)
             yield place, self._arrived.pop(self._next_to_send)

@@ -64,7 +64,7 @@ def layout_of(outline: Outline, sizes: Sequence[Size]) -> Layout:
     Linear in operators, edges and the layers that edges pass, with a factor for an operator's inputs.
     """
     edges, behind = outline.edges(), len(outline.operators)
-    closing = {edge.operator for edge in edges if edge.goes_back}
+    closing = {edge.operator for edge in edges if edge.is_late}
     levels: list[_Level] = []
     root = _Level(outline.blocks(), [index + behind * (index in closing) for index in range(behind)], (), levels)
     home = {item: level for level in levels for item in level.items if isinstance(item, int)}
