@@ -6,7 +6,6 @@ from types import UnionType
 from typing import Any, overload
 
 from tidewheel.batches.batches import is_schema
-from tidewheel.operators.base.batchwise import build_batchwise
 from tidewheel.operators.base.stream_base import (
     Record,
     caught_by,
@@ -17,10 +16,9 @@ from tidewheel.operators.base.stream_base import (
     make_paths,
 )
 from tidewheel.operators.dead_letters import DeadLetters
-from tidewheel.operators.records.record_operators import Tried
 from tidewheel.operators.sources.contract import Source
 from tidewheel.operators.sources.inline_source import InlineBuild
-from tidewheel.operators.sources.input import InputBuild, OnBadRecord, Schema, check_for
+from tidewheel.operators.sources.input import InputBuild, Schema, check_for
 from tidewheel.operators.sources.partition_epochs import EpochRule
 from tidewheel.operators.sources.partitioned_source import OperatorSource, PartitionedSource
 from tidewheel.operators.sources.source import source_build
@@ -66,27 +64,23 @@ class Dataflow(Described):
     @overload
     def input(self, name: str) -> Stream[Any]: ...
     @overload
-    def input(self, name: str, records: type[Record]) -> Stream[Record]: ...
+    def input(self, name: str, records: type[Record], *, dead_letters: DeadLetters | None = None) -> Stream[Record]: ...
     @overload
-    def input(self, name: str, records: Schema) -> Stream[dict[str, Any]]: ...
-    @overload
-    def input(self, name: str, records: UnionType) -> Stream[Any]: ...
-    @overload
-    def input(self, name: str, records: type[Record], *, on_bad_record: OnBadRecord) -> Tried[Record, Any]: ...
-    @overload
-    def input(self, name: str, records: Schema | UnionType, *, on_bad_record: OnBadRecord) -> Tried[Any, Any]: ...
-    @adds_operators("on_bad_record")
     def input(
-        self, name: str, records: Any = None, *, on_bad_record: OnBadRecord | None = None
-    ) -> Stream[Any] | Tried[Any, Any]:
+        self, name: str, records: Schema, *, dead_letters: DeadLetters | None = None
+    ) -> Stream[dict[str, Any]]: ...
+    @overload
+    def input(self, name: str, records: UnionType, *, dead_letters: DeadLetters | None = None) -> Stream[Any]: ...
+    @adds_operators("dead_letters")
+    def input(self, name: str, records: Any = None, *, dead_letters: DeadLetters | None = None) -> Stream[Any]:
         """Add a stream that the driver feeds through ``job.input(name)``.
 
         Args:
             name: the input's name.
             records: the type of the records, of which ``send`` checks a sample (a row of Arrow is a dict), or a
                 `pyarrow.Schema` that each batch must have. None accepts anything.
-            on_bad_record: ``"divert"`` returns ``(results, failures)``, where a record of another type is a
-                `FailedRecord`.
+            dead_letters: where a record of another type goes, with a TypeError. Then each record is checked, by the
+                worker that receives it, and ``send`` does not raise.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("lengths")
@@ -98,14 +92,15 @@ class Dataflow(Described):
         ...     job.captured("lengths")
         [Captured(time=0, batch=[2, 2])]
         """
-        check = check_for(name, records, on_bad_record)
+        caught_by(self._description, f"input {name!r}", dead_letters)
+        check = check_for(name, records)
+        if check is None and dead_letters is not None:
+            raise GraphError(f"input {name!r}: dead_letters= needs a type of records, such as int, to check them")
         self._description.register("input", name, self._description.size)
-        if check is None or on_bad_record is None:
+        if check is None or dead_letters is None:
             return self._begin(f"input {name}", InputBuild(check), records)
-        came, build = self._begin(f"input {name}", InputBuild(), records), build_batchwise(check.divide)
-        results, failures = came._pass_on(f"check {name}", build, 2)
-        came._note_side_by_side({".results": results, ".failures": failures})
-        return Tried(results, Stream(self, failures._outlet))
+        came = self._begin(f"input {name}", InputBuild(), records)
+        return came._setting_aside(f"check {name}", check.divide, dead_letters, schema=came.schema)
 
     @adds_operators("paced_by", "epochs_ahead", "epoch_every_s", "epoch_records", "dead_letters")
     def source(

@@ -167,8 +167,8 @@ class _Decoding:
         except Exception as error:
             raise KafkaError(
                 f"the {part} of topic {self._topic!r}, partition {self._number}, offset {message.offset()} is not in "
-                f"its format: {type(error).__name__}: {error}. Correct the format, or read bytes and decode them in an "
-                "operator that knows what to do with such a record"
+                f"its format: {type(error).__name__}: {error}. Correct the format, or go on without "
+                "such records: flow.source(..., dead_letters=flow.dead_letters())"
             ) from error
         return self.as_record(message, value, key)
 

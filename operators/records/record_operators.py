@@ -3,14 +3,12 @@
 from collections.abc import Awaitable, Callable, Iterable
 from itertools import compress
 from math import inf
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from tidewheel.batches.batches import Batch, keep, records
 from tidewheel.host.retry import Retry
 from tidewheel.operators.base.batchwise import build_batchwise, with_keys_repeated
-from tidewheel.operators.base.failed_record import FailedRecord, failed_record
 from tidewheel.operators.base.setting_aside import all_results_of, results_of, those_for_which, whole_batches
-from tidewheel.operators.base.side_by_side import no_stream_itself
 from tidewheel.operators.base.stream_base import (
     Record,
     Result,
@@ -24,30 +22,10 @@ from tidewheel.operators.keys.columns import Expression, is_expression, schema_a
 from tidewheel.operators.tables.projection import Selection
 from tidewheel.progress import GraphError, Time
 from tidewheel.runtime.description.origin import adds_operators
-from tidewheel.runtime.description.plan import Build, Schedule
-from tidewheel.runtime.worker.operator_context import OperatorContext
-from tidewheel.runtime.worker.ports import InputPort, OutputPort
 
 if TYPE_CHECKING:
     from tidewheel.operators.dead_letters import DeadLetters
     from tidewheel.operators.stream import Stream
-
-
-Caught: TypeAlias = type[Exception] | tuple[type[Exception], ...]
-"""The exceptions that make a record a failed one."""
-
-
-@no_stream_itself
-class Tried(NamedTuple, Generic[Result, Record]):
-    """The two outputs of `try_map`.
-
-    Attributes:
-        results: the values that the function returned.
-        failures: a `FailedRecord` for each record at which it raised.
-    """
-
-    results: "Stream[Result]"
-    failures: "Stream[FailedRecord[Record]]"
 
 
 class RecordOperators(StreamBase[Record]):
@@ -165,40 +143,6 @@ class RecordOperators(StreamBase[Record]):
             return keep(batch, wanted), list(compress(keys, wanted))
 
         return self._stage(name, keep_matching, schema=self.schema, with_keys=keep_with_keys)
-
-    @adds_operators()
-    def try_map(
-        self, function: Callable[[Record], Result], catch: Caught = Exception, *, name: str = "try_map"
-    ) -> Tried[Result, Record]:
-        """Replace each record by ``function(record)``; divert records at which it raises.
-
-        Args:
-            function: a function of a record.
-            catch: the exception, or a tuple of them, that diverts a record; any other fails the job.
-            name: the operator's name.
-
-        Returns:
-            ``(results, failures)``; a failure is a `FailedRecord`. `Dataflow.dead_letters` gathers those of several
-            operators, and of sources.
-
-        >>> import tidewheel as tw
-        >>> flow = tw.Dataflow("parsing")
-        >>> parsed, failures = flow.source("texts", tw.IterableSource([[(0, ["1", "two"])]])).try_map(int)
-        >>> _ = parsed.capture("parsed")
-        >>> _ = failures.map(lambda failed: (failed.record, failed.error)).capture("failures")
-        >>> with tw.run(flow, engine="local") as job:
-        ...     job.wait()
-        ...     job.captured("parsed"), job.captured("failures")
-        ([Captured(time=0, batch=[1])], [Captured(time=0, batch=[('two', 'ValueError')])])
-        """
-        check_function("try_map", function)
-        kinds = catch if isinstance(catch, tuple) else (catch,)
-        if not (kinds and all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds)):
-            raise GraphError(f"try_map: catch is an exception class, or a tuple of some, not {catch!r}")
-        build = _build_try_each(function, catch)
-        results, failures = self._operator(name, [], 2, build, notify=False, by_substream=True)
-        self._note_side_by_side({".results": results, ".failures": failures})
-        return Tried(results, failures)
 
     @adds_operators("dead_letters")
     def map_batches(
@@ -355,21 +299,3 @@ def _checked(retry: Retry | None) -> Retry:
             "map_async: give retry attempts or within_s, as a call that always fails would be tried for ever"
         )
     return retry
-
-
-def _build_try_each(function: Callable[[Any], Any], caught: Caught) -> Build:
-    def build(context: OperatorContext) -> Schedule:
-        def schedule(input: InputPort, results: OutputPort, failures: OutputPort) -> None:
-            for lent, batch in input:
-                made, failed = [], []
-                for record in records(batch):
-                    try:
-                        made.append(function(record))
-                    except caught as error:
-                        failed.append(failed_record(record, error, context.name))
-                results.send(lent, made)
-                failures.send(lent, failed)
-
-        return schedule
-
-    return build

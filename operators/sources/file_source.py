@@ -219,14 +219,16 @@ class FileSource(Source[Any]):
         at: int = position or 0
         batch: Batch
         refused: list[Refused] = []
+        file = StoredFile.named(str(partition))
 
         def refuse(bad: BadLine) -> None:
+            bad.error.add_note(f"This is file {file.path}.")
             refused.append(Refused(bad.line, bad.error, f"offset {bad.offset}"))
 
         reader = self._reader
         if isinstance(reader, CsvReader | JsonLinesReader | TextReader):
             reader = replace(reader, refuse=refuse)
-        for batch, at in reader.read(StoredFile.named(str(partition)), at):  # noqa: B020 - `at` goes on
+        for batch, at in reader.read(file, at):  # noqa: B020 - `at` goes on
             yield Fetched(batch, at, is_whole=not self._whole_files, refused=tuple(refused))
             refused.clear()
         yield Fetched([], at)

@@ -52,10 +52,6 @@ ARGUMENTS: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
     "filter": {"predicate": OF_A_RECORD, "dead_letters": LETTERS},
     "flat_map": {"function": OF_A_RECORD, "dead_letters": LETTERS},
     "inspect": {"function": OF_A_RECORD, "dead_letters": LETTERS},
-    "try_map": {
-        "function": OF_A_RECORD,
-        "catch": (ValueError, (), "ValueError", BaseException, KeyboardInterrupt, (ValueError, 3), None),
-    },
     "inspect_batches": {"function": FUNCTION},
     "map_batches": {"function": FUNCTION, "dead_letters": LETTERS},
     "branch_when": {"predicate": FUNCTION},
@@ -92,6 +88,7 @@ ARGUMENTS: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
         "step": (divmod, 0, None),
         "order": KEY_OR_NONE,
         "scope": ("stream", "all", None),
+        "dead_letters": LETTERS,
     },
     "Collection.map": {"function": FUNCTION},
     "Collection.filter": {"predicate": FUNCTION},
