@@ -1,9 +1,9 @@
 """Stateless operators, which treat one record or batch at a time."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import compress
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from tidewheel.batches.batches import Batch, keep, records
 from tidewheel.host.retry import Retry
@@ -231,18 +231,50 @@ class RecordOperators(StreamBase[Record]):
 
         return self._pass_on(name, build_batchwise(look))[0]._for_effect()
 
-    @adds_operators("concurrency", "ordered", "timeout_s", "retry", "dead_letters")
+    @overload
     def map_async(
         self,
         function: Callable[[Record], Awaitable[Result]],
+        *,
+        concurrency: int = ...,
+        ordered: bool = ...,
+        timeout_s: float | None = ...,
+        retry: Retry | None = ...,
+        per_second: float | None = ...,
+        batch_size: None = None,
+        dead_letters: "DeadLetters | None" = ...,
+        name: str = ...,
+    ) -> "Stream[Result]": ...
+
+    @overload
+    def map_async(
+        self,
+        function: Callable[[list[Record]], Awaitable[Sequence[Result]]],
+        *,
+        concurrency: int = ...,
+        ordered: bool = ...,
+        timeout_s: float | None = ...,
+        retry: Retry | None = ...,
+        per_second: float | None = ...,
+        batch_size: int,
+        dead_letters: "DeadLetters | None" = ...,
+        name: str = ...,
+    ) -> "Stream[Result]": ...
+
+    @adds_operators("concurrency", "ordered", "timeout_s", "retry", "per_second", "batch_size", "dead_letters")
+    def map_async(  # noqa: PLR0913 - each limits something of its own
+        self,
+        function: Callable[[Any], Awaitable[Any]],
         *,
         concurrency: int = 64,
         ordered: bool = False,
         timeout_s: float | None = None,
         retry: Retry | None = None,
+        per_second: float | None = None,
+        batch_size: int | None = None,
         dead_letters: "DeadLetters | None" = None,
         name: str = "map_async",
-    ) -> "Stream[Result]":
+    ) -> "Stream[Any]":
         """Replace each record by the result of ``await function(record)``, with many calls at a time.
 
         Calls run on an event loop in a thread of each worker. A time is complete once its last call is done. At
@@ -258,7 +290,13 @@ class RecordOperators(StreamBase[Record]):
                 limit, and fails the job.
             retry: the attempts at a call that raises, and the pauses between them; the error of the last one fails the
                 job. None is one attempt.
-            dead_letters: where a record goes whose last attempt has raised; None fails the job.
+            per_second: how many attempts begin in a second, on all workers together; None for any number. Each worker
+                begins an equal share of them, evenly. In any t seconds there are at most ``per_second * t``, and one
+                more for each worker.
+            batch_size: calls ``function`` with lists of up to so many records, of one or several epochs; it returns a
+                list with the result of each. A call takes the records that wait, and does not wait for more.
+            dead_letters: where a record goes whose last attempt has raised, and so each record of a list; None fails
+                the job.
             name: the operator's name.
 
         >>> import asyncio
@@ -282,7 +320,11 @@ class RecordOperators(StreamBase[Record]):
         check_positive("map_async", "concurrency", concurrency)
         if timeout_s is not None and not (isinstance(timeout_s, int | float) and timeout_s > 0):
             raise GraphError(f"map_async: timeout_s is a number of seconds above 0, or None, not {timeout_s!r}")
-        policy = CallPolicy(concurrency, timeout_s, _checked(retry))
+        if per_second is not None and not (isinstance(per_second, int | float) and 0 < per_second < inf):
+            raise GraphError(f"map_async: per_second is a number of attempts above 0, or None, not {per_second!r}")
+        if batch_size is not None:
+            check_positive("map_async", "batch_size", batch_size)
+        policy = CallPolicy(concurrency, timeout_s, _checked(retry), per_second, batch_size)
         caught = caught_by(self._description, "map_async", dead_letters)
         build = build_map_async(function, policy, ordered=ordered, caught=caught)
         results = self._unary(name, build, notify=False, by_substream=True)._for_effect()

@@ -320,10 +320,16 @@ def test_coroutines() -> None:
     async def look_up(word: str) -> int:
         return len(word)
 
+    async def look_up_all(found: list[str]) -> list[int]:
+        return list(map(len, found))
+
     stream = words(numbers())
     assert_type(stream.map_async(look_up), tw.Stream[int])
-    stream.map(length).map_async(look_up)  # type: ignore[arg-type]
-    stream.map_async(length)  # type: ignore[arg-type]
+    assert_type(stream.map_async(look_up_all, batch_size=9), tw.Stream[int])
+    stream.map_async(look_up, batch_size=9)  # type: ignore[call-overload]
+    stream.map_async(look_up_all)  # type: ignore[call-overload]
+    stream.map(length).map_async(look_up)  # type: ignore[call-overload]
+    stream.map_async(length)  # type: ignore[call-overload]
 
 
 class ForgetfulSink(tw.Sink):

@@ -91,6 +91,10 @@ async def square(number: int) -> int:
     return number**2
 
 
+async def squares(numbers: list[int]) -> list[int]:
+    return [await square(number) for number in numbers]
+
+
 RECORDS = [
     OperatorCase(
         "map",
@@ -128,6 +132,15 @@ RECORDS = [
         lambda stream, _: stream.filter(lambda record: no_fives(record) > 2, dead_letters=letters(stream)),
         each_epoch(lambda ns: [n for n in others(ns) if n > 2]),
         name="dead letters",
+    ),
+    of_epoch(
+        "map_async",
+        lambda stream, number: stream.map_async(
+            lambda some: squares([number(record) for record in some]), batch_size=3, ordered=True, per_second=1e6
+        ),
+        each_epoch(lambda ns: [n**2 for n in ns]),
+        name="lists",
+        order="kept",
     ),
     of_epoch(
         "map_async",
