@@ -55,7 +55,7 @@ class TextReader:
         with opened(file) as raw, decompressed(raw, file.path) as reader:
             for block, end in line_blocks(reader, start):
                 parts = parsed_lines(block, end - len(block), self._lines, self.refuse)
-                yield list(chain.from_iterable(parts)), end
+                yield _chained(parts), end
 
     def _lines(self, block: bytes, _: int) -> list[str]:
         text = block.decode(self.encoding, self.errors)
@@ -80,7 +80,7 @@ class JsonLinesReader:
         with opened(file) as raw, decompressed(raw, file.path) as reader:
             for block, end in line_blocks(reader, start):
                 parts = parsed_lines(block, end - len(block), self._values, self.refuse)
-                values = list(chain.from_iterable(values for values, _ in parts))
+                values = _chained([values for values, _ in parts])
                 if self.fit is not None and values:
                     yield _in_one([rows for _, rows in parts if rows is not None]), end
                 elif values or not parts:
@@ -123,7 +123,7 @@ class CsvReader:
                     layout, rows = self._layout(block), block[_first_line(block) :]
                 parse = partial(self._fitted, layout)
                 parts = parsed_lines(rows, end - len(rows), parse, self.refuse, may_cut=not self._quote())
-                if batches := list(chain.from_iterable(parts)):
+                if batches := _chained(parts):
                     yield _in_one(batches), end
                 elif not parts:
                     yield [], end
@@ -304,6 +304,10 @@ def _arrow_batches(file: "pa.NativeFile", start: int) -> "Iterator[tuple[int, pa
     for number, batch in enumerate(reader):
         if number >= start:
             yield number, batch
+
+
+def _chained(parts: list[list[Any]]) -> list[Any]:
+    return parts[0] if len(parts) == 1 else list(chain.from_iterable(parts))
 
 
 def _in_one(batches: "list[pa.RecordBatch]") -> "pa.RecordBatch":

@@ -411,6 +411,7 @@ def test_a_drawing_shows_letters_as_no_way_back() -> None:
     letters.capture("letters")
     assert "letters          <- map[1]\n" in flow.explain()
     assert "-.->" not in flow.to_mermaid()
+    assert "stroke-dasharray" not in flow._repr_html_()
 
 
 @by_use
