@@ -326,10 +326,10 @@ def test_coroutines() -> None:
     stream = words(numbers())
     assert_type(stream.map_async(look_up), tw.Stream[int])
     assert_type(stream.map_async(look_up_all, batch_size=9), tw.Stream[int])
-    stream.map_async(look_up, batch_size=9)  # type: ignore[call-overload]
-    stream.map_async(look_up_all)  # type: ignore[call-overload]
-    stream.map(length).map_async(look_up)  # type: ignore[call-overload]
-    stream.map_async(length)  # type: ignore[call-overload]
+    stream.map_async(look_up, batch_size=9)  # type: ignore[arg-type]
+    stream.map_async(look_up_all)  # type: ignore[arg-type]
+    stream.map(length).map_async(look_up)  # type: ignore[arg-type]
+    stream.map_async(length)  # type: ignore[arg-type]
 
 
 class ForgetfulSink(tw.Sink):

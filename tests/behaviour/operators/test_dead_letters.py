@@ -32,6 +32,8 @@ from tests.kit.operators.operator_case import number_of, plain, plain_bags
 
 Describe = Callable[..., tw.Stream[Any]]
 
+SCHEMA = pa.schema({"n": pa.int8()})
+
 
 class FiveError(Exception):
     """What a function raises at a bad number."""
@@ -291,9 +293,6 @@ def test_a_function_of_a_batch_sets_the_batch_aside(describe: Describe) -> None:
         [letter] = captured.batch
     assert (captured.time, letter.record.to_pydict()) == (0, {"n": [1, 300, 0]})
     assert letter.error in {"ArrowInvalid", "ValueError"}
-
-
-SCHEMA = pa.schema({"n": pa.int8()})
 
 
 # ---------------------------------------------------------------------- the letters themselves

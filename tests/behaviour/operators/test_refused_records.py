@@ -27,7 +27,7 @@ class Messages(tw.Source[int]):
     def __init__(self, error: Exception) -> None:
         self.error = error
 
-    def partitions(self) -> list[tw.types.Captured | str]:  # type: ignore[override]
+    def partitions(self) -> list[str]:
         return ["even", "odd"]
 
     def open(self, partition: Any, position: Any) -> Iterator[tw.Fetched[int]]:
@@ -92,8 +92,8 @@ def test_a_letter_has_the_epoch_of_its_batch() -> None:
 def test_the_error_fails_the_job(letters: bool) -> None:
     """With its own class and words, unless there are letters of such errors."""
     flow = tw.Dataflow("refused")
-    options = {"dead_letters": flow.dead_letters(catch=OSError).ignore()} if letters else {}
-    flow.source("numbers", Messages(LookupError("no number")), **options).capture("results")
+    of_others = flow.dead_letters(catch=OSError).ignore() if letters else None
+    flow.source("numbers", Messages(LookupError("no number")), dead_letters=of_others).capture("results")
     with raises(tw.JobError) as caught:
         tw.run(flow, engine="local").wait(DEADLINE_S)
     assert isinstance(caught.value.__cause__, LookupError)
@@ -121,7 +121,7 @@ def test_bad_lines_of_a_file(
     (tmp_path / f"file.{name.partition(',')[0]}").write_text("\n".join(lines) + "\n")
 
     def begin() -> tw.types.Job:
-        source = tw.FileSource(tmp_path / f"file.{name.partition(',')[0]}", **options)  # type: ignore[arg-type]
+        source = tw.FileSource(tmp_path / f"file.{name.partition(',')[0]}", **options)
         snapshots = tw.Snapshots(tmp_path / "snapshots", every_s=1000)
         return tw.run(described(source), workers=2, engine="local", snapshots=snapshots)
 

@@ -227,6 +227,7 @@ def test_a_record_that_cannot_be_read_is_named(cluster: MockCluster) -> None:
 def test_a_key_that_cannot_be_read_is_named(cluster: MockCluster) -> None:
     cluster.send("tides", [(b"1", b"poison")])
     [fetched] = bounded(cluster, key=Json(int)).open("tides/0", None)
+    assert isinstance(fetched, tw.Fetched)
     [refused] = fetched.refused
     with raises(KafkaError):
         raise refused.error

@@ -201,7 +201,7 @@ def test_wrong_options_are_refused_at_once(options: Any, message: str) -> None:
     with pytest.raises(tw.GraphError, match=message):
         tw.Dataflow("test").input("numbers").map_async(square, **options)
     with raises(tw.GraphError):
-        tw.Dataflow("test").input("numbers").map_async(3)  # type: ignore[arg-type]
+        tw.Dataflow("test").input("numbers").map_async(3)  # type: ignore[call-overload]
 
 
 # ------------------------------------------------------------------ what calls share, and the end
