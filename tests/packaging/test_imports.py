@@ -20,6 +20,7 @@ from tests.packaging.repository import (
 from tidewheel.host.extras import LIBRARIES, Extra
 
 HOMES: dict[Extra, tuple[str, ...]] = {
+    "delta": ("connectors/delta/",),
     "gateway": ("gateway/", "console/page/", "console/metrics/metrics_page.py"),
     "kafka": ("connectors/kafka/",),
     "notebook": ("console/notebook/",),

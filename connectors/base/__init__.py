@@ -1,0 +1,1 @@
+"""What connectors have in common: settings with secrets, and records as rows of a table."""
