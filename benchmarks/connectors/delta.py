@@ -81,12 +81,14 @@ def store(tables: list[pa.Table], path: str) -> None:
 
 
 def write(tables: list[pa.Table], path: str) -> None:
+    handle = DeltaTable(path)
     for one in tables:
-        write_deltalake(path, one, mode="append")
+        write_deltalake(handle, one, mode="append")
 
 
 def read(report: Report, folder: Path, rows: int, rounds: int) -> None:
     path = str(folder / "read")
+    DeltaTable.create(path, table(0, 0).schema)
     write([table(rows // 20, seed) for seed in range(20)], path)
     contestants: dict[str, Callable[[], float]] = {
         "job": lambda: seconds(lambda: job_rows(path), rows),

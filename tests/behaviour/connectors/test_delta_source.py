@@ -243,7 +243,8 @@ def test_new_columns_are_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixtu
     assert rows_of(DeltaSource(path, version=1, columns=["hour"]))[1] == [{"hour": 1}]
     source = DeltaSource(path)
     place = [fetched.position for fetched in read(source)][-1]
-    DeltaTable(path).alter.add_columns([Field("wind", PrimitiveType("string"))  # type: ignore[no-untyped-call]])
+    wind = Field("wind", PrimitiveType("string"))  # type: ignore[no-untyped-call]
+    DeltaTable(path).alter.add_columns([wind])
     list(read(source, place))
     assert "['wind'] are new in version 4" in caplog.text
 
