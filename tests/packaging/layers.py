@@ -62,6 +62,7 @@ LAYERS = {
     "connectors": "brokers, databases and lake tables",
     "connectors/base": "what connectors have in common: secrets of settings, records as rows",
     "connectors/delta": "tables of Delta Lake: versions in, epochs out",
+    "connectors/iceberg": "Iceberg tables: snapshots in, epochs out",
     "connectors/kafka": "Kafka: topics in, epochs out",
     "connectors/postgres": "a Postgres database: its changes in, epochs out",
     "spark_bridge": "Spark sessions on Ray, DataFrames in and out",

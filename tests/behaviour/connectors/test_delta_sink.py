@@ -2,6 +2,7 @@
 
 import pickle
 from collections import defaultdict
+from collections.abc import Callable, Iterator
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -16,7 +17,7 @@ from deltalake.schema import PrimitiveType
 import tidewheel as tw
 from tests.kit.messages import raises
 from tests.kit.stores.s3_fixtures import bucket, s3_endpoint, s3_environment, s3_port
-from tidewheel.connectors.delta import DeltaError, DeltaSink
+from tidewheel.connectors.delta import DeltaError, DeltaSink, DeltaSource
 from tidewheel.progress import GraphError
 from tidewheel.testing import check_sink
 
@@ -121,8 +122,8 @@ def test_other_writers_may_commit_in_between(tmp_path: Path, monkeypatch: pytest
     sink = DeltaSink(path, name="tides")
     sink.last_committed()
     part = sink.prepare(0, [{"hour": 1}])
-    tide = Field("tide", PrimitiveType("string"))  # type: ignore[no-untyped-call]
-    others = iter(
+    tide = Field("tide", PrimitiveType("string"))
+    others: Iterator[Callable[[], Any]] = iter(
         [
             lambda: DeltaTable(path).alter.add_columns([tide]),
             lambda: write_deltalake(
@@ -236,6 +237,14 @@ def test_wrong_arguments_are_refused(table: Any, name: str) -> None:
     """When the dataflow is described."""
     with raises(GraphError):
         DeltaSink(table, name=name)
+
+
+def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the command that installs it, when the dataflow is described."""
+    monkeypatch.setattr("tidewheel.host.extras.find_spec", lambda _: None)
+    for kind in (DeltaSource, lambda table: DeltaSink(table, name="tides")):
+        with raises(DeltaError):
+            kind("tides")
 
 
 def test_a_store_that_is_away_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
