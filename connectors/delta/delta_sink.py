@@ -5,13 +5,13 @@ it and written through. So the library refuses a commit if the epoch was written
 by an attempt whose outcome did not arrive.
 """
 
-import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from tidewheel.batches.batches import Batch
+from tidewheel.connectors.base.attempts import attempted
 from tidewheel.connectors.base.table_rows import TableRows
 from tidewheel.connectors.delta.errors import DeltaError
 from tidewheel.connectors.delta.table_address import TableAddress, arrow_schema
@@ -22,8 +22,6 @@ from tidewheel.progress import GraphError, Time
 if TYPE_CHECKING:
     import pyarrow as pa
     from deltalake import DeltaTable
-
-LOGGER: Final = logging.getLogger(__name__)
 
 
 class DeltaSink(Sink):
@@ -94,26 +92,16 @@ class DeltaSink(Sink):
         self._try(self._look)
         return None if self._table is None else self._last(self._table)
 
-    def _try(self, attempt: Callable[[], None]) -> None:
-        failed = 0
-
-        def note(error: Exception, failures: int) -> None:
-            nonlocal failed
-            failed = failures
-            LOGGER.warning("%r is tried again, after attempt %d: %s", self, failures, error)
-
-        def attempted() -> None:
+    def _try(self, act: Callable[[], None]) -> None:
+        def guarded() -> None:
             try:
                 with self._address.clear_errors():
-                    attempt()
+                    act()
             except BaseException:
                 self._table = None  # the next attempt loads it anew, and so learns what has become of the last one
                 raise
 
-        try:
-            self.retry.call(attempted, on_failure=note)
-        except OSError as error:
-            raise DeltaError(f"{self!r}: no success after {failed + 1} attempts: {error}") from error
+        attempted(guarded, self.retry, self, DeltaError)
 
     def _look(self) -> None:
         """Load the table, or what is new of it."""

@@ -5,11 +5,11 @@ finds another snapshot than the loaded one fails. The library would then append 
 epoch; so its own retries are off, and the sink looks again.
 """
 
-import logging
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tidewheel.batches.batches import Batch
+from tidewheel.connectors.base.attempts import attempted
 from tidewheel.connectors.base.table_rows import TableRows
 from tidewheel.connectors.iceberg.catalog_table import CatalogTable
 from tidewheel.connectors.iceberg.errors import IcebergError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
 
-LOGGER: Final = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class IcebergSink(Sink):
@@ -47,11 +47,11 @@ class IcebergSink(Sink):
     retry = Retry(within_s=60.0, first_pause_s=0.1, longest_pause_s=5.0, jitter=0.5, on=OSError)
 
     def __init__(self, catalog: str | Mapping[str, Any], table: str, *, name: str) -> None:
-        self._place = CatalogTable("IcebergSink", catalog, table)
+        self._named = CatalogTable("IcebergSink", catalog, table)
         if not isinstance(name, str) or not name:
             raise GraphError(f"IcebergSink: name is a text, not {name!r}")
         self._property = f"tidewheel.{name}"
-        self._rows = TableRows(repr(self._place), IcebergError)
+        self._rows = TableRows(repr(self._named), IcebergError)
         self._catalog: Catalog | None = None
         self._schema: pa.Schema | None = None
 
@@ -59,7 +59,7 @@ class IcebergSink(Sink):
         return {**vars(self), "_catalog": None, "_schema": None}
 
     def __repr__(self) -> str:
-        return repr(self._place)
+        return repr(self._named)
 
     def prepare(self, epoch: Time, records: Batch) -> "pa.Table":
         """Return the records as rows of the table. They are stored once the epoch is complete."""
@@ -77,9 +77,7 @@ class IcebergSink(Sink):
 
     def last_committed(self) -> int | None:
         """Return the epoch that the latest snapshot of this sink has."""
-        found: list[int | None] = []
-        self._try(lambda: found.append(self._last(self._load())))
-        return found[-1]
+        return self._try(lambda: self._last(self._load()))
 
     def close(self) -> None:
         """Close the catalog."""
@@ -87,27 +85,17 @@ class IcebergSink(Sink):
         if catalog is not None:
             catalog.close()
 
-    def _try(self, attempt: Callable[[], None]) -> None:
-        failed = 0
+    def _try(self, act: Callable[[], T]) -> T:
+        def guarded() -> T:
+            with self._named.clear_errors():
+                return act()
 
-        def note(error: Exception, failures: int) -> None:
-            nonlocal failed
-            failed = failures
-            LOGGER.warning("%r is tried again, after attempt %d: %s", self, failures, error)
-
-        def attempted() -> None:
-            with self._place.clear_errors():
-                attempt()
-
-        try:
-            self.retry.call(attempted, on_failure=note)
-        except OSError as error:
-            raise IcebergError(f"{self!r}: no success after {failed + 1} attempts: {error}") from error
+        return attempted(guarded, self.retry, self, IcebergError)
 
     def _load(self) -> "Table":
         if self._catalog is None:
-            self._catalog = self._place.open()
-        table = self._place.load(self._catalog)
+            self._catalog = self._named.open()
+        table = self._named.load(self._catalog)
         self._schema = table.schema().as_arrow()
         return table
 

@@ -80,12 +80,12 @@ class IcebergSource(Source[Any]):
         after: int | None = None,
         bounded: bool = False,
     ) -> None:
-        self._place = CatalogTable("IcebergSource", catalog, table)
+        self._named = CatalogTable("IcebergSource", catalog, table)
         self._after = after
         self._bounded = bounded
         self.endless = not bounded
-        with closing(self._place.open()) as opened:
-            found = self._place.load(opened)
+        with closing(self._named.open()) as opened:
+            found = self._named.load(opened)
         if after is not None and found.snapshot_by_id(after) is None:
             raise IcebergError(f"{self!r}: the table has no snapshot {after!r}")
         known = found.schema()
@@ -96,7 +96,7 @@ class IcebergSource(Source[Any]):
         self._schema = known if columns is None else known.select(*columns)
 
     def __repr__(self) -> str:
-        return repr(self._place)
+        return repr(self._named)
 
     def partitions(self) -> list[Partition]:
         """Return the only partition: the snapshots are in one order."""
@@ -104,8 +104,8 @@ class IcebergSource(Source[Any]):
 
     def open(self, partition: Partition, position: IcebergPlace | None) -> Iterator[Fetched[Any] | Pause]:
         """Read snapshots behind a place."""
-        with self._place.clear_errors(), closing(self._place.open()) as catalog:
-            table = self._place.load(catalog)
+        with self._named.clear_errors(), closing(self._named.open()) as catalog:
+            table = self._named.load(catalog)
             place = self._first_place(table) if position is None else position
             if str(table.metadata.table_uuid) != place.table:
                 raise IcebergError(
@@ -118,7 +118,7 @@ class IcebergSource(Source[Any]):
                 if place.end is not None:
                     return
                 yield Pause(_PAUSE_S)
-                table = self._place.load(catalog)
+                table = self._named.load(catalog)
 
     def _first_place(self, table: "Table") -> IcebergPlace:
         current, uuid = table.current_snapshot(), str(table.metadata.table_uuid)
@@ -194,7 +194,10 @@ class IcebergSource(Source[Any]):
             tasks = list(scan.plan_files())
         scan_rows = ArrowScan(table.metadata, table.io, self._schema, AlwaysTrue())
         for task in sorted(tasks, key=lambda one: one.file.file_path):
-            yield from scan_rows.to_record_batches([task])
+            try:
+                yield from scan_rows.to_record_batches([task])
+            except FileNotFoundError:
+                raise self._gone(place) from None
 
     def _appends(self, snapshot: "Snapshot") -> bool:
         """Tell whether a snapshot appends rows; raise IcebergError if it removes some."""

@@ -60,7 +60,7 @@ LAYERS = {
     "operators/joins": "joins of streams and tables",
     "operators/collections": "`Collection`",
     "connectors": "brokers, databases and lake tables",
-    "connectors/base": "what connectors have in common: secrets of settings, records as rows",
+    "connectors/base": "what connectors have in common: secrets of settings, records as rows, attempts",
     "connectors/delta": "tables of Delta Lake: versions in, epochs out",
     "connectors/iceberg": "Iceberg tables: snapshots in, epochs out",
     "connectors/kafka": "Kafka: topics in, epochs out",
