@@ -122,7 +122,7 @@ RECORDS = [
     of_epoch(
         "map_async",
         lambda stream, number: stream.map_async(
-            lambda record: square(number(record)), concurrency=2, ordered=True, timeout_s=60, retries=1
+            lambda record: square(number(record)), concurrency=2, ordered=True, timeout_s=60, retry=tw.Retry(attempts=2)
         ),
         each_epoch(lambda ns: [n**2 for n in ns]),
         name="ordered",
@@ -1167,6 +1167,12 @@ COLLECTIONS = [
     of_collection("reduce_sum", lambda numbers, _: pairs(numbers, number_of).reduce_sum()),
     of_collection("reduce_mean", lambda numbers, _: pairs(numbers, number_of).reduce_mean()),
     of_collection("top_k", lambda numbers, _: pairs(numbers, number_of).top_k(2)),
+    of_collection(
+        "upserts",
+        lambda numbers, _: pairs(numbers, number_of).reduce_max().upserts().as_collection(upserts=True),
+        plain=lambda numbers, _: pairs(numbers, number_of).reduce_max(),
+        loop="refused",
+    ),
     of_collection("join", joined_sums),
     of_collection(
         "semijoin", lambda numbers, _: pairs(numbers, number_of).semijoin(numbers.filter(lambda n: n in {0, 2}))
