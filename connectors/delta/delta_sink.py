@@ -94,12 +94,8 @@ class DeltaSink(Sink):
 
     def _try(self, act: Callable[[], None]) -> None:
         def guarded() -> None:
-            try:
-                with self._address.clear_errors():
-                    act()
-            except BaseException:
-                self._table = None  # the next attempt loads it anew, and so learns what has become of the last one
-                raise
+            with self._address.clear_errors():
+                act()
 
         attempted(guarded, self.retry, self, DeltaError)
 
