@@ -85,7 +85,7 @@ TYPES_ABOVE = {
 }
 """Folders that name types of a folder above them, under TYPE_CHECKING."""
 
-FLUENT = {"operators/stream.py", "operators/dataflow.py"}
+FLUENT = {"operators/stream.py", "operators/dataflow.py", "operators/dead_letters.py"}
 """Modules whose classes have all operators as methods. Each operator returns a `Stream`, so its folder names that."""
 
 
