@@ -161,7 +161,7 @@ def test_a_job_that_begins_again_goes_on_with_its_own_output(bucket: str, takes:
     url, epochs = f"{bucket}/out", [[1, 2], [3], [4, 5]]
     for until, workers in ((1, 2), (2, 1), (3, 3)):
         snapshots = tw.Snapshots(tmp_path / "snapshots", every_s=1000)
-        with tw.run(flow_to(url), workers=workers, engine="local", snapshots=snapshots) as job:
+        with tw.run(flow_to(url, visible="epoch"), workers=workers, engine="local", snapshots=snapshots) as job:
             numbers = job.input("numbers")
             for time in range(numbers.position.batches, until):
                 numbers.advance_to(time)
