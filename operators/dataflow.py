@@ -13,8 +13,6 @@ from tidewheel.operators.sources.contract import Source
 from tidewheel.operators.sources.inline_source import InlineBuild
 from tidewheel.operators.sources.input import InputBuild, OnBadRecord, Schema, check_for
 from tidewheel.operators.sources.partition_epochs import EpochRule
-from tidewheel.operators.sources.partitioned_source import OperatorSource, PartitionedSource
-from tidewheel.operators.sources.source import source_build
 from tidewheel.operators.sources.source_operators import SourceOperators
 from tidewheel.operators.stream import Feedback, Loop, Stream
 from tidewheel.operators.substreams.substream_operators import Bound, ends_wanted
@@ -102,7 +100,7 @@ class Dataflow(Described):
     def source(
         self,
         name: str,
-        source: Source[Record] | PartitionedSource[Record] | OperatorSource[Record],
+        source: Source[Record],
         *,
         paced_by: str | None = None,
         epochs_ahead: int = 1,
@@ -141,14 +139,9 @@ class Dataflow(Described):
         [Captured(time=0, batch=[2, 2])]
         """
         check_positive(f"source {name!r}", "epochs_ahead", epochs_ahead)
-        rule = EpochRule(epoch_every_s, epoch_records)
-        if isinstance(source, Source):
-            operators = SourceOperators(name, source, rule, paced_by, epochs_ahead)
-            operators.check(self._description)
-            return Stream(self, operators.add(self._description))
-        if rule != EpochRule():
-            raise GraphError(f"source {name!r}: a {type(source).__qualname__} says its epochs itself")
-        return self._begin(name, source_build(name, source, paced_by, epochs_ahead))
+        operators = SourceOperators(name, source, EpochRule(epoch_every_s, epoch_records), paced_by, epochs_ahead)
+        operators.check(self._description)
+        return Stream(self, operators.add(self._description))
 
     def from_topic(
         self,

@@ -22,13 +22,13 @@ from tidewheel.operators.dataflow import Dataflow
 from tidewheel.operators.sources import readings
 from tidewheel.operators.sources.contract import (
     Partition,
+    Pause,
     Source,
     as_fetched,
     batch_of,
     check_source_object,
     saves,
 )
-from tidewheel.operators.sources.partitioned_source import Pause
 from tidewheel.runtime.engines.job import Job
 from tidewheel.runtime.engines.local_job import LocalJob
 from tidewheel.runtime.engines.run import run

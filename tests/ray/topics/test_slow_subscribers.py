@@ -30,11 +30,15 @@ EPOCHS = 600
 SMALL = tw.RuntimeConfig(bytes_in_flight=4 * MIB)
 
 
-class Arrays:
+class Arrays(tw.Source[Any]):
     """A source of one array of 100 kB an epoch."""
 
-    def partitions(self, worker: int, workers: int) -> list[Iterator[tuple[int, Any]]]:
-        return [((epoch, np.full(SIZE // 8, epoch)) for epoch in range(EPOCHS))] if not worker else []
+    def partitions(self) -> list[str]:
+        return ["arrays"]
+
+    def open(self, partition: object, position: int | None) -> Iterator[tuple[Any, int]]:
+        for epoch in range(position or 0, EPOCHS):
+            yield np.full(SIZE // 8, epoch), epoch + 1
 
 
 @pytest.fixture
