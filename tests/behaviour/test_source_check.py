@@ -57,6 +57,29 @@ def rows(folder: Path, **options: Any) -> tw.Source[Any]:
     return tw.ParquetSource(folder, batch_size=1, **options)
 
 
+class InProcess(tw.QueueSource[int]):
+    """A queue of its own goes to no other process; on the local engine, workers share the object that fills it."""
+
+    def __reduce__(self) -> Any:
+        return in_process, (id(self),)
+
+
+QUEUES: dict[int, InProcess] = {}
+
+
+def in_process(number: int) -> InProcess:
+    return QUEUES[number]
+
+
+def queued(folder: Path) -> tw.Source[Any]:
+    source = InProcess(batch_size=2, poll_s=0.001)
+    QUEUES[id(source)] = source
+    for number in range(5):
+        source.put(number)
+    source.close()
+    return source
+
+
 ROWS = [{"day": day, "n": n} for day, n in ((0, 1), (1, 2), (1, 3), (2, 4))]
 CAPTURED = [tw.types.Captured(time, [time, -time - 1]) for time in (0, 2, 1)]
 OURS: dict[str, tuple[Any, dict[str | int, list[Any]]]] = {
@@ -75,6 +98,7 @@ OURS: dict[str, tuple[Any, dict[str | int, list[Any]]]] = {
     "row groups": (rows, {"0/1": ROWS}),
     "rows by time": (lambda folder: rows(folder, time="day"), {"0/1": ROWS}),
     "recording": (recorded, {0: [0, 1, 2, 3]}),
+    "queue of its own": (queued, {"queue": list(range(5))}),
 }
 
 
