@@ -1,5 +1,6 @@
 """The check of sources passes those that keep the contract, and refuses others with a message that says why."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,9 @@ from tidewheel.testing.fixtures import fake_broker
 __all__ = ["fake_broker"]
 
 SEED = 7
+ROOT = Path(__file__).parents[2]
+FOLDERS = ("operators", "connectors", "spark_bridge")
+A_SOURCE = re.compile(r"^class (\w+)\((?:Inline)?Source\[", re.MULTILINE)
 
 
 def test_a_source_that_keeps_the_contract_passes() -> None:
@@ -134,6 +138,21 @@ def test_another_object_is_no_source() -> None:
     """Such as a list of records."""
     with raises(TypeError):
         check_source(lambda folder: [1], {0: [1]})  # type: ignore[arg-type,return-value]
+
+
+def test_each_source_of_the_library_is_in_the_table_of_its_page() -> None:
+    """Whoever adds a source adds a row, which names a test that calls the check, or says why none can."""
+    page = (ROOT / "docs/how-to/sources.md").read_text()
+    table = page.split("### The sources of tidewheel\n")[1].split("\n## ")[0]
+    rows = [row.split(" | ") for row in table.splitlines() if row.startswith("| `")]
+    modules = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
+    sources = {name for path in modules for name in A_SOURCE.findall(path.read_text())} - {"InlineSource"}
+    named = {name for source, *_ in rows for name in re.findall(r"`([A-Z]\w+)`", source)}
+    assert named == sources
+    for _, _, shown_by in rows:
+        tests = [(ROOT / name).read_text() for name in re.findall(r"`(tests/\S+\.py)`", shown_by)]
+        assert tests
+        assert "`check_source`" not in shown_by or "check_source(" in tests[0]
 
 
 def test_faults_are_many() -> None:
