@@ -15,7 +15,7 @@ from tidewheel.operators.epochs.gathered_epochs import build_gathered
 from tidewheel.operators.keys.record_hash import GatherPact
 from tidewheel.operators.sinks.capture import build_capture
 from tidewheel.operators.sinks.covered import build_covered
-from tidewheel.operators.sinks.epoch_manifests import EpochManifests
+from tidewheel.operators.sinks.epoch_objects import EpochObjects
 from tidewheel.operators.sinks.file_formats import FileFormat
 from tidewheel.operators.sinks.publish import build_publish, declared_schema, publish_pact
 from tidewheel.operators.sinks.sink import PART_BYTES, Sink, SinkOperators, sink_operators
@@ -359,7 +359,7 @@ class OutputOperators(StreamBase[Record]):
             raise GraphError(f"write_files: visible is 'epoch' or 'snapshot', not {visible!r}")
         waits = visible == "snapshot"
         self._claim("write_files", place if is_url(place) else str(Path(place).resolve()), f"writes to {place!r}")
-        sink = EpochManifests(place, kind, overwrite) if is_url(place) else EpochFolders(Path(place), kind, overwrite)
+        sink = EpochObjects(place, kind, overwrite) if is_url(place) else EpochFolders(Path(place), kind, overwrite)
         return self._committed(name, sink.operators(self.nesting.domain, file_bytes, waits=waits))
 
     def _claim(self, operator: str, place: str, does: str) -> None:
