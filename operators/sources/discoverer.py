@@ -89,6 +89,7 @@ class DiscovererBuild:
     news: str
     source: Source[Any]
     rule: EpochRule
+    is_source: bool = False
 
     def __call__(self, context: OperatorContext) -> Schedule:
         """Return this worker's schedule function."""

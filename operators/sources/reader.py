@@ -67,6 +67,7 @@ class ReaderBuild:
     rule: EpochRule
     paced_by: str | None
     epochs_ahead: int
+    is_source: bool = True
 
     @property
     def endless(self) -> bool:
