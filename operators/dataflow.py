@@ -20,9 +20,7 @@ from tidewheel.operators.sources.contract import Source
 from tidewheel.operators.sources.inline_source import InlineBuild
 from tidewheel.operators.sources.input import InputBuild, Schema, check_for
 from tidewheel.operators.sources.partition_epochs import EpochRule
-from tidewheel.operators.sources.partitioned_source import OperatorSource, PartitionedSource
-from tidewheel.operators.sources.source import source_build
-from tidewheel.operators.sources.source_operators import SourceOperators, refuses_nothing
+from tidewheel.operators.sources.source_operators import SourceOperators
 from tidewheel.operators.stream import Feedback, Loop, Stream
 from tidewheel.operators.substreams.substream_operators import Bound, ends_wanted
 from tidewheel.progress import GraphError, PathSummary, TimeDomain
@@ -106,7 +104,7 @@ class Dataflow(Described):
     def source(
         self,
         name: str,
-        source: Source[Record] | PartitionedSource[Record] | OperatorSource[Record],
+        source: Source[Record],
         *,
         paced_by: str | None = None,
         epochs_ahead: int = 1,
@@ -148,18 +146,12 @@ class Dataflow(Described):
         [Captured(time=0, batch=[2, 2])]
         """
         check_positive(f"source {name!r}", "epochs_ahead", epochs_ahead)
+        caught = caught_by(self._description, f"source {name!r}", dead_letters)
         rule = EpochRule(epoch_every_s, epoch_records)
-        if isinstance(source, Source):
-            caught = caught_by(self._description, f"source {name!r}", dead_letters)
-            operators = SourceOperators(name, source, rule, paced_by, epochs_ahead, caught)
-            operators.check(self._description)
-            stream = Stream[Any](self, operators.add(self._description))
-            return stream if dead_letters is None else stream._without_letters(name, dead_letters)
-        if dead_letters is not None:
-            raise refuses_nothing(name, source)
-        if rule != EpochRule():
-            raise GraphError(f"source {name!r}: a {type(source).__qualname__} says its epochs itself")
-        return self._begin(name, source_build(name, source, paced_by, epochs_ahead))
+        operators = SourceOperators(name, source, rule, paced_by, epochs_ahead, caught)
+        operators.check(self._description)
+        stream = Stream[Any](self, operators.add(self._description))
+        return stream if dead_letters is None else stream._without_letters(name, dead_letters)
 
     def from_topic(
         self,

@@ -18,7 +18,6 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from tidewheel.batches.batches import Batch
 from tidewheel.host.retry import Retry
-from tidewheel.operators.sources.partitioned_source import Pause
 from tidewheel.progress import GraphError, Time
 from tidewheel.transport.frames import unpicklable
 
@@ -26,6 +25,17 @@ Record_co = TypeVar("Record_co", covariant=True)
 
 Partition: TypeAlias = str | int
 """The name of a partition, unique in its source."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Yielded by a partition that has no batch now; it is asked again after so many seconds."""
+
+    seconds: float
+
+    def __post_init__(self) -> None:
+        if not self.seconds >= 0:
+            raise ValueError(f"a pause lasts some seconds, 0 or more, not {self.seconds!r}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ one step, so each snapshot has them together.
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from tidewheel.batches.batches import length
 from tidewheel.operators.base.division import Division
@@ -62,6 +62,8 @@ class _Dealt:
 @dataclass(frozen=True, slots=True)
 class ReaderBuild:
     """The build function of the reader of a source; ``news`` is the name of its news on each worker."""
+
+    is_source: ClassVar[bool] = True
 
     news: str
     source: Source[Any]

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from tidewheel.operators.dataflow import Dataflow as Dataflow
     from tidewheel.operators.sinks.sink import Sink as Sink
     from tidewheel.operators.sources.contract import Fetched as Fetched
+    from tidewheel.operators.sources.contract import Pause as Pause
     from tidewheel.operators.sources.contract import Refused as Refused
     from tidewheel.operators.sources.contract import Source as Source
     from tidewheel.operators.sources.file_source import FileSource as FileSource
     from tidewheel.operators.sources.parquet_source import ParquetSource as ParquetSource
-    from tidewheel.operators.sources.partitioned_source import Pause as Pause
     from tidewheel.operators.sources.queue_source import QueueSource as QueueSource
     from tidewheel.operators.sources.record_source import IterableSource as IterableSource
     from tidewheel.operators.sources.record_source import RecordSource as RecordSource
@@ -61,10 +61,9 @@ _WHERE: Final = {
     "tidewheel.operators.collections.collection": ("Collection",),
     "tidewheel.operators.dataflow": ("Dataflow",),
     "tidewheel.operators.sinks.sink": ("Sink",),
-    "tidewheel.operators.sources.contract": ("Fetched", "Refused", "Source"),
+    "tidewheel.operators.sources.contract": ("Fetched", "Pause", "Refused", "Source"),
     "tidewheel.operators.sources.file_source": ("FileSource",),
     "tidewheel.operators.sources.parquet_source": ("ParquetSource",),
-    "tidewheel.operators.sources.partitioned_source": ("Pause",),
     "tidewheel.operators.sources.queue_source": ("QueueSource",),
     "tidewheel.operators.sources.record_source": ("IterableSource", "RecordSource", "TickSource"),
     "tidewheel.operators.sources.replay_source": ("ReplaySource",),

@@ -1,7 +1,4 @@
-"""The types of results, handles, events and streams of one operator, for annotations.
-
-A source of your own is a `PartitionedSource` or an `OperatorSource`.
-"""
+"""The types of results, handles, events and streams of one operator, for annotations."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -14,8 +11,6 @@ if TYPE_CHECKING:
     from tidewheel.operators.records.routing_operators import Branches as Branches
     from tidewheel.operators.records.routing_operators import NamedBranches as NamedBranches
     from tidewheel.operators.sinks.write_files import WrittenEpoch as WrittenEpoch
-    from tidewheel.operators.sources.partitioned_source import OperatorSource as OperatorSource
-    from tidewheel.operators.sources.partitioned_source import PartitionedSource as PartitionedSource
     from tidewheel.operators.stream import Feedback as Feedback
     from tidewheel.operators.stream import Loop as Loop
     from tidewheel.operators.tables.column_operators import Grouping as Grouping
@@ -52,7 +47,6 @@ _WHERE: Final = {
     "tidewheel.operators.joins.interval_join_operators": ("IntervalJoined",),
     "tidewheel.operators.records.routing_operators": ("Branches", "NamedBranches"),
     "tidewheel.operators.sinks.write_files": ("WrittenEpoch",),
-    "tidewheel.operators.sources.partitioned_source": ("OperatorSource", "PartitionedSource"),
     "tidewheel.operators.stream": ("Feedback", "Loop"),
     "tidewheel.operators.tables.column_operators": ("Grouping",),
     "tidewheel.operators.windows.open_windows": ("LateRecord", "WindowResult"),
