@@ -10,6 +10,7 @@ from tidewheel.operators.base.batchwise import build_batchwise
 from tidewheel.operators.base.stream_base import Record, check_list, check_positive, check_stream, make_pact, make_paths
 from tidewheel.operators.records.record_operators import Tried
 from tidewheel.operators.sources.contract import Source
+from tidewheel.operators.sources.inbox import Inbox, OnceBuild, route_of
 from tidewheel.operators.sources.inline_source import InlineBuild
 from tidewheel.operators.sources.input import InputBuild, OnBadRecord, Schema, check_for
 from tidewheel.operators.sources.partition_epochs import EpochRule
@@ -119,8 +120,8 @@ class Dataflow(Described):
 
         Args:
             name: the operator's name.
-            source: a `FileSource`, `RecordSource`, `IterableSource`, `ParquetSource`, `TickSource`, `QueueSource`
-                or `ReplaySource`, or your own `Source`.
+            source: a `FileSource`, `RecordSource`, `IterableSource`, `ParquetSource`, `TickSource`, `QueueSource`,
+                `ReplaySource` or `Inbox`, or your own `Source`.
             paced_by: a probe of this dataflow that the source waits for. No partition begins an epoch while
                 ``epochs_ahead`` of its epochs are incomplete there.
             epochs_ahead: how many; 1 runs one epoch after the other. Operators that need several epochs to complete
@@ -145,7 +146,10 @@ class Dataflow(Described):
         if isinstance(source, Source):
             operators = SourceOperators(name, source, rule, paced_by, epochs_ahead)
             operators.check(self._description)
-            return Stream(self, operators.add(self._description))
+            stream: Stream[Any] = Stream(self, operators.add(self._description))
+            if isinstance(source, Inbox):
+                stream = stream._unary(f"{name}: once", OnceBuild(), route_of, notify=False)
+            return stream
         if rule != EpochRule():
             raise GraphError(f"source {name!r}: a {type(source).__qualname__} says its epochs itself")
         return self._begin(name, source_build(name, source, paced_by, epochs_ahead))

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tidewheel.operators.sources.contract import Fetched as Fetched
     from tidewheel.operators.sources.contract import Source as Source
     from tidewheel.operators.sources.file_source import FileSource as FileSource
+    from tidewheel.operators.sources.inbox import Inbox as Inbox
     from tidewheel.operators.sources.parquet_source import ParquetSource as ParquetSource
     from tidewheel.operators.sources.partitioned_source import Pause as Pause
     from tidewheel.operators.sources.queue_source import QueueSource as QueueSource
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from tidewheel.pubsub.subscribers.topics import watch_topics as watch_topics
     from tidewheel.runtime.description.runtime_config import RuntimeConfig as RuntimeConfig
     from tidewheel.runtime.description.secret import Secret as Secret
+    from tidewheel.runtime.engines.job_by_name import job as job
     from tidewheel.runtime.engines.run import run as run
     from tidewheel.runtime.errors import JobError as JobError
     from tidewheel.runtime.errors import JobRolledBack as JobRolledBack
@@ -62,6 +64,7 @@ _WHERE: Final = {
     "tidewheel.operators.sinks.sink": ("Sink",),
     "tidewheel.operators.sources.contract": ("Fetched", "Source"),
     "tidewheel.operators.sources.file_source": ("FileSource",),
+    "tidewheel.operators.sources.inbox": ("Inbox",),
     "tidewheel.operators.sources.parquet_source": ("ParquetSource",),
     "tidewheel.operators.sources.partitioned_source": ("Pause",),
     "tidewheel.operators.sources.queue_source": ("QueueSource",),
@@ -78,6 +81,7 @@ _WHERE: Final = {
     "tidewheel.pubsub.subscribers.topics": ("topics", "watch_topics"),
     "tidewheel.runtime.description.runtime_config": ("RuntimeConfig",),
     "tidewheel.runtime.description.secret": ("Secret",),
+    "tidewheel.runtime.engines.job_by_name": ("job",),
     "tidewheel.runtime.engines.run": ("run",),
     "tidewheel.runtime.errors": ("JobError", "JobRolledBack"),
     "tidewheel.runtime.snapshots.snapshots": ("Snapshots",),

@@ -1,0 +1,479 @@
+"""A running job as any process of its cluster has it by name: its inboxes and its look-ups.
+
+All calls are Ray's, to the actors of the workers, so a caller belongs to the cluster. A job that returns to a snapshot
+begins another run, with the same workers or others: the calls of the one before are refused, and the job is looked for
+again.
+"""
+
+import math
+import threading
+import time as clock
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Protocol
+
+from tidewheel.runtime.description.shards import owner_of
+from tidewheel.runtime.engines.looking_up import AskedRun, HasGoneBackError, LookedUp, LookUps
+from tidewheel.runtime.engines.running_jobs import (
+    LOCAL_JOBS,
+    RunningJob,
+    find_job,
+    jobs_named,
+    running_here,
+    running_jobs,
+    workers_of,
+)
+from tidewheel.runtime.errors import JobError, JobRolledBack, WouldBlock
+from tidewheel.runtime.inputs.door import Full, Outcome, Posting, Wrong
+from tidewheel.runtime.messages.questions import Answer, Question
+from tidewheel.runtime.worker.worker_actor import JobParts
+
+_LONGEST_KEY = 200
+_AGAIN_S = 0.2
+_FULL_AGAIN_S = 0.02
+_SAVED_AGAIN_S = 0.1
+_ANSWER_S = 30.0
+_ASK_S = 2.0
+_GONE_S = 20.0
+"""How long a job that keeps snapshots may have no workers before it has ended, in seconds."""
+
+
+class RunEndedError(Exception):
+    """A run of the job has ended.
+
+    Attributes:
+        is_refused: whether the call had no effect; else that is not known.
+    """
+
+    def __init__(self, reason: str, *, is_refused: bool) -> None:
+        super().__init__(reason)
+        self.is_refused = is_refused
+
+
+class JobRun(Protocol):
+    """The workers of a job until it ends or returns to a snapshot."""
+
+    workers: int
+    parts: JobParts
+
+    def leave(self, worker: int, name: str, postings: Sequence[Posting], timeout_s: float) -> list[Outcome]:
+        """Leave postings at the door of an inbox on a worker.
+
+        Raises:
+            RunEndedError: the run has ended.
+            TimeoutError: the worker did not answer in time, so what became of the postings is not known.
+        """
+
+    def saved(self, worker: int, name: str) -> int:
+        """Return how many postings at a door a snapshot has; raise RunEndedError if the run has ended."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _RayRun:
+    job: str
+    actors: Sequence[Any]
+    parts: JobParts
+
+    @property
+    def workers(self) -> int:
+        return len(self.actors)
+
+    def leave(self, worker: int, name: str, postings: Sequence[Posting], timeout_s: float) -> list[Outcome]:
+        found: list[Outcome] = self._call(worker, "leave_postings", timeout_s, name, postings)
+        return found
+
+    def saved(self, worker: int, name: str) -> int:
+        found: int = self._call(worker, "saved_postings", _ANSWER_S, name)
+        return found
+
+    def _call(self, worker: int, method: str, timeout_s: float, *arguments: Any) -> Any:
+        import ray
+
+        call = getattr(self.actors[worker], method)
+        with _ended_runs(self.job, worker):
+            return ray.get(call.remote(self.job, self.parts.incarnation, *arguments), timeout=timeout_s)
+
+
+@contextmanager
+def _ended_runs(job: str, worker: int) -> Iterator[None]:
+    """Raise RunEndedError in place of Ray's errors, and TimeoutError for a late answer."""
+    import ray
+
+    where = f"worker {worker} of job {job!r}"
+    try:
+        yield
+    except ray.exceptions.GetTimeoutError:
+        raise TimeoutError(f"{where} has not answered in time") from None
+    except ray.exceptions.RayTaskError as error:
+        if not isinstance(error.cause, JobError):
+            raise
+        raise RunEndedError(str(error.cause.args[0]), is_refused=True) from None
+    except ray.exceptions.RayError as error:
+        raise RunEndedError(f"{where} has died: {error}", is_refused=False) from None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _LocalRun:
+    job: Any
+    parts: JobParts
+
+    @property
+    def workers(self) -> int:
+        found: int = self.job.workers
+        return found
+
+    def leave(self, worker: int, name: str, postings: Sequence[Posting], timeout_s: float) -> list[Outcome]:
+        return self._door(worker, name).leave(postings)
+
+    def saved(self, worker: int, name: str) -> int:
+        found: int = self._door(worker, name).saved
+        return found
+
+    def _door(self, worker: int, name: str) -> Any:
+        if self.job._life.has_ended:
+            raise RunEndedError("it was stopped, or has failed", is_refused=True)
+        return self.job._cores[worker].doors[name]
+
+
+def job(name: str, *, timeout_s: float | None = 10.0) -> "JobByName":
+    """Return a running job, from any process of its Ray cluster; for a local job, from its own process.
+
+    A process outside of a cluster connects as `subscribe` does.
+
+    Args:
+        name: the name of the job, or of its dataflow if only one job runs it.
+        timeout_s: how long to wait until it runs, in seconds; None waits forever.
+
+    Raises:
+        JobError: no job of that name, or more than one, runs in time; the message has the names of those that do.
+
+    >>> import tidewheel as tw
+    >>> flow = tw.Dataflow("rates")
+    >>> _ = flow.source("rates", tw.Inbox(tuple[str, float])).as_collection(upserts=True).lookup("rates")
+    >>> with tw.run(flow, engine="local") as running:
+    ...     found = tw.job("rates")
+    ...     _ = found.input("rates").send([("EUR", 1.0), ("USD", 1.1)])
+    ...     found.lookup("rates", "USD", time=0).values
+    ...     running.stop()
+    [1.1]
+    """
+    until = _deadline(timeout_s)
+    while True:
+        problem: JobError
+        try:
+            one, run = _find(name)
+        except JobError as error:
+            problem = error
+        else:
+            return JobByName(one.name, run)
+        if clock.monotonic() >= until:
+            raise JobError(f"no job {name!r} runs within {timeout_s:g} s; {problem.args[0]}")
+        clock.sleep(min(_AGAIN_S, max(0.0, until - clock.monotonic())))
+
+
+def _find(name: str) -> tuple[RunningJob, JobRun]:
+    here = running_here()
+    if len(jobs_named(here, name)) == 1:
+        one = find_job(here, name)
+        return one, _local_run(one.name)
+    try:
+        found = running_jobs()
+    except JobError as error:
+        names = ", ".join(job.name for job in here)
+        raise JobError(f"local jobs of this process: {names or 'none'}; {error.args[0]}") from None
+    one = find_job([*here, *found], name)
+    return one, _ray_run(one)
+
+
+def _local_run(name: str) -> _LocalRun:
+    job = LOCAL_JOBS[name]
+    plan, doors = job.plan, job._cores[0].doors
+    return _LocalRun(
+        job, JobParts(0, goes_back=False, inboxes=tuple(doors), inputs=tuple(plan.inputs), lookups=dict(plan.lookups))
+    )
+
+
+def _ray_run(one: RunningJob) -> _RayRun:
+    import ray
+
+    try:
+        actors = workers_of(one)
+        parts: JobParts = ray.get(actors[0].parts.remote(one.name), timeout=_ANSWER_S)
+    except (ValueError, ray.exceptions.RayError) as error:
+        raise JobError(f"job {one.name!r} does not answer, or has just ended: {error}") from None
+    return _RayRun(one.name, actors, parts)
+
+
+def _deadline(timeout_s: float | None) -> float:
+    return math.inf if timeout_s is None else clock.monotonic() + timeout_s
+
+
+class JobByName:
+    """A running job that another process has started; see `tidewheel.job`. Thread-safe.
+
+    It stands for this job only: once that has ended, each call raises JobError. It follows the job when it returns to a
+    snapshot, and to other workers.
+
+    Attributes:
+        name: the name of the job.
+    """
+
+    def __init__(self, name: str, run: JobRun) -> None:
+        self.name = name
+        self._lock = threading.Lock()
+        self._run: JobRun | None = run
+        self._workers = run.workers
+        self._parts = run.parts
+        self._lookups = LookUps(_NamedAsker(self))
+
+    def input(self, name: str) -> "InputByName":
+        """Return an inbox, ``flow.source(name, tw.Inbox(...))``; raise JobError if there is none of that name."""
+        inboxes = self._parts.inboxes
+        if name not in inboxes:
+            by_handles = (
+                f". Input {name!r} is fed by handles, which its driver hands over; to feed it by name, make it "
+                f"flow.source({name!r}, tw.Inbox())"
+                if name in self._parts.inputs
+                else ""
+            )
+            raise JobError(f"job {self.name!r} has no inbox {name!r}; it has {sorted(inboxes) or 'none'}{by_handles}")
+        return InputByName(self, name)
+
+    def lookup(self, name: str, key: Any, *, time: int | None = None, timeout_s: float | None = 10.0) -> LookedUp:
+        """Return the values of a key, or of several, in a collection at one complete epoch, as `Job.lookup` does.
+
+        Raises:
+            JobError: there are no look-ups of that name, the epoch is not kept, or the job has ended.
+            TimeoutError: there is no answer within ``timeout_s`` seconds.
+        """
+        return self._lookups.look_up(name, key, time, timeout_s)
+
+    def __repr__(self) -> str:
+        return f"<JobByName {self.name!r}>"
+
+    # ------------------------------------------------------------------ the present run
+
+    def _present(self, until: float) -> JobRun:
+        """Return the present run; wait while the job may be returning to a snapshot.
+
+        Raises:
+            JobError: it has ended.
+            TimeoutError: it is not decided in time.
+        """
+        with self._lock:
+            ends = min(until, clock.monotonic() + _GONE_S)
+            while self._run is None:
+                try:
+                    self._run = _find(self.name)[1]
+                except JobError as error:
+                    if not self._parts.goes_back or ends <= clock.monotonic() < until:
+                        raise JobError(f"job {self.name!r} has ended: {error.args[0]}") from None
+                    if clock.monotonic() >= ends:
+                        raise TimeoutError(f"job {self.name!r} has ended, or still returns to a snapshot") from None
+                    clock.sleep(_AGAIN_S)
+            return self._run
+
+    def _forget(self, run: JobRun) -> None:
+        with self._lock:
+            if self._run is run:
+                self._run = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """Records that were sent to an inbox, and that their worker has in memory."""
+
+    job: JobByName = field(repr=False)
+    input: str
+    worker: int
+    number: int
+    key: str | None = None
+    _run: JobRun = field(repr=False, kw_only=True)
+
+    def wait_until_saved(self, timeout_s: float | None = 300.0) -> None:
+        """Wait until a snapshot has the records; in a job without snapshots, until they have been processed.
+
+        The job takes snapshots by its own clock.
+
+        Raises:
+            JobRolledBack: the job has returned to a snapshot without them, or has ended: send them again, with the same
+                key if it may have had them.
+            TimeoutError: there is no such snapshot within ``timeout_s`` seconds.
+        """
+        until = _deadline(timeout_s)
+        while not self.is_saved():
+            if clock.monotonic() >= until:
+                raise TimeoutError(f"no snapshot has what was sent to input {self.input!r} within {timeout_s:g} s")
+            clock.sleep(min(_SAVED_AGAIN_S, max(0.0, until - clock.monotonic())))
+
+    def is_saved(self) -> bool:
+        """Tell whether a snapshot has the records; raises JobRolledBack as `wait_until_saved` does."""
+        try:
+            return self._run.saved(self.worker, self.input) >= self.number
+        except RunEndedError as ended:
+            self.job._forget(self._run)
+            raise JobRolledBack(
+                f"job {self.job.name!r} has gone back to a snapshot, or has ended, before a snapshot was known to have "
+                f"what was sent to input {self.input!r}: send it again, with the same key: {ended}"
+            ) from None
+
+
+class InputByName:
+    """An inbox of a running job, in any process; see `JobByName.input`. Thread-safe, and nothing has to be closed."""
+
+    def __init__(self, job: JobByName, name: str) -> None:
+        self.job = job
+        self.name = name
+        self._turns = count()
+
+    def send(self, batch: Any, *, key: str | None = None, timeout_s: float | None = 10.0) -> Sent:
+        """Send records, all of them or none; return once a worker has them in memory.
+
+        They come into an epoch of the worker's choice, together. Batches of one process may overtake each other. If the
+        job returns to a snapshot, those that no snapshot has are gone: `Sent.wait_until_saved` says so.
+
+        Args:
+            batch: a list, Arrow table, record batch or NumPy array.
+            key: counts the records once, however often and by whomever they are sent with it, for a day. With a key
+                this sends again by itself when a worker dies. Up to 200 characters.
+            timeout_s: how long to wait while the inbox is full or the job returns to a snapshot, in seconds; None waits
+                as long as the job lives.
+
+        Raises:
+            TypeError: the records are of another type than the inbox's, or the key is no such text.
+            WouldBlock: the inbox stayed full; nothing was sent.
+            JobRolledBack: the worker has died meanwhile, and without a key it is not known whether it had the records.
+            JobError: the job has ended.
+            TimeoutError: the worker did not answer, or the job did not come back, in time. The records may be sent.
+        """
+        check_key(key)
+        return self._send(Posting(batch, key), timeout_s)
+
+    def _send(self, posting: Posting, timeout_s: float | None) -> Sent:
+        until = _deadline(timeout_s)
+        while True:
+            run = self.job._present(until)
+            worker = self._worker(posting.key, run.workers)
+            left_s = max(_AGAIN_S, until - clock.monotonic())
+            try:
+                [outcome] = run.leave(worker, self.name, [posting], min(left_s, _ANSWER_S))
+            except RunEndedError as ended:
+                self.job._forget(run)
+                if not ended.is_refused and posting.key is None:
+                    raise JobRolledBack(
+                        f"input {self.name!r}: {ended}. It may have had the records, and a snapshot may have "
+                        "them. Send them with a key, so that they count once"
+                    ) from None
+                continue
+            match outcome:
+                case int():
+                    return Sent(self.job, self.name, worker, outcome, posting.key, _run=run)
+                case Wrong(reason):
+                    raise TypeError(reason)
+                case Full():
+                    if clock.monotonic() >= until:
+                        raise WouldBlock(
+                            f"input {self.name!r} of job {self.job.name!r} is full, and was for {timeout_s:g} s: the "
+                            "dataflow reads less than is sent. Nothing was sent: try again later"
+                        )
+                    clock.sleep(_FULL_AGAIN_S)
+
+    def _worker(self, key: str | None, workers: int) -> int:
+        return owner_of(key, workers) if key is not None else next(self._turns) % workers
+
+    def __repr__(self) -> str:
+        return f"<InputByName {self.name!r} of job {self.job.name!r}>"
+
+
+def check_key(key: object) -> None:
+    """Raise TypeError unless a key is None or a text of 1 to 200 printable characters."""
+    if key is not None and not (isinstance(key, str) and 0 < len(key) <= _LONGEST_KEY and key.isprintable()):
+        raise TypeError(f"a key is a text of 1 to {_LONGEST_KEY} printable characters, not {key!r:.250}")
+
+
+# ---------------------------------------------------------------------- look-ups
+
+
+class _NamedAsker:
+    def __init__(self, job: JobByName) -> None:
+        self._job = job
+        self._made: dict[JobRun, AskedRun] = {}
+
+    @property
+    def workers(self) -> int:
+        return self._job._workers
+
+    def operator(self, name: str) -> int:
+        lookups = self._job._parts.lookups
+        if name not in lookups:
+            raise JobError(f"job {self._job.name!r} has no look-up {name!r}; it has {sorted(lookups) or 'none'}")
+        return lookups[name]
+
+    def run(self, gone: AskedRun | None, left_s: float | None) -> AskedRun:
+        present = self._job._present(_deadline(left_s))
+        if isinstance(present, _LocalRun):
+            return present.job._lookups.asker.run(gone, left_s)
+        assert isinstance(present, _RayRun)
+        with self._job._lock:
+            made = self._made.get(present)
+            if made is None:
+                self._made = {present: _RayAsking(self._job, present)}
+            return self._made[present]
+
+
+class _RayAsking:
+    """The questions of this process to the workers of a run."""
+
+    def __init__(self, job: JobByName, run: _RayRun) -> None:
+        self._job = job
+        self._run = run
+        self._lock = threading.Lock()
+        self._asked: dict[int, tuple[int, Question, Any]] = {}
+
+    def ask(self, worker: int, question: Question) -> None:
+        call = self._call(worker, question)
+        with self._lock:
+            self._asked[question.number] = worker, question, call
+
+    def _call(self, worker: int, question: Question) -> Any:
+        run = self._run
+        return run.actors[worker].ask.remote(run.job, run.parts.incarnation, question, _ASK_S)
+
+    def withdraw(self, worker: int, question: Question) -> None:
+        with self._lock:
+            self._asked.pop(question.number, None)
+        if question.stays:
+            self._call(worker, Question(question.number, question.operator))
+
+    def answers(self, numbers: Collection[int], what: str, left_s: float | None, name: str) -> Sequence[Answer]:
+        import ray
+
+        until = _deadline(left_s)
+        found: dict[int, Answer] = {}
+        while missing := [number for number in numbers if number not in found]:
+            with self._lock:
+                waiting = {self._asked[number][2]: number for number in missing}
+            patience_s = min(_ASK_S, max(0.0, until - clock.monotonic()))
+            for call in ray.wait(list(waiting), timeout=patience_s)[0]:
+                self._hear(waiting[call], call, found)
+            if len(found) < len(numbers) and clock.monotonic() >= until:
+                raise TimeoutError(f"waited {left_s} s for {what} of job {self._job.name!r}")
+        return [found[number] for number in numbers]
+
+    def _hear(self, number: int, call: Any, found: dict[int, Answer]) -> None:
+        import ray
+
+        worker, question, _ = self._asked[number]
+        try:
+            with _ended_runs(self._run.job, worker):
+                answer = ray.get(call)
+        except RunEndedError as ended:
+            self._job._forget(self._run)
+            raise HasGoneBackError from ended
+        if answer is not None:
+            found[number] = answer
+            return
+        clock.sleep(_FULL_AGAIN_S)  # it was asked by too many at once, or the epoch is not complete
+        self.ask(worker, question)
