@@ -117,8 +117,8 @@ def application(access: Access, clients: Clients, sites: Sequence[Site], keep_al
             Middleware(
                 CORSMiddleware,
                 allow_origins=sorted(access.origins),
-                allow_methods=["GET"],
-                allow_headers=["Authorization", "Last-Event-ID"],
+                allow_methods=["GET", "POST"],
+                allow_headers=["Authorization", "Last-Event-ID", "Content-Type", "Idempotency-Key", "Prefer"],
             ),
             Middleware(Guard, refusal=partial(_token_refusal, access, sites)),
         ],

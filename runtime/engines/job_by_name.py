@@ -310,8 +310,12 @@ class Sent:
 
     def is_saved(self) -> bool:
         """Tell whether a snapshot has the records; raises JobRolledBack as `wait_until_saved` does."""
+        return self._saved_there() >= self.number
+
+    def _saved_there(self) -> int:
+        """Return how many of the postings of the input at its worker a snapshot has."""
         try:
-            return self._run.saved(self.worker, self.input) >= self.number
+            return self._run.saved(self.worker, self.input)
         except RunEndedError as ended:
             self.job._forget(self._run)
             raise JobRolledBack(
