@@ -55,8 +55,13 @@ class RunEndedError(Exception):
 class JobRun(Protocol):
     """The workers of a job until it ends or returns to a snapshot."""
 
-    workers: int
-    parts: JobParts
+    @property
+    def workers(self) -> int:
+        """The number of workers."""
+
+    @property
+    def parts(self) -> JobParts:
+        """What others reach by name."""
 
     def leave(self, worker: int, name: str, postings: Sequence[Posting], timeout_s: float) -> list[Outcome]:
         """Leave postings at the door of an inbox on a worker.
@@ -125,7 +130,8 @@ class _LocalRun:
         return found
 
     def leave(self, worker: int, name: str, postings: Sequence[Posting], timeout_s: float) -> list[Outcome]:
-        return self._door(worker, name).leave(postings)
+        found: list[Outcome] = self._door(worker, name).leave(postings)
+        return found
 
     def saved(self, worker: int, name: str) -> int:
         found: int = self._door(worker, name).saved
@@ -418,7 +424,8 @@ class _NamedAsker:
     def run(self, gone: AskedRun | None, left_s: float | None) -> AskedRun:
         present = self._job._present(_deadline(left_s))
         if isinstance(present, _LocalRun):
-            return present.job._lookups.asker.run(gone, left_s)
+            run: AskedRun = present.job._lookups.asker.run(gone, left_s)
+            return run
         assert isinstance(present, _RayRun)
         with self._job._lock:
             made = self._made.get(present)
