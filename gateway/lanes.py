@@ -158,7 +158,7 @@ class _Lane:
     def _is_lost(self, load: _Load, ended: RunEndedError) -> bool:
         """Fail a posting that is not to be sent again."""
         name = self._lanes.name
-        if load.posting.key is None and not ended.is_refused:
+        if load.posting.key is None and not ended.is_refused and self._lanes.job._parts.goes_back:
             load.fail(
                 JobRolledBack(
                     f"input {name!r}: {ended}. It may have had the records. Send them with an Idempotency-Key, so that "

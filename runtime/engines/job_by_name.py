@@ -212,6 +212,36 @@ def _ray_run(one: RunningJob) -> _RayRun:
     return _RayRun(one.name, actors, parts)
 
 
+def jobs_with_lookup(job: str | None, name: str) -> tuple[dict[str, "JobByName"], list[str]]:
+    """Return the running jobs that have look-ups of a name, by their own names; and the look-ups that there are.
+
+    Args:
+        job: the name of a job or dataflow; None for any.
+        name: the name of the look-ups.
+
+    Raises:
+        JobError: this process has no local job, and there is no cluster.
+    """
+    here = running_here()
+    try:
+        there = running_jobs()
+    except JobError:
+        if not here:
+            raise
+        there = []
+    found: dict[str, JobByName] = {}
+    names: set[str] = set()
+    for one in [*here, *there] if job is None else jobs_named([*here, *there], job):
+        try:
+            run = _local_run(one.name) if one.name in LOCAL_JOBS else _ray_run(one)
+        except JobError:  # it has just ended
+            continue
+        names.update(run.parts.lookups)
+        if name in run.parts.lookups:
+            found[one.name] = JobByName(one.name, run)
+    return found, sorted(names)
+
+
 def _deadline(timeout_s: float | None) -> float:
     return math.inf if timeout_s is None else clock.monotonic() + timeout_s
 
@@ -371,7 +401,7 @@ class InputByName:
                 [outcome] = run.leave(worker, self.name, [posting], min(left_s, _ANSWER_S))
             except RunEndedError as ended:
                 self.job._forget(run)
-                if not ended.is_refused and posting.key is None:
+                if not ended.is_refused and posting.key is None and self.job._parts.goes_back:
                     raise JobRolledBack(
                         f"input {self.name!r}: {ended}. It may have had the records, and a snapshot may have "
                         "them. Send them with a key, so that they count once"
