@@ -23,8 +23,8 @@ HEADERS = {
 """The headers of every answer."""
 
 _PAGES = (
-    "there are GET /, /jobs, /topics, /topics/NAME/events, /topics/NAME/state, /lookups/NAME/KEY, /metrics, /healthz and "
-    "/readyz, and WebSocket /topics/NAME/socket. A gateway with --ingest JOB has POST and WebSocket "
+    "there are GET /, /jobs, /topics, /topics/NAME/events and WebSocket /topics/NAME/socket, and GET "
+    "/topics/NAME/state, /lookups/NAME/KEY, /metrics, /healthz and /readyz; with --ingest JOB, POST and WebSocket "
     "/jobs/JOB/inputs/NAME"
 )
 

@@ -4,7 +4,7 @@ import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -19,8 +19,6 @@ from tidewheel.runtime.inputs.door import Door, Post, Posting
 from tidewheel.runtime.worker.operator_context import OperatorContext, host_of
 from tidewheel.runtime.worker.ports import InputPort, OutputPort
 
-Record = TypeVar("Record")
-
 KEPT_S = 24 * 3600.0
 """How long a key counts as known after its posting, in seconds, at least."""
 
@@ -29,49 +27,30 @@ _SWEEP_S = 3600.0
 _LOOK_S = 0.5
 
 
-class Inbox(Source[Record]):
-    """A source of records that any process of the cluster sends by name, with ``tidewheel.job(...).input(...)``.
-
-    Each worker has a share of the inbox. No sender holds a token: the job makes the epochs, by ``epoch_every_s`` or
-    ``epoch_records`` of `Dataflow.source`, and by default each time that a worker finds records. So a sender may come
-    and go, and its end ends nothing. The inbox ends with the job, by `Job.stop`.
-
-    A job that returns to a snapshot goes on behind the records that the snapshot has. Senders learn of it, and send the
-    others again. Keys count what is sent again once; the snapshot has them for a day.
+class Inbox(Source[Any]):
+    """The source of an inbox; its batches are of posts.
 
     Args:
-        records: the type of the records, or a `pyarrow.Schema`; None accepts anything. JSON is converted to the type,
-            for instance to a dataclass.
-        capacity_bytes: how much may wait on each worker while the dataflow does not read it. 8 MiB.
+        name: the input's name.
+        records: the type of the records, or a `pyarrow.Schema`; None accepts anything.
+        capacity_bytes: how much may wait on each worker.
 
     Raises:
         GraphError: an argument is wrong.
-
-    >>> import tidewheel as tw
-    >>> flow = tw.Dataflow("fraud")
-    >>> _ = flow.source("payments", tw.Inbox(int)).probe("done").capture("payments")
-    >>> with tw.run(flow, engine="local") as job:
-    ...     payments = tw.job("fraud").input("payments")
-    ...     for _ in range(2):
-    ...         _ = payments.send([20, 30], key="order 17")
-    ...     job.probe("done").wait_until(1, timeout_s=10)
-    ...     job.captured("payments")
-    ...     job.stop()
-    [Captured(time=0, batch=[20, 30])]
     """
 
     look_every_s = 3600.0  # it lists again in each run, as there may be another number of workers
     endless = True
 
-    def __init__(self, records: Any = None, *, capacity_bytes: int = CAPACITY_BYTES) -> None:
-        check_positive("Inbox", "capacity_bytes", capacity_bytes)
-        check_for("an Inbox", records)
+    def __init__(self, name: str, records: Any, capacity_bytes: int) -> None:
+        check_positive(f"inbox {name!r}", "capacity_bytes", capacity_bytes)
+        check_for(name, records)
         self._records = records
         self._capacity_bytes = capacity_bytes
         self._workers = 1
         self._door: Door | None = None
 
-    def _on_worker(self, context: OperatorContext, *, reads: bool) -> "Inbox[Record]":
+    def _on_worker(self, context: OperatorContext, *, reads: bool) -> "Inbox":
         here = copy.copy(self)
         here._workers = context.workers
         if reads:

@@ -157,7 +157,7 @@ def job(name: str, *, timeout_s: float | None = 10.0) -> "JobByName":
 
     >>> import tidewheel as tw
     >>> flow = tw.Dataflow("rates")
-    >>> _ = flow.source("rates", tw.Inbox(tuple[str, float])).as_collection(upserts=True).lookup("rates")
+    >>> _ = flow.inbox("rates", tuple[str, float]).as_collection(upserts=True).lookup("rates")
     >>> with tw.run(flow, engine="local") as running:
     ...     found = tw.job("rates")
     ...     _ = found.input("rates").send([("EUR", 1.0), ("USD", 1.1)])
@@ -265,12 +265,12 @@ class JobByName:
         self._lookups = LookUps(_NamedAsker(self))
 
     def input(self, name: str) -> "InputByName":
-        """Return an inbox, ``flow.source(name, tw.Inbox(...))``; raise JobError if there is none of that name."""
+        """Return an inbox, ``flow.inbox(name)``; raise JobError if there is none of that name."""
         inboxes = self._parts.inboxes
         if name not in inboxes:
             by_handles = (
                 f". Input {name!r} is fed by handles, which its driver hands over; to feed it by name, make it "
-                f"flow.source({name!r}, tw.Inbox())"
+                f"flow.inbox({name!r})"
                 if name in self._parts.inputs
                 else ""
             )

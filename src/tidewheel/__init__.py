@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from tidewheel.operators.sources.contract import Fetched as Fetched
     from tidewheel.operators.sources.contract import Source as Source
     from tidewheel.operators.sources.file_source import FileSource as FileSource
-    from tidewheel.operators.sources.inbox import Inbox as Inbox
     from tidewheel.operators.sources.parquet_source import ParquetSource as ParquetSource
     from tidewheel.operators.sources.partitioned_source import Pause as Pause
     from tidewheel.operators.sources.queue_source import QueueSource as QueueSource
@@ -64,7 +63,6 @@ _WHERE: Final = {
     "tidewheel.operators.sinks.sink": ("Sink",),
     "tidewheel.operators.sources.contract": ("Fetched", "Source"),
     "tidewheel.operators.sources.file_source": ("FileSource",),
-    "tidewheel.operators.sources.inbox": ("Inbox",),
     "tidewheel.operators.sources.parquet_source": ("ParquetSource",),
     "tidewheel.operators.sources.partitioned_source": ("Pause",),
     "tidewheel.operators.sources.queue_source": ("QueueSource",),

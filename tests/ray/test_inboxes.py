@@ -24,7 +24,7 @@ DEADLINE_S = 60.0
 
 def describe(records: Any = None) -> tw.Dataflow:
     flow = tw.Dataflow("fraud")
-    payments = flow.source("payments", tw.Inbox(records), epoch_every_s=0.05)
+    payments = flow.inbox("payments", records, epoch_every_s=0.05)
     payments.probe("done").capture("payments")
     payments.map(lambda n: (n, n * n)).as_collection(upserts=True).lookup("squares")
     return flow

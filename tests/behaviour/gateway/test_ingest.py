@@ -53,7 +53,7 @@ class Fed:
 def running(folder: Path | None = None, *, paused: bool = False, **settings: Any) -> Iterator[tw.types.Job]:
     """Run the job on a thread."""
     flow = tw.Dataflow("fraud")
-    flow.source("payments", tw.Inbox(int, **settings)).probe("done").capture("payments")
+    flow.inbox("payments", int, **settings).probe("done").capture("payments")
     snapshots = None if folder is None else tw.Snapshots(folder, every_s=0.2)
     with tw.run(flow, workers=2, engine="local", snapshots=snapshots, paused=paused) as job:
         is_over = threading.Event()
@@ -123,7 +123,7 @@ def test_streams_of_arrow_come_as_tables() -> None:
     """Of one column here; the inbox looks at their type."""
     flow = tw.Dataflow("fraud")
     schema = pa.schema({"n": pa.int64()})
-    flow.source("payments", tw.Inbox(schema)).probe("done").capture("payments")
+    flow.inbox("payments", schema).probe("done").capture("payments")
     with tw.run(flow, engine="local") as job, served() as gateway:
         one = Fed(job, gateway)
         assert one.post(arrow_of(pa.table({"n": [1, 2]})), content_type=ARROW).status == 202

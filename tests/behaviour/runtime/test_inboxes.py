@@ -15,7 +15,7 @@ WITHIN_S = 20.0
 
 def describe(records: Any = None, **settings: Any) -> tw.Dataflow:
     flow = tw.Dataflow("fraud")
-    flow.source("payments", tw.Inbox(records, **settings)).probe("done").capture("payments")
+    flow.inbox("payments", records, **settings).probe("done").capture("payments")
     return flow
 
 

@@ -81,9 +81,11 @@ def test_streams_of_arrow_become_tables() -> None:
 def test_wrong_arguments_are_refused() -> None:
     """When the inbox is made, before any job."""
     with raises(GraphError):
-        tw.Inbox("payments")
+        tw.Dataflow("fraud").inbox("payments", "Payment")  # type: ignore[call-overload]
     with raises(GraphError):
-        tw.Inbox(capacity_bytes=0)
+        tw.Dataflow("fraud").inbox("payments", capacity_bytes=0)
+    with raises(GraphError):
+        tw.Dataflow("fraud").inbox("payments", epoch_every_s=0)
 
 
 def counted(kept_s: float) -> tuple[Callable[[int, list[Post]], None], Callable[[], list[Any]]]:
