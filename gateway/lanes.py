@@ -15,7 +15,8 @@ from itertools import count
 from tidewheel.gateway.errors import BadRequest, InputFull
 from tidewheel.progress import TidewheelError
 from tidewheel.runtime.description.shards import owner_of
-from tidewheel.runtime.engines.job_by_name import JobByName, JobRun, RunEndedError, Sent
+from tidewheel.runtime.engines.job_by_name import JobByName, Sent
+from tidewheel.runtime.engines.job_run import JobRun, RunEndedError
 from tidewheel.runtime.errors import JobError, JobRolledBack
 from tidewheel.runtime.inputs.door import Full, Outcome, Posting
 

@@ -5,142 +5,34 @@ begins another run, with the same workers or others: the calls of the one before
 again.
 """
 
-import math
 import threading
 import time as clock
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, Protocol
+from typing import Any
 
 from tidewheel.runtime.description.shards import owner_of
-from tidewheel.runtime.engines.looking_up import AskedRun, HasGoneBackError, LookedUp, LookUps
-from tidewheel.runtime.engines.running_jobs import (
-    LOCAL_JOBS,
-    RunningJob,
-    find_job,
-    jobs_named,
-    running_here,
-    running_jobs,
-    workers_of,
+from tidewheel.runtime.engines.asking_by_name import NamedAsker, deadline
+from tidewheel.runtime.engines.job_run import (
+    ANSWER_S,
+    JobRun,
+    LocalRun,
+    RunEndedError,
+    find_run,
+    local_run,
+    ray_run,
 )
+from tidewheel.runtime.engines.looking_up import LookedUp, LookUps
+from tidewheel.runtime.engines.running_jobs import LOCAL_JOBS, jobs_named, running_here, running_jobs
 from tidewheel.runtime.errors import JobError, JobRolledBack, WouldBlock
-from tidewheel.runtime.inputs.door import Full, Outcome, Posting, Wrong
-from tidewheel.runtime.messages.questions import Answer, Question
-from tidewheel.runtime.worker.worker_actor import JobParts
+from tidewheel.runtime.inputs.door import Full, Posting, Wrong
 
 _LONGEST_KEY = 200
 _AGAIN_S = 0.2
 _FULL_AGAIN_S = 0.02
 _SAVED_AGAIN_S = 0.1
-_ANSWER_S = 30.0
-_ASK_S = 2.0
 _GONE_S = 20.0
 """How long a job that keeps snapshots may have no workers before it has ended, in seconds."""
-
-
-class RunEndedError(Exception):
-    """A run of the job has ended.
-
-    Attributes:
-        is_refused: whether the call had no effect; else that is not known.
-    """
-
-    def __init__(self, reason: str, *, is_refused: bool) -> None:
-        super().__init__(reason)
-        self.is_refused = is_refused
-
-
-class JobRun(Protocol):
-    """The workers of a job until it ends or returns to a snapshot."""
-
-    @property
-    def workers(self) -> int:
-        """The number of workers."""
-
-    @property
-    def parts(self) -> JobParts:
-        """What others reach by name."""
-
-    def leave(self, worker: int, name: str, postings: Sequence[Posting], timeout_s: float) -> list[Outcome]:
-        """Leave postings at the door of an inbox on a worker.
-
-        Raises:
-            RunEndedError: the run has ended.
-            TimeoutError: the worker did not answer in time, so what became of the postings is not known.
-        """
-
-    def saved(self, worker: int, name: str) -> int:
-        """Return how many postings at a door a snapshot has; raise RunEndedError if the run has ended."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _RayRun:
-    job: str
-    actors: Sequence[Any]
-    parts: JobParts
-
-    @property
-    def workers(self) -> int:
-        return len(self.actors)
-
-    def leave(self, worker: int, name: str, postings: Sequence[Posting], timeout_s: float) -> list[Outcome]:
-        found: list[Outcome] = self._call(worker, "leave_postings", timeout_s, name, postings)
-        return found
-
-    def saved(self, worker: int, name: str) -> int:
-        found: int = self._call(worker, "saved_postings", _ANSWER_S, name)
-        return found
-
-    def _call(self, worker: int, method: str, timeout_s: float, *arguments: Any) -> Any:
-        import ray
-
-        call = getattr(self.actors[worker], method)
-        with _ended_runs(self.job, worker):
-            return ray.get(call.remote(self.job, self.parts.incarnation, *arguments), timeout=timeout_s)
-
-
-@contextmanager
-def _ended_runs(job: str, worker: int) -> Iterator[None]:
-    """Raise RunEndedError in place of Ray's errors, and TimeoutError for a late answer."""
-    import ray
-
-    where = f"worker {worker} of job {job!r}"
-    try:
-        yield
-    except ray.exceptions.GetTimeoutError:
-        raise TimeoutError(f"{where} has not answered in time") from None
-    except ray.exceptions.RayTaskError as error:
-        if not isinstance(error.cause, JobError):
-            raise
-        raise RunEndedError(str(error.cause.args[0]), is_refused=True) from None
-    except ray.exceptions.RayError as error:
-        raise RunEndedError(f"{where} has died: {error}", is_refused=False) from None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _LocalRun:
-    job: Any
-    parts: JobParts
-
-    @property
-    def workers(self) -> int:
-        found: int = self.job.workers
-        return found
-
-    def leave(self, worker: int, name: str, postings: Sequence[Posting], timeout_s: float) -> list[Outcome]:
-        found: list[Outcome] = self._door(worker, name).leave(postings)
-        return found
-
-    def saved(self, worker: int, name: str) -> int:
-        found: int = self._door(worker, name).saved
-        return found
-
-    def _door(self, worker: int, name: str) -> Any:
-        if self.job._life.has_ended:
-            raise RunEndedError("it was stopped, or has failed", is_refused=True)
-        return self.job._cores[worker].doors[name]
 
 
 def job(name: str, *, timeout_s: float | None = 10.0) -> "JobByName":
@@ -165,11 +57,11 @@ def job(name: str, *, timeout_s: float | None = 10.0) -> "JobByName":
     ...     running.stop()
     [1.1]
     """
-    until = _deadline(timeout_s)
+    until = deadline(timeout_s)
     while True:
         problem: JobError
         try:
-            one, run = _find(name)
+            one, run = find_run(name)
         except JobError as error:
             problem = error
         else:
@@ -177,39 +69,6 @@ def job(name: str, *, timeout_s: float | None = 10.0) -> "JobByName":
         if clock.monotonic() >= until:
             raise JobError(f"no job {name!r} runs within {timeout_s:g} s; {problem.args[0]}")
         clock.sleep(min(_AGAIN_S, max(0.0, until - clock.monotonic())))
-
-
-def _find(name: str) -> tuple[RunningJob, JobRun]:
-    here = running_here()
-    if len(jobs_named(here, name)) == 1:
-        one = find_job(here, name)
-        return one, _local_run(one.name)
-    try:
-        found = running_jobs()
-    except JobError as error:
-        names = ", ".join(job.name for job in here)
-        raise JobError(f"local jobs of this process: {names or 'none'}; {error.args[0]}") from None
-    one = find_job([*here, *found], name)
-    return one, _ray_run(one)
-
-
-def _local_run(name: str) -> _LocalRun:
-    job = LOCAL_JOBS[name]
-    plan, doors = job.plan, job._cores[0].doors
-    return _LocalRun(
-        job, JobParts(0, goes_back=False, inboxes=tuple(doors), inputs=tuple(plan.inputs), lookups=dict(plan.lookups))
-    )
-
-
-def _ray_run(one: RunningJob) -> _RayRun:
-    import ray
-
-    try:
-        actors = workers_of(one)
-        parts: JobParts = ray.get(actors[0].parts.remote(one.name), timeout=_ANSWER_S)
-    except (ValueError, ray.exceptions.RayError) as error:
-        raise JobError(f"job {one.name!r} does not answer, or has just ended: {error}") from None
-    return _RayRun(one.name, actors, parts)
 
 
 def jobs_with_lookup(job: str | None, name: str) -> tuple[dict[str, "JobByName"], list[str]]:
@@ -233,17 +92,13 @@ def jobs_with_lookup(job: str | None, name: str) -> tuple[dict[str, "JobByName"]
     names: set[str] = set()
     for one in [*here, *there] if job is None else jobs_named([*here, *there], job):
         try:
-            run = _local_run(one.name) if one.name in LOCAL_JOBS else _ray_run(one)
+            run = local_run(one.name) if one.name in LOCAL_JOBS else ray_run(one)
         except JobError:  # it has just ended
             continue
         names.update(run.parts.lookups)
         if name in run.parts.lookups:
             found[one.name] = JobByName(one.name, run)
     return found, sorted(names)
-
-
-def _deadline(timeout_s: float | None) -> float:
-    return math.inf if timeout_s is None else clock.monotonic() + timeout_s
 
 
 class JobByName:
@@ -260,9 +115,10 @@ class JobByName:
         self.name = name
         self._lock = threading.Lock()
         self._run: JobRun | None = run
+        self._is_local = isinstance(run, LocalRun)
         self._workers = run.workers
         self._parts = run.parts
-        self._lookups = LookUps(_NamedAsker(self))
+        self._lookups = LookUps(NamedAsker(self))
 
     def input(self, name: str) -> "InputByName":
         """Return an inbox, ``flow.inbox(name)``; raise JobError if there is none of that name."""
@@ -301,8 +157,10 @@ class JobByName:
         with self._lock:
             ends = min(until, clock.monotonic() + _GONE_S)
             while self._run is None:
+                if self._is_local:
+                    raise JobError(f"job {self.name!r} has ended")
                 try:
-                    self._run = _find(self.name)[1]
+                    self._run = find_run(self.name)[1]
                 except JobError as error:
                     if not self._parts.goes_back or ends <= clock.monotonic() < until:
                         raise JobError(f"job {self.name!r} has ended: {error.args[0]}") from None
@@ -338,7 +196,7 @@ class Sent:
                 key if it may have had them.
             TimeoutError: there is no such snapshot within ``timeout_s`` seconds.
         """
-        until = _deadline(timeout_s)
+        until = deadline(timeout_s)
         while not self.is_saved():
             if clock.monotonic() >= until:
                 raise TimeoutError(f"no snapshot has what was sent to input {self.input!r} within {timeout_s:g} s")
@@ -392,13 +250,13 @@ class InputByName:
         return self._send(Posting(batch, key), timeout_s)
 
     def _send(self, posting: Posting, timeout_s: float | None) -> Sent:
-        until = _deadline(timeout_s)
+        until = deadline(timeout_s)
         while True:
             run = self.job._present(until)
             worker = self._worker(posting.key, run.workers)
             left_s = max(_AGAIN_S, until - clock.monotonic())
             try:
-                [outcome] = run.leave(worker, self.name, [posting], min(left_s, _ANSWER_S))
+                [outcome] = run.leave(worker, self.name, [posting], min(left_s, ANSWER_S))
             except RunEndedError as ended:
                 self.job._forget(run)
                 if not ended.is_refused and posting.key is None and self.job._parts.goes_back:
@@ -431,90 +289,3 @@ def check_key(key: object) -> None:
     """Raise TypeError unless a key is None or a text of 1 to 200 printable characters."""
     if key is not None and not (isinstance(key, str) and 0 < len(key) <= _LONGEST_KEY and key.isprintable()):
         raise TypeError(f"a key is a text of 1 to {_LONGEST_KEY} printable characters, not {key!r:.250}")
-
-
-# ---------------------------------------------------------------------- look-ups
-
-
-class _NamedAsker:
-    def __init__(self, job: JobByName) -> None:
-        self._job = job
-        self._made: dict[JobRun, AskedRun] = {}
-
-    @property
-    def workers(self) -> int:
-        return self._job._workers
-
-    def operator(self, name: str) -> int:
-        lookups = self._job._parts.lookups
-        if name not in lookups:
-            raise JobError(f"job {self._job.name!r} has no look-up {name!r}; it has {sorted(lookups) or 'none'}")
-        return lookups[name]
-
-    def run(self, gone: AskedRun | None, left_s: float | None) -> AskedRun:
-        present = self._job._present(_deadline(left_s))
-        if isinstance(present, _LocalRun):
-            run: AskedRun = present.job._lookups.asker.run(gone, left_s)
-            return run
-        assert isinstance(present, _RayRun)
-        with self._job._lock:
-            made = self._made.get(present)
-            if made is None:
-                self._made = {present: _RayAsking(self._job, present)}
-            return self._made[present]
-
-
-class _RayAsking:
-    """The questions of this process to the workers of a run."""
-
-    def __init__(self, job: JobByName, run: _RayRun) -> None:
-        self._job = job
-        self._run = run
-        self._lock = threading.Lock()
-        self._asked: dict[int, tuple[int, Question, Any]] = {}
-
-    def ask(self, worker: int, question: Question) -> None:
-        call = self._call(worker, question)
-        with self._lock:
-            self._asked[question.number] = worker, question, call
-
-    def _call(self, worker: int, question: Question) -> Any:
-        run = self._run
-        return run.actors[worker].ask.remote(run.job, run.parts.incarnation, question, _ASK_S)
-
-    def withdraw(self, worker: int, question: Question) -> None:
-        with self._lock:
-            self._asked.pop(question.number, None)
-        if question.stays:
-            self._call(worker, Question(question.number, question.operator))
-
-    def answers(self, numbers: Collection[int], what: str, left_s: float | None, name: str) -> Sequence[Answer]:
-        import ray
-
-        until = _deadline(left_s)
-        found: dict[int, Answer] = {}
-        while missing := [number for number in numbers if number not in found]:
-            with self._lock:
-                waiting = {self._asked[number][2]: number for number in missing}
-            patience_s = min(_ASK_S, max(0.0, until - clock.monotonic()))
-            for call in ray.wait(list(waiting), timeout=patience_s)[0]:
-                self._hear(waiting[call], call, found)
-            if len(found) < len(numbers) and clock.monotonic() >= until:
-                raise TimeoutError(f"waited {left_s} s for {what} of job {self._job.name!r}")
-        return [found[number] for number in numbers]
-
-    def _hear(self, number: int, call: Any, found: dict[int, Answer]) -> None:
-        import ray
-
-        worker, question, _ = self._asked[number]
-        try:
-            with _ended_runs(self._run.job, worker):
-                answer = ray.get(call)
-        except RunEndedError as ended:
-            self._job._forget(self._run)
-            raise HasGoneBackError from ended
-        if answer is not None:
-            found[number] = answer
-            return
-        clock.sleep(_FULL_AGAIN_S)  # it was asked by too many at once, or the epoch is not complete
-        self.ask(worker, question)

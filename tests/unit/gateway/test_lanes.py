@@ -11,7 +11,8 @@ import tidewheel as tw
 from tests.waiting import WITHIN_S
 from tidewheel.gateway.errors import BadRequest, InputFull
 from tidewheel.gateway.lanes import MOST_WAITING_BYTES, Lanes, SnapshotWatch
-from tidewheel.runtime.engines.job_by_name import JobByName, RunEndedError, Sent
+from tidewheel.runtime.engines.job_by_name import JobByName, Sent
+from tidewheel.runtime.engines.job_run import RunEndedError
 from tidewheel.runtime.inputs.door import Full, Outcome, Posting, Wrong
 from tidewheel.runtime.worker.worker_actor import JobParts
 
