@@ -178,6 +178,12 @@ def test_who_waits_for_a_snapshot_learns_that_the_job_has_ended(tmp_path: Path) 
         assert [answer.status for answer in answers] == [503]
 
 
+def test_202_is_the_answer_after_the_wait_for_a_snapshot(tmp_path: Path) -> None:
+    """The records are sent, and may still be saved."""
+    with fed(tmp_path, paused=True) as one:
+        assert one.post("1", prefer="wait=1").status == 202
+
+
 def test_a_full_inbox_answers_429_until_it_was_read() -> None:
     """With the time after which to try again; what was refused was not sent."""
     body = "\n".join(map(str, range(1000)))
