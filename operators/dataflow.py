@@ -10,7 +10,6 @@ from tidewheel.operators.base.batchwise import build_batchwise
 from tidewheel.operators.base.stream_base import Record, check_list, check_positive, check_stream, make_pact, make_paths
 from tidewheel.operators.records.record_operators import Tried
 from tidewheel.operators.sources.contract import Source
-from tidewheel.operators.sources.inbox import CAPACITY_BYTES, Inbox, OnceBuild, route_of
 from tidewheel.operators.sources.inline_source import InlineBuild
 from tidewheel.operators.sources.input import InputBuild, OnBadRecord, Schema, check_for
 from tidewheel.operators.sources.partition_epochs import EpochRule
@@ -172,7 +171,7 @@ class Dataflow(Described):
         records: Any = None,
         *,
         epoch_every_s: float | None = None,
-        capacity_bytes: int = CAPACITY_BYTES,
+        capacity_bytes: int = 8 << 20,
     ) -> Stream[Any]:
         """Add a stream of the records that any process of the cluster sends, by the names of job and input.
 
@@ -206,6 +205,8 @@ class Dataflow(Described):
         ...     job.stop()
         [Captured(time=0, batch=[20, 30])]
         """
+        from tidewheel.operators.sources.inbox import Inbox, OnceBuild, route_of
+
         came = self.source(name, Inbox(name, records, capacity_bytes), epoch_every_s=epoch_every_s)
         return came._unary(f"{name}: once", OnceBuild(), route_of, notify=False)
 

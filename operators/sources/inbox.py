@@ -22,7 +22,6 @@ from tidewheel.runtime.worker.ports import InputPort, OutputPort
 KEPT_S = 24 * 3600.0
 """How long a key counts as known after its posting, in seconds, at least."""
 
-CAPACITY_BYTES = 8 << 20
 _SWEEP_S = 3600.0
 _LOOK_S = 0.5
 
