@@ -47,7 +47,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="ORIGIN",
         action="append",
         default=[],
-        help="let pages of this origin read topics, such as http://localhost:3000; repeat it for more origins",
+        help="let pages of this origin read topics, and send where --ingest lets them, such as http://localhost:3000; "
+        "repeat it for more origins",
     )
     parser.add_argument(
         "--ingest",

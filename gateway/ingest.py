@@ -30,6 +30,7 @@ class Ingest:
         if not jobs or isinstance(jobs, str):
             raise GatewayError(f"Ingest takes a list of names of jobs, such as ['fraud'], not {jobs!r}")
         self.jobs = tuple(jobs)
+        self._finding = threading.Lock()  # held during calls of the cluster, so never by the event loop
         self._lock = threading.Lock()
         self._lanes: dict[tuple[str, str], Lanes] = {}
         self._watch: SnapshotWatch | None = None
@@ -39,7 +40,7 @@ class Ingest:
         return self._lanes.get((job, name))
 
     def find(self, job: str, name: str) -> Lanes:
-        """Look for an inbox of a running job.
+        """Look for an inbox of a running job, by calls of the cluster that may take long.
 
         Raises:
             UnknownJob: the gateway takes no records for a job of that name.
@@ -49,7 +50,7 @@ class Ingest:
         if job not in self.jobs:
             there = ", ".join(map(repr, self.jobs))
             raise UnknownJob(f"this gateway takes no records for job {job!r}, but for {there}: see --ingest")
-        with self._lock:
+        with self._finding:
             if (found := self._lanes.get((job, name))) is not None:
                 return found
             running = find(job, timeout_s=0)
@@ -57,7 +58,9 @@ class Ingest:
                 running.input(name)
             except JobError as error:
                 raise UnknownInput(str(error.args[0])) from None
-            found = self._lanes[job, name] = Lanes(running, name, running._workers)
+            found = Lanes(running, name, running._workers)
+            with self._lock:
+                self._lanes[job, name] = found
             return found
 
     def forget(self, job: str, name: str, lanes: Lanes) -> None:
