@@ -116,7 +116,7 @@ class _Discoverer:
 
     def __init__(self, context: OperatorContext, build: DiscovererBuild, dealing: Dealing, tokens: Any) -> None:
         self._context = context
-        self._source = build.source
+        self._source = build.source._on_worker(context, reads=False)
         self._every_s = build.rule.every_s
         self._dealing = dealing
         self._tokens = tokens
@@ -126,7 +126,7 @@ class _Discoverer:
         self._next_s = 0.0
         self._listing: Listing | None = None
         if not (dealing.has_listed and build.source.look_every_s is None):
-            self._listing = Listing(build.source, context.name, context.activator, tuple(dealing.numbers))
+            self._listing = Listing(self._source, context.name, context.activator, tuple(dealing.numbers))
             context.on_close(self._listing.close)
         instance_of(context).waits_for = "the list of its partitions"
 

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from tidewheel.pubsub.subscribers.topics import watch_topics as watch_topics
     from tidewheel.runtime.description.runtime_config import RuntimeConfig as RuntimeConfig
     from tidewheel.runtime.description.secret import Secret as Secret
+    from tidewheel.runtime.engines.job_by_name import job as job
     from tidewheel.runtime.engines.run import run as run
     from tidewheel.runtime.errors import JobError as JobError
     from tidewheel.runtime.errors import JobRolledBack as JobRolledBack
@@ -78,6 +79,7 @@ _WHERE: Final = {
     "tidewheel.pubsub.subscribers.topics": ("topics", "watch_topics"),
     "tidewheel.runtime.description.runtime_config": ("RuntimeConfig",),
     "tidewheel.runtime.description.secret": ("Secret",),
+    "tidewheel.runtime.engines.job_by_name": ("job",),
     "tidewheel.runtime.engines.run": ("run",),
     "tidewheel.runtime.errors": ("JobError", "JobRolledBack"),
     "tidewheel.runtime.snapshots.snapshots": ("Snapshots",),

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from tidewheel.runtime.engines.captured import Captured as Captured
     from tidewheel.runtime.engines.captured import CapturedBatches as CapturedBatches
     from tidewheel.runtime.engines.job import Job as Job
+    from tidewheel.runtime.engines.job_by_name import InputByName as InputByName
+    from tidewheel.runtime.engines.job_by_name import JobByName as JobByName
+    from tidewheel.runtime.engines.job_by_name import Sent as Sent
     from tidewheel.runtime.engines.looking_up import LookedUp as LookedUp
     from tidewheel.runtime.engines.probe_handle import ProbeHandle as ProbeHandle
     from tidewheel.runtime.explaining.explanation import Explanation as Explanation
@@ -66,6 +69,7 @@ _WHERE: Final = {
     "tidewheel.pubsub.subscribers.topics": ("Topic", "TopicWatch"),
     "tidewheel.runtime.engines.captured": ("Captured", "CapturedBatches"),
     "tidewheel.runtime.engines.job": ("Job",),
+    "tidewheel.runtime.engines.job_by_name": ("InputByName", "JobByName", "Sent"),
     "tidewheel.runtime.engines.looking_up": ("LookedUp",),
     "tidewheel.runtime.engines.probe_handle": ("ProbeHandle",),
     "tidewheel.runtime.explaining.explanation": ("Explanation",),
