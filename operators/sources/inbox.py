@@ -10,9 +10,8 @@ import msgspec
 
 from tidewheel.batches.batches import Batch, check_batch, is_schema, length
 from tidewheel.operators.base.stream_base import check_positive
-from tidewheel.operators.sources.contract import Fetched, Partition, Source
+from tidewheel.operators.sources.contract import Fetched, Partition, Pause, Source
 from tidewheel.operators.sources.input import RecordCheck, SchemaCheck, check_for
-from tidewheel.operators.sources.partitioned_source import Pause
 from tidewheel.runtime.description.plan import Schedule
 from tidewheel.runtime.description.shards import owner_of
 from tidewheel.runtime.inputs.door import Door, Post, Posting
