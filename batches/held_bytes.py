@@ -1,8 +1,8 @@
-"""The memory of records, estimated in bounded time.
+"""An estimate of the memory that records hold, made in bounded time.
 
-The estimate samples a few records, and level by level a few of the objects that they refer to. Each sample differs, so
-that a few large records among many small ones count on average. It calls only methods of builtin classes, since users'
-methods may take long or raise.
+It samples a few records, and level by level a few of the objects that they refer to. Each call samples other records,
+so a few large ones among many small ones count on average. It calls only methods of builtin classes, since users'
+methods may be slow or raise.
 """
 
 from collections import deque

@@ -4,7 +4,7 @@ from google_crc32c import extend
 
 
 def crc32c(data: bytes | bytearray | memoryview, before: int = 0) -> int:
-    """Return the CRC-32C of some bytes; ``before`` is the one of the bytes before them.
+    """Return the CRC-32C of some bytes; ``before`` is the CRC-32C of the bytes before them.
 
     >>> hex(crc32c(b"123456789"))
     '0xe3069283'

@@ -6,7 +6,7 @@ Record = TypeVar("Record")
 
 
 class FailedRecord(NamedTuple, Generic[Record]):
-    """A record at which a function raised, or that is not of the type of its input.
+    """A record for which a function has raised, or that does not have the type of its input.
 
     Attributes:
         record: the record, unchanged.

@@ -1,4 +1,4 @@
-"""Pairs (key, value) that replace those with the same key, as updates of a collection."""
+"""Upserts: pairs (key, value) that replace those with the same key, turned into updates of a collection."""
 
 from itertools import chain
 from operator import add
@@ -15,14 +15,14 @@ from tidewheel.runtime.worker.ports import InputPort, OutputPort
 
 
 def key_of(record: Any) -> Any:
-    """Return the key of an upsert; raise TypeError if it is no pair."""
+    """Return the key of an upsert; raise TypeError if it is not a pair."""
     if not (isinstance(record, tuple) and len(record) == 2):
         raise TypeError(f"as_collection(upserts=True) takes pairs (key, value), not {record!r}")
     return record[0]
 
 
 def build_upserts(context: OperatorContext) -> Schedule:
-    """Build an operator that sends, when an epoch is complete, the updates that its pairs amount to."""
+    """Build an operator that sends, when an epoch is complete, the updates that result from its pairs."""
     pact = pacts_of(context)[0]
     parts = Division(lambda batches, workers: split_batches(batches, pact, workers), add)
     held: dict[Time, list[Batch]] = parts.of_each().state(context, "held", dict)

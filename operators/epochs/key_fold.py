@@ -1,6 +1,6 @@
-"""Folds by key: at once, or first where the records are and then on the worker that owns the key.
+"""Folds by key: in one step, or first where the records are and then on the worker that owns the key.
 
-The first half sends pairs (key, state), and the second combines the states of each key.
+The first step sends pairs (key, state); the second combines the states of each key.
 """
 
 from collections import Counter
@@ -41,7 +41,7 @@ _UNCHANGING = frozenset({int, float, complex, bool, str, bytes, type(None), Deci
 
 @dataclass(frozen=True, slots=True)
 class KeyFold:
-    """The functions that make a state of the records of a key, and a result of the state.
+    """The functions that fold the records of a key to a state, and make a result of the state.
 
     Attributes:
         start: makes a state; None if the first record is the first state.
@@ -81,11 +81,11 @@ class KeyFold:
         return _pairs(states) if self.result is None else [self.result(*item) for item in states.items()]
 
     def per_epoch(self) -> Fold:
-        """Return the fold of an epoch on the workers that own the keys."""
+        """Return the fold of an epoch, for the workers that own the keys."""
         return Fold(dict, self.fold, self.results)
 
     def partially(self, combine: Callable[[Any, Any], Any]) -> Fold:
-        """Return the first half of the fold; it makes pairs (key, state)."""
+        """Return the first step of the fold, which makes pairs (key, state)."""
         add = self.combined(combine).add
         return Fold(dict, self.fold, _pairs, merge=lambda one, other: add(one, _pairs(other)))
 
@@ -96,7 +96,7 @@ class KeyFold:
 
 
 def added(add: Callable[[Any, Any], Any], state: Any, rows: list[Any], name: str = "the function") -> Any:
-    """Return a state with some records added, at least one.
+    """Return a state with at least one record added.
 
     Raises:
         TypeError: the function returned None.
@@ -115,7 +115,7 @@ def combined_to_none(of: str) -> TypeError:
 
 
 def counting_folds(keys: Keys) -> tuple[Fold, Fold]:
-    """Return both halves of the fold that counts the records of each key.
+    """Return both steps of the fold that counts the records of each key.
 
     >>> first, second = counting_folds(Keys(None))
     >>> counts = first.finish(first.add(first.start(), ["to", "be", "to"]))
@@ -202,7 +202,7 @@ def _same(state: Any) -> Any:
 def _own(state: Any) -> Any:
     """Return a copy of a state, or the state itself if it cannot change.
 
-    The worker goes on while a snapshot is written, so the message of a state must not change.
+    It goes into a message, which must not change while a snapshot is written and the worker goes on.
     """
     return state if _is_unchanging(state) else deepcopy(state)
 

@@ -1,7 +1,7 @@
-"""The map_async operator: calls coroutines, and sends each result at the time of its record.
+"""The map_async operator: it awaits a coroutine for each record, and sends the result at the record's time.
 
-The operator's token holds a time, and a substream at that time, open until its last call is done. While as many records
-wait as may be in progress, the operator reads no more; the rest waits at its input, in flight.
+Its token keeps a time, and a substream at that time, open until the last call is done. When as many records wait as
+calls may be in progress, the operator reads no more. Further records wait at its input, where they count as in flight.
 """
 
 import asyncio
@@ -42,8 +42,8 @@ class CallPolicy:
     """The limits and retries of calls.
 
     Attributes:
-        concurrency: the number of calls under way at a time.
-        timeout_s: the time for each attempt, and for the context manager before, in seconds; None for any time.
+        concurrency: how many calls may be in progress at a time.
+        timeout_s: the time limit for each attempt, and for entering the context manager, in seconds; None for no limit.
     """
 
     concurrency: int
@@ -53,7 +53,7 @@ class CallPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a call, by number; the number None says that no call can be made at all."""
+    """The outcome of a call, by number; None in place of the number means that no call can be made at all."""
 
     number: int | None
     result: Any = None
@@ -62,12 +62,12 @@ class Outcome:
 
 @dataclass(slots=True, eq=False)
 class AsyncCalls:
-    """The calls of one operator on one worker, on an event loop in a thread from the first call to `close`.
+    """The calls of one operator on one worker, on an event loop in a thread of their own.
 
     Attributes:
-        function: called with each record; its result is awaited. An asynchronous context manager is entered before the
-            first call, and its result is called instead.
-        activate: called on the thread when there are outcomes.
+        function: called with each record; the result is awaited. If it is an asynchronous context manager, it is
+            entered before the first call, and what that returns is called instead.
+        activate: called, on that thread, when there are outcomes.
     """
 
     name: str
@@ -87,7 +87,7 @@ class AsyncCalls:
     # ------------------------------------------------------------------ on the worker's thread
 
     def submit(self, calls: list[tuple[int, Any]]) -> None:
-        """Call the function for each (number, record), in this order, as soon as there is room."""
+        """Call the function for each (number, record), in this order, as soon as ``concurrency`` allows."""
         self._waiting.extend(calls)
         if self._thread is None:
             self._loop = asyncio.new_event_loop()
@@ -215,7 +215,7 @@ class AsyncCalls:
 
 
 def _raisable(error: BaseException, what: str) -> BaseException:
-    """Return the error that the operator raises; a bare CancelledError would cancel the waiting task."""
+    """Return the error that the operator raises; a bare CancelledError would cancel the task that waits for the job."""
     if not isinstance(error, asyncio.CancelledError):
         return error
     cancelled = RuntimeError(f"{what} was cancelled by something that it has called")
@@ -246,10 +246,10 @@ _DIVISION = Division(_deal, _numbered)
 
 
 class _MapAsync:
-    """One worker's share of the operator.
+    """The operator on one worker.
 
-    Its state is the records without sent results, by number in order of arrival. A job that continues from a snapshot
-    calls the function for these again.
+    Its state is the records whose results are not sent, by number in order of arrival. A job that continues from a
+    snapshot calls the function for these again.
     """
 
     def __init__(

@@ -30,7 +30,7 @@ class Tried(NamedTuple, Generic[Result, Record]):
 
     Attributes:
         results: the values that the function returned.
-        failures: a `FailedRecord` for each record at which it raised.
+        failures: a `FailedRecord` for each record for which it has raised.
     """
 
     results: "Stream[Result]"
@@ -38,7 +38,7 @@ class Tried(NamedTuple, Generic[Result, Record]):
 
 
 class RecordOperators(StreamBase[Record]):
-    """Methods of streams for single records and batches."""
+    """The methods of streams for single records and batches."""
 
     __slots__ = ()
 
@@ -89,8 +89,8 @@ class RecordOperators(StreamBase[Record]):
     def filter(self, predicate: Callable[[Record], object] | Expression, *, name: str = "filter") -> "Stream[Record]":
         """Keep the records for which ``predicate(record)`` is true; each batch keeps its kind.
 
-        On tables it may be an expression of `pyarrow.compute`, such as ``pc.field("n") > 1``, which Arrow computes.
-        Null counts as false.
+        For tables ``predicate`` may be an expression of `pyarrow.compute`, such as ``pc.field("n") > 1``, which Arrow
+        computes. Null counts as false.
 
         >>> import pyarrow as pa
         >>> import tidewheel as tw
@@ -127,7 +127,7 @@ class RecordOperators(StreamBase[Record]):
     def try_map(
         self, function: Callable[[Record], Result], catch: Caught = Exception, *, name: str = "try_map"
     ) -> Tried[Result, Record]:
-        """Replace each record by ``function(record)``; divert records at which it raises.
+        """Replace each record by ``function(record)``; divert records for which it raises.
 
         Args:
             function: a function of a record.
@@ -178,7 +178,7 @@ class RecordOperators(StreamBase[Record]):
 
     @adds_operators()
     def inspect(self, function: Callable[[Record], object], *, name: str = "inspect") -> "Stream[Record]":
-        """Call ``function`` with each record and pass the batch on unchanged; `inspect_batches` tells the time, too.
+        """Call ``function`` with each record and pass the batch on unchanged; `inspect_batches` also gets the time.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("shown")
@@ -203,7 +203,7 @@ class RecordOperators(StreamBase[Record]):
     ) -> "Stream[Record]":
         """Call ``function(batch, time, worker)`` for each batch and pass the same object on.
 
-        The batch must not be changed: other operators may read it too.
+        Do not change the batch: other operators may read it too.
 
         >>> import pyarrow as pa
         >>> import tidewheel as tw
@@ -236,17 +236,17 @@ class RecordOperators(StreamBase[Record]):
     ) -> "Stream[Result]":
         """Replace each record by the result of ``await function(record)``, with many calls at a time.
 
-        Calls run on an event loop in a thread of each worker. A time is complete once its last call is done. At
-        ``concurrency`` calls a worker reads no more, which in the end holds back sources.
+        Calls run on an event loop in a thread of each worker. A time is complete once its last call is done. While
+        ``concurrency`` calls are in progress, a worker reads no more records, which in the end holds back sources.
 
         Args:
-            function: a coroutine function, or an asynchronous context manager that opens what its calls share, such as
-                a session with a server. Each worker enters a copy of the manager before the first call, calls the
-                object that this returns, and leaves it in the end.
+            function: a coroutine function, or an asynchronous context manager that opens what the calls share, such as
+                a session with a server. Each worker enters a copy of the manager before the first call, and calls the
+                object that this returns. In the end it leaves the manager.
             concurrency: the greatest number of calls in progress on a worker.
             ordered: whether results leave a worker in the order of their records; otherwise in order of completion.
-            timeout_s: the seconds after which an attempt fails with TimeoutError; entering the manager has the same
-                limit, and fails the job.
+            timeout_s: the seconds after which an attempt fails with TimeoutError. To enter the manager has the same
+                limit; a timeout there fails the job.
             retries: how many more attempts a failed call gets, without a pause; after them it fails the job.
             retry_on: the exceptions after which there is another attempt.
             name: the operator's name.

@@ -1,11 +1,11 @@
-"""The sink of write_files to an object store: each epoch is a manifest, which appears when its files are there.
+"""The sink of write_files for an object store: each epoch has a manifest, which appears when its files are there.
 
 See `storage/epoch_manifests.py`. Invariants:
 
-- Files have new names, and are removed only when a manifest of their epoch exists that does not list them. So whichever
-  run commits an epoch first, its files stay, also while an earlier run still writes.
-- A manifest is put if it is absent, and replaced only in the version that was looked at. So there is one of an epoch,
-  and readers see the one or the other.
+- Files have new names. They are removed only when a manifest of their epoch exists that does not list them. So
+  whichever run commits an epoch first, its files stay, even if an earlier run still writes.
+- A manifest is put only if there is none, and replaced only if it is still the version that was read. So an epoch has
+  one manifest, and readers see either the old or the new one.
 """
 
 import io
@@ -36,11 +36,11 @@ class EpochManifests(Sink):
     """The epochs under one URL, to which at most one job at a time writes.
 
     Args:
-        format: of the files.
-        is_numbered: whether times are integers, in their order.
+        format: the format of the files.
+        is_numbered: whether times are integers in their usual order.
         older: the names of the epochs from before the job.
-        start: the beginning of a worker's file names.
-        run: the job, across restarts; empty for one without snapshots.
+        start: how the names of this worker's files begin.
+        run: the job, also after restarts; empty for a job without snapshots.
     """
 
     root: str
@@ -52,7 +52,7 @@ class EpochManifests(Sink):
     run: str = ""
 
     def operators(self, domain: TimeDomain, file_bytes: int, *, waits: bool) -> SinkOperators:
-        """Return the operators that write a stream here, in files of about ``file_bytes`` bytes in memory."""
+        """Return the operators that write a stream here, in files of about ``file_bytes`` bytes (in memory)."""
         made = replace(self, is_numbered=type(domain) is IntegerDomain)
         return SinkOperators(made._on_worker, domain, file_bytes, waits=waits, result=_written, join=list)
 
@@ -64,7 +64,7 @@ class EpochManifests(Sink):
         """Put batches as an object under a new name; return the name.
 
         Raises:
-            FileExistsError: there is an older epoch, which must not be overwritten.
+            FileExistsError: an older run has written the epoch, and it must not be overwritten.
         """
         of_run = f"-{self.run}" if self.run else ""
         name = f"{self.name(epoch)}/{self.start}{of_run}-{token_hex(8)}.{self.format.suffix}"
@@ -74,10 +74,10 @@ class EpochManifests(Sink):
         return name
 
     def commit(self, epoch: Time, parts: Sequence[str]) -> None:
-        """Make an epoch visible: put its manifest, unless this job has, and remove other files of the epoch.
+        """Make an epoch visible: put its manifest, unless this job has done so, and remove other files of the epoch.
 
         Raises:
-            FileExistsError: there is an epoch of another job, which must not be overwritten.
+            FileExistsError: another job has written the epoch, and it must not be overwritten.
         """
         store, name, manifest = self._store, self.name(epoch), EpochManifest(self.run, tuple(sorted(parts)))
         if not store.put_new(_manifest_name(name), manifest_bytes(manifest)):
@@ -87,7 +87,7 @@ class EpochManifests(Sink):
             store.remove(sorted(others))
 
     def _replaced(self, name: str, manifest: EpochManifest) -> EpochManifest:
-        """Return the manifest of an epoch that has one, after replacing one of another job if that is allowed."""
+        """Return the manifest of an epoch that has one already; replace one of another job, if that is allowed."""
         for _, (version, _) in self._store.versions(_manifest_name(name)):
             found = self._manifest(name)
             if found is not None and self._is_own(found, manifest):
@@ -104,7 +104,7 @@ class EpochManifests(Sink):
         return found.files == manifest.files or (bool(self.run) and found.run == self.run)
 
     def last_committed(self) -> Time | None:
-        """Return the last epoch that this job has written; None if there is none, or times are no integers."""
+        """Return the last epoch that this job has written; None if there is none, or times are not integers."""
         existing = self._existing()
         if not existing:
             self._store.put_new(
@@ -113,7 +113,7 @@ class EpochManifests(Sink):
         return last_epoch(existing - self.older) if self.is_numbered else None
 
     def name(self, epoch: Time) -> str:
-        """Return the name of an epoch; raise FileExistsError for an older one that must not be overwritten."""
+        """Return the name of an epoch; raise FileExistsError if it is older and must not be overwritten."""
         name = epoch_name(epoch)
         if name in self.older and not self.overwrite and self._manifest(name) is not None:
             raise FileExistsError(
@@ -131,7 +131,7 @@ class EpochManifests(Sink):
         return frozenset(name.removeprefix(MANIFESTS).removesuffix(SUFFIX) for name in names)
 
     def _of_others(self) -> frozenset[str]:
-        """Return the epochs that this job has not written before its first snapshot."""
+        """Return the epochs that were there before this job's first snapshot and that it has not written."""
         existing = self._existing()
         if not self.run or not existing:
             return existing

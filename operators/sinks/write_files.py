@@ -1,12 +1,9 @@
-"""The sink of write_files to a file system: each epoch is a folder such as "epoch=7", which appears when it is whole.
+"""The sink of write_files for a file system: an epoch is a folder such as "epoch=7", which appears when complete.
 
-See `storage/whole_folders.py`.
-
-A restored job finds files there that were written after its snapshot. Its own files have new names; an epoch gets the
-files that the workers report, copied from a committed epoch if they are there, and the others are removed. So an epoch
-that is made visible again is replaced by an equal one.
-
-File names also tell a job that goes back before its first snapshot which epochs are its own.
+See `storage/whole_folders.py`. A restored job finds files that were written after its snapshot. Its own files get new
+names. An epoch gets the files that the workers report, if need be copied from a committed epoch; other files are
+removed. So an epoch that is made visible again is replaced by an equal one. If a job goes back before its first
+snapshot, the names of files also tell which epochs are its own.
 """
 
 from collections.abc import Iterable, Sequence
@@ -47,13 +44,13 @@ class WrittenEpoch:
 
 @dataclass(frozen=True)
 class EpochFolders(Sink):
-    """The epochs' folders in one folder, of which at most one job at a time writes.
+    """The folders of epochs in one folder, to which only one job at a time writes.
 
     Args:
-        format: of the files.
-        is_numbered: whether times are integers, in their order.
+        format: the format of the files.
+        is_numbered: whether times are integers in their usual order.
         older: the names of the epochs from before the job.
-        start: the beginning of a worker's file names; ``end`` is their end in this run.
+        start: how the names of this worker's files begin; ``end`` is how they end in this run.
     """
 
     root: Path
@@ -70,7 +67,7 @@ class EpochFolders(Sink):
         return SinkOperators(made._on_worker, domain, file_bytes, waits=waits, result=_written, join=list)
 
     def _on_worker(self, context: OperatorContext) -> "EpochFolders":
-        """Return the folders for one worker; clean up before any worker writes."""
+        """Return the folders for one worker; before any worker writes, remove what failed runs have left."""
         is_restored, run = instance_of(context).kept.is_restored, host_of(context).saving.run
         if context.worker == 0:
             self._folders.recover(but_unfinished=is_restored)

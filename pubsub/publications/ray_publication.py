@@ -1,4 +1,4 @@
-"""A running publication of a job in Ray actors: their start, their watch and their end."""
+"""The publication of a topic by Ray actors: how they start, are watched, and end."""
 
 import logging
 import threading
@@ -39,7 +39,7 @@ _CLOSE_S = 10.0
 class RayPublication(RunningPublication):
     """One publisher actor for each partition, on the node of its worker.
 
-    They end with the process that started them; until then, Ray restarts those with a log, or whose job keeps
+    They end with the process that has started them. Until then, Ray restarts an actor if it has a log or its job keeps
     snapshots.
     """
 
@@ -163,7 +163,7 @@ class RayPublication(RunningPublication):
 
     @property
     def has_ended(self) -> bool:
-        """True if the end of the topic is final, with all repeated messages compared."""
+        """True if the end of the topic is final, and all repeated messages are compared."""
         return (self._ends_alone or self._end_of_topic.is_final) and not self._recognition.is_due
 
     def check(self) -> None:
@@ -261,7 +261,7 @@ class RayPublication(RunningPublication):
         self._listen_for_problems(partition)
 
     def go_back(self, nodes: Sequence[str]) -> None:
-        """Prepare for workers on these nodes that return to a snapshot; earlier workers cannot send any more."""
+        """Prepare for a return to a snapshot, with workers on these nodes; earlier workers cannot send any more."""
         self._recognition.check()
         for partition in range(len(self._publishers)):
             worker = feeder_of(partition, len(nodes))

@@ -1,4 +1,4 @@
-"""The feed of a local job: the driver's commands wait for the next round of steps."""
+"""The feed of a local job: the driver's commands wait for the next round."""
 
 import time
 from collections.abc import Callable
@@ -30,7 +30,7 @@ class LocalFeed(Feed):
         self._job._life.check_alive()
 
     def send(self, worker: int, envelope: Envelope) -> int:
-        """Add an envelope to the next round; it is not pickled, so it has no size."""
+        """Add an envelope to the next round. Its size is 0, since it is not pickled."""
         with self.lock:
             # As on Ray, which pickles it, the driver may use its list or array again.
             copies = [msgspec.structs.replace(said, batch=copy_of(said.batch)) for said in envelope.commands]

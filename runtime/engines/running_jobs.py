@@ -1,4 +1,4 @@
-"""The jobs of a Ray cluster, as another process finds them by the names of their actors."""
+"""The jobs of a Ray cluster, which any process finds by the names of their actors."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -50,14 +50,14 @@ def running_jobs() -> list[RunningJob]:
 
 
 def explain_job(job: str, name: str) -> str:
-    """Return in words the causes that hold back a probe, topic or capture of a running job.
+    """Return in words what holds back a probe, topic or capture of a running job.
 
     Args:
         job: its name, or that of its dataflow if only one job runs it.
         name: the probe, topic or capture.
 
     Raises:
-        JobError: there is no cluster, no such job, more than one, or nothing of that name in it.
+        JobError: there is no cluster or no such job, there are several, or the job has nothing of that name.
     """
     one = find_job(running_jobs(), job)
     import ray
@@ -72,7 +72,10 @@ def explain_job(job: str, name: str) -> str:
 
 
 def find_job(jobs: Sequence[RunningJob], name: str) -> RunningJob:
-    """Return the job of a name, or the only one of a dataflow; raise JobError for none."""
+    """Return the job with this name, or the only job of the dataflow with this name.
+
+    Raise JobError if there is none.
+    """
     matching = [one for one in jobs if name == one.name] or [one for one in jobs if name == one.name.rpartition("-")[0]]
     if len(matching) != 1:
         names = ", ".join(one.name for one in matching or jobs) or "none"

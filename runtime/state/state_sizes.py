@@ -19,7 +19,7 @@ _DIGITS: Final = 2
 def estimated_size(value: Any, depth: int = _DEPTH, first: int = _FIRST) -> float:
     """Return about how many bytes a value takes, with everything that it refers to.
 
-    It samples parts at both ends; shared parts count twice, and keyed states do not count as read.
+    It samples parts at the beginning and the end. Shared parts count twice. It does not mark keyed state as read.
 
     >>> round(estimated_size({n: "x" * 951 for n in range(1000)}) / 100_000)
     11
@@ -47,7 +47,7 @@ def _parts(value: Any, first: int) -> tuple[int, list[Any]]:
 
 
 class StateSizes:
-    """One worker's estimates from report to report, each in a few milliseconds."""
+    """The size estimates of one worker, from report to report; each takes a few milliseconds."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[int, float]] = {}
