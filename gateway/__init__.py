@@ -1,6 +1,6 @@
 """Live topics for clients outside of Ray: browsers (Server-Sent Events, WebSocket) and data tools (Arrow Flight).
 
-Imports here need no web server; the libraries of the extra ``gateway`` load when a `Gateway` starts.
+Importing this package loads no web server; the libraries of the extra ``gateway`` are needed when a `Gateway` starts.
 """
 
 from tidewheel.gateway.access import new_token

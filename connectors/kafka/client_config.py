@@ -1,4 +1,4 @@
-"""What a client of Kafka is made with: the servers, the properties of librdkafka, and secrets by name."""
+"""The settings of a Kafka client: the servers, the properties of librdkafka, and secrets by name."""
 
 import re
 from collections.abc import Mapping
@@ -31,10 +31,10 @@ _OURS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ClientConfig:
-    """The servers and further properties of a client; it can be pickled, and then has no password.
+    """The servers and further properties of a client; picklable, without its passwords.
 
     Raises:
-        GraphError: a password is no `Secret`, or a property is one that the source or sink sets.
+        GraphError: a password is not a `Secret`, or the source or sink itself sets a given property.
         KafkaError: the extra ``kafka`` is not installed.
     """
 
@@ -51,15 +51,15 @@ class ClientConfig:
             raise GraphError(f"{self.kind}: config has {', '.join(ours)}, which the {self.kind} sets itself: remove it")
 
     def properties(self, defaults: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the properties for a client that is made now, with the values of secrets.
+        """Return the properties for a client, with the values of secrets, read now.
 
-        Those of the user take the place of ``defaults``.
+        Properties of the user replace ``defaults``.
         """
         return {**defaults, **with_secrets(self.given), "bootstrap.servers": self.servers}
 
 
 def check_secrets(kind: str, config: Mapping[str, Any]) -> None:
-    """Raise GraphError if a property that is secret by its name has a value in clear."""
+    """Raise GraphError if a property whose name says that it is secret has a plain value."""
     for name, value in config.items():
         if _SECRET.search(name) and not isinstance(value, Secret):
             raise GraphError(

@@ -1,4 +1,4 @@
-"""What the catalog of a database says of a publication."""
+"""What a database's own catalog says about a publication."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -33,8 +33,8 @@ def published_tables(connection: "Connection[Any]", publication: str) -> tuple[P
     """Return the tables of a publication.
 
     Raises:
-        PostgresError: there is none of that name, it leaves kinds of changes out, or the log does not identify the rows
-            of a table.
+        PostgresError: there is no such publication, it leaves out kinds of changes, or the log does not identify the
+            rows of a table.
     """
     version = connection.info.server_version
     if version < LEAST_VERSION:

@@ -77,10 +77,10 @@ class EpochFolders(Sink):
         return replace(self, older=older, start=f"part-{context.worker:05d}", end=end)
 
     def prepare(self, epoch: Time, records: list[Batch]) -> str:
-        """Write batches to a file in the hidden folder of an epoch; return its name.
+        """Write batches to a file in the hidden folder of an epoch; return the file's name.
 
         Raises:
-            FileExistsError: there is an older epoch, which must not be overwritten.
+            FileExistsError: an older run has written the epoch, and it must not be overwritten.
         """
         unfinished = self._folders.begin(self.path(epoch).name)
         written = sum(1 for _ in unfinished.glob(f"{self.start}-*"))
@@ -95,17 +95,17 @@ class EpochFolders(Sink):
         """Make an epoch visible under its name, durably.
 
         Raises:
-            FileNotFoundError: a written file is gone: another run has cleaned up.
-            FileExistsError: there is an older epoch, which must not be overwritten.
+            FileNotFoundError: a written file is gone, since another run has removed it.
+            FileExistsError: an older run has written the epoch, and it must not be overwritten.
         """
         self._folders.commit(self.path(epoch).name, parts)
 
     def last_committed(self) -> Time | None:
-        """Return the last epoch that this job has written; None if there is none, or times are no integers."""
+        """Return the last epoch that this job has written; None if there is none, or times are not integers."""
         return last_epoch(self._folders.existing().difference(self.older)) if self.is_numbered else None
 
     def path(self, epoch: Time) -> Path:
-        """Return the folder of an epoch; raise FileExistsError for an older one that must not be overwritten."""
+        """Return the folder of an epoch; raise FileExistsError if it is older and must not be overwritten."""
         final = self.root / epoch_name(epoch)
         if final.name in self.older and final.exists() and not self.overwrite:
             raise FileExistsError(
@@ -133,7 +133,7 @@ def epoch_name(time: Time) -> str:
 
 
 def last_epoch(names: Iterable[str]) -> Time | None:
-    """Return the last of the integer epochs whose folders have these names; None if there is none."""
+    """Return the last integer epoch among the folders with these names; None if there is none."""
     own = [name.removeprefix(_EPOCH) for name in names]
     return max((int(text) for text in own if text.isdecimal()), default=None)
 

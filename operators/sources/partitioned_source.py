@@ -25,15 +25,15 @@ class Pause:
 
 @runtime_checkable
 class PartitionedSource(Protocol[Record_co]):
-    """A source in partitions, each read in its own order, whose position is a number of batches.
+    """A source in partitions, each read in its own order. A position is a number of batches.
 
-    That fits records that are always the same. For all others write a `tidewheel.Source`, which is read beside the
-    worker's loop, and whose positions are its own.
+    That is enough if the records are always the same. Otherwise write a `tidewheel.Source`, which chooses its own
+    positions and is read beside the worker's loop.
 
     The source is pickled to every worker, where it opens files and connections. The annotation of its batches tells the
-    type of the records: ``list[str]``, or `Batch` if that is open, as for Arrow tables.
+    type of the records: ``list[str]``, or `Batch` if the type is open, as for Arrow tables.
 
-    A source without end has an attribute ``endless = True``. The end of such a job's ``with`` block raises, as for an
+    A source without end has an attribute ``endless = True``. Then the end of the job's ``with`` block raises, as for an
     open input, unless the program has called `Job.stop`.
 
     >>> from tidewheel import Dataflow, run
@@ -55,13 +55,13 @@ class PartitionedSource(Protocol[Record_co]):
     def partitions(self, worker: int, workers: int) -> Sequence[Iterator[tuple[Time, Iterable[Record_co]] | Pause]]:
         """Open this worker's share: one iterator for each partition, of (time, batch).
 
-        The times of one partition must not go backwards. Each partition's token follows its times, so a time completes
+        The times of one partition must not go back. Each partition's token follows its times, so a time is complete
         when every partition has passed it or ended. An empty batch is not sent, but moves the partition's time forward.
         After a `Pause` other partitions are read.
 
         The state of a source is the number of batches that each partition has sent. A restored job opens the same
-        partitions, for the numbers of workers with which it began, and skips these batches; so each partition must
-        yield the same again. A method ``pass_over(batches)`` of the iterator skips them instead.
+        partitions, for the number of workers with which it began, and skips these batches. So each partition must yield
+        the same batches again. If the iterator has a method ``pass_over(batches)``, that skips them instead.
         """
 
 
@@ -72,14 +72,14 @@ class PlacedSource(PartitionedSource[Record_co], Protocol[Record_co]):
     def partitions_near(
         self, worker: int, nodes: Sequence[str]
     ) -> Sequence[Iterator[tuple[Time, Iterable[Record_co]] | Pause]]:
-        """Open this worker's share as `partitions` does, with a preference for records on its node.
+        """Open this worker's share as `partitions` does, but prefer records on its node.
 
-        ``nodes`` has the node of each worker; each worker receives the same.
+        ``nodes`` has the node of each worker, and is the same in the call on each worker.
         """
 
 
 class OperatorSource(ABC, Generic[Record_co]):
-    """A source with an operator of its own, which may hold tokens as it likes.
+    """A source with an operator of its own, which holds tokens as it likes.
 
     Attributes:
         endless: whether the source has no end, as for `PartitionedSource`.

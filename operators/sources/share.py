@@ -1,7 +1,7 @@
 """One worker's share of a source: the partitions that it reads, and their positions.
 
-A source divides its records among the workers with which the job began, since the number of sent batches means nothing
-for another division. Another number of workers deals out these shares as they are.
+A source divides its records among the workers with which the job began, since a number of sent batches means nothing
+for another division. If the number of workers changes, these shares are dealt to the new workers as they are.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,8 +21,8 @@ class Position:
     """The position in one partition.
 
     Attributes:
-        held: the token or tokens for what can still come; None at its end.
-        begun: the epochs begun, if a probe paces it; see `Pace`.
+        held: the token or tokens for what can still come; None at the partition's end.
+        begun: the epochs begun, if a probe limits the source; see `Pace`.
     """
 
     held: Any
@@ -30,7 +30,7 @@ class Position:
     begun: list[Time] = field(default_factory=list)
 
     def end(self) -> None:
-        """Note that the partition has ended."""
+        """Record that the partition has ended."""
         self.held.discard()
         self.held = None
 
@@ -40,8 +40,8 @@ class _Shares:
     """The shares of a source that one worker reads.
 
     Attributes:
-        nodes: the nodes of the workers among which the source is divided.
-        positions: this worker's positions in the partitions of each of these workers; None at their start.
+        nodes: the nodes of the workers for which the source is divided.
+        positions: for each of these workers, the positions in its partitions; None if they have not begun.
     """
 
     nodes: Sequence[str]
@@ -63,7 +63,7 @@ def _at_the_start(
 
 
 def tokens_at_first(context: OperatorContext) -> TokenSet:
-    """Return the tokens of a source that worker 0 alone reads; none on other workers."""
+    """Return the tokens of a source that only worker 0 reads; other workers have none."""
     return at_first(_inserted).state(
         context, "tokens", lambda: TokenSet() if context.worker else TokenSet([context.token()])
     )
@@ -76,14 +76,14 @@ def _inserted(one: TokenSet, other: TokenSet) -> TokenSet:
 
 
 def take_forward(tokens: TokenSet, frontier: Iterable[Time]) -> None:
-    """Downgrade tokens to a frontier, unless they are beyond it since a restore."""
+    """Downgrade tokens to a frontier, unless they were beyond it when restored."""
     times = list(frontier)
     if not any(have_passed(tokens, time) for time in times):
         tokens.downgrade(times)
 
 
 def have_passed(tokens: TokenSet, time: Time) -> bool:
-    """Tell whether a time lies beyond all tokens, and so was complete before."""
+    """Tell whether all tokens are beyond a time, so that it was complete before."""
     domains = [token.domain for token in tokens if token.domain.contains(time)]
     return bool(domains) and not any(domains[0].less_equal(own, time) for own in tokens.times)
 
@@ -93,15 +93,15 @@ def open_share(
     partitions: Callable[[int, Sequence[str]], Sequence[Iterable[Any]]],
     hold: Callable[[TimestampToken], TimestampToken | TokenSet],
 ) -> Iterator[tuple[Iterator[Any], Position]]:
-    """Yield each unfinished partition of this worker, from its start, with its position.
+    """Yield each unfinished partition of this worker, read from its start, with its position.
 
     Args:
-        context: of the source's operator; what comes of a partition is closed with the dataflow.
-        partitions: opens those of the worker with a number, one of as many as there are nodes.
-        hold: returns what a partition holds at first, given a token for it.
+        context: the context of the source's operator; the iterators are closed with the dataflow.
+        partitions: opens the partitions of a worker, given its number and the nodes of all workers.
+        hold: gets a token for a partition, and returns the token or tokens that the partition holds at first.
 
     Raises:
-        SnapshotError: the source has other partitions than when the snapshot was taken.
+        SnapshotError: the source had other partitions when the snapshot was taken.
     """
     made = Division(_Shares.split, _Shares.merge)
     shares = made.state(context, "positions", lambda: _Shares(list(context.nodes), {context.worker: None}))

@@ -1,4 +1,4 @@
-"""The source operator: reads a batch of each partition in turn; a token follows the times of each."""
+"""The source operator: it reads a batch of each partition in turn; each partition's token follows its times."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,9 +24,9 @@ def source_build(name: str, source: object, paced_by: str | None, epochs_ahead: 
 
     Args:
         name: the operator's name.
-        source: asked for its partitions, or its own build function, on each worker.
-        paced_by: the probe at which epochs complete before later ones begin; None for no limit.
-        epochs_ahead: how many epochs of a partition may be incomplete there.
+        source: the source, which each worker asks for its partitions or its own build function.
+        paced_by: the probe at which earlier epochs must be complete before a later one begins; None for no limit.
+        epochs_ahead: how many epochs of a partition may be incomplete at that probe.
     """
     endless = bool(getattr(source, "endless", False))
     if isinstance(source, PartitionedSource):
@@ -99,7 +99,7 @@ def _time_and_batch(yielded: object) -> tuple[Time, Batch]:
 
 
 class PartitionReader:
-    """One worker's share of a source: takes one step of each partition in turn."""
+    """The operator on one worker: it takes one step of each partition in turn."""
 
     def __init__(
         self, context: OperatorContext, partitions: Iterable[Iterator[Step]], *, discards: bool = False
