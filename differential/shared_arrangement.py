@@ -171,7 +171,7 @@ class SharedArrangement:
     def divided(self, owners: Owners, workers: int, make: Callable[[], Self]) -> list[Self]:
         """Divide the arrangement among workers; return the parts, in arrangements that ``make`` makes.
 
-        Numbers stay: each worker has some of the updates of each number.
+        Each worker gets some of the updates of each number.
         """
         shares = [make()._like(self) for _ in range(workers)]
         for spine, keys, others in self._pieces():

@@ -107,9 +107,9 @@ class Spine:
             self.runs = []
 
     def look_up(self, keys: Integers) -> Updates:
-        """Return the updates of ``keys``, which are distinct and in order; in the result, indexes stand for keys.
+        """Return the updates of ``keys``, which are distinct and in order; each update's key is an index in ``keys``.
 
-        The updates are not consolidated, and their times are advanced to ``since``. Linear in the result, plus a binary
+        The updates are not added up, and their times are advanced to ``since``. Linear in the result, plus a binary
         search for each key and batch.
         """
         parts = []

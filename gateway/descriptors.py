@@ -1,4 +1,4 @@
-"""How many of this process's file descriptors connections may use.
+"""The limit on the file descriptors of this process that connections may use.
 
 A connection uses descriptors before it sends a token, so clients without a token could use up all.
 """

@@ -34,7 +34,7 @@ class RunningAttachment(Protocol):
 
     @property
     def problem(self) -> str | None:
-        """What hinders the attachment now; None if nothing does."""
+        """The problem that hinders the attachment now; None if there is none."""
 
     @property
     def pending(self) -> Sequence[Any]:

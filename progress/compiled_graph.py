@@ -32,7 +32,7 @@ Paths: TypeAlias = tuple[PathSummary, ...]
 class CompiledGraph:
     """A checked graph, which computes path summaries to destinations on demand and keeps them.
 
-    Locations are numbered in the order of `GraphShape.locations`, alike on every worker.
+    Locations are numbered in the order of `GraphShape.locations`, which is the same on every worker.
 
     Raises GraphError if some cycle does not strictly advance time.
 

@@ -4,7 +4,7 @@ Invariants of both:
 
 - A batch is indivisible: one message has all changes of one or more whole steps of a worker, and the receiver applies
   them at once.
-- A batch reports only what has been done. A receiver gets batches in the order of sending.
+- A batch reports only actions that have happened. A receiver gets batches in the order of sending.
 - A worker sends no empty batch, and holds back changes that cannot move a frontier; see `HeldBatch`.
 
 Source: seed "Progress Tracking", section "Maintaining Capabilities"; Abadi et al., "Formal analysis of a distributed

@@ -73,7 +73,7 @@ class DataFrameBlocks:
 
     @property
     def advice(self) -> str:
-        """What a program can do that has lost a block."""
+        """The advice for a program that has lost a block."""
         if self.stored is not None:
             return "A block is lost with the Ray node or the driver that holds it: run from_spark again."
         return (

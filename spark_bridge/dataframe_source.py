@@ -27,7 +27,7 @@ _StreamT_co = TypeVar("_StreamT_co", covariant=True)
 
 
 class TakesSource(Protocol[_StreamT_co]):
-    """What ``from_spark`` needs of a dataflow."""
+    """The part of a dataflow that ``from_spark`` needs."""
 
     def source(self, name: str, source: "DataFrameSource", /) -> _StreamT_co:
         """Add ``source`` to the dataflow as ``name``."""

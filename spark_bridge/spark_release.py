@@ -38,7 +38,7 @@ class SparkRelease:
 
     @property
     def converts_arrow(self) -> bool:
-        """Whether PySpark has public conversions from and to Arrow tables, which came with 4.0."""
+        """True if PySpark has public conversions from and to Arrow tables, which came with 4.0."""
         return self.pyspark is not None and not self.pyspark.startswith("3.")
 
     @property

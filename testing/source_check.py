@@ -134,7 +134,7 @@ class _Moment:
 
 @dataclass(frozen=True, slots=True)
 class _Trouble:
-    """What happens to the calls of a run: at most one crash, or errors and delays of all calls."""
+    """The crash, errors or delays of a run's calls: at most one crash, or errors and delays of all calls."""
 
     crash: _Moment | None = None
     fails: bool = False

@@ -1,4 +1,4 @@
-"""How threads wait that exchange messages at a high rate: workers, publishers and subscribers.
+"""The waiting of threads that exchange messages at a high rate: workers, publishers and subscribers.
 
 Linux wakes a thread on the core of its sender. A sleeping virtual core takes tens of microseconds to resume, with cold
 caches. So threads that always sleep may share one core in turn while another core is idle. A thread whose last waits

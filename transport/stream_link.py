@@ -42,7 +42,7 @@ class Unsaid(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """How messages become frames, and which messages a link treats specially.
+    """The conversion of messages to frames and back, and the messages that a link treats specially.
 
     Attributes:
         decode_told: returns the message in a parent's frame; raises ProtocolError.

@@ -137,7 +137,7 @@ class Trouble:
 
     @property
     def is_final(self) -> bool:
-        """Whether waiting cannot help: brokers refuse the client, or none can be reached."""
+        """True if waiting cannot help: brokers refuse the client, or none can be reached."""
         return self.latest is not None and (self.is_down or is_refused(self.latest))
 
     def behind(self, error: Any) -> Any:

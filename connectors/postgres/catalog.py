@@ -1,4 +1,4 @@
-"""What a database's own catalog says about a publication."""
+"""The facts about a publication in the database's own catalog."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,4 +1,4 @@
-"""What a sink prepares of an epoch: rows by columns, one for each key, and the keys whose rows are to be deleted."""
+"""The part of an epoch that a sink prepares: rows by columns, one for each key, and the keys to be deleted."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -88,7 +88,7 @@ class LogPlace:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the records so far make the tables as they were at one moment."""
+        """True if the records so far make the tables as they were at one moment."""
         return self.records == 0 and self.lsn >= self.whole_lsn
 
 

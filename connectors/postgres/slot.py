@@ -144,7 +144,7 @@ class Slot:
                 connection.execute("SELECT pg_replication_slot_advance(%s, %s)", (self.name, lsn_text(lsn)))
 
     def copy(self, connection: "Connection[Any]", lsn: int) -> "SlotCopy":
-        """Return a copy of the slot, at a place; it ends with the connection."""
+        """Copy the slot, from a place in the log on; the copy ends with the connection."""
         name = f"{self.name}_{connection.info.backend_pid}"
         made = one_row(connection, "SELECT lsn FROM pg_copy_logical_replication_slot(%s, %s, true)", self.name, name)
         if lsn_of(made[0]) < lsn:

@@ -1,4 +1,4 @@
-"""How the messages of a slot become records, without I/O.
+"""The conversion of a slot's messages to records, without I/O.
 
 A record is a pair of key and row. The key is a tuple of the table's name and the values of its key. The row is a tuple
 of all columns that were copied, None if it was deleted. A table may be renamed and get more columns. New columns and
@@ -22,7 +22,7 @@ AGAIN: Final = "To copy the tables again, start the job with another slot= and a
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Where the messages of a table have the copied columns, and whether they identify rows by all columns."""
+    """The places of the copied columns in the messages of a table; also whether they identify rows by all columns."""
 
     table: PublishedTable
     places: tuple[int, ...]

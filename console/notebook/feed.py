@@ -36,7 +36,7 @@ class Page(Protocol):
 
 
 class Reader(Protocol):
-    """Where the data come from: a `TelemetryReader`, or a topic."""
+    """The source of the data: a `TelemetryReader`, or a topic."""
 
     def __iter__(self) -> Iterator[Any]: ...
 

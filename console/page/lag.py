@@ -15,7 +15,7 @@ _MOST_STEPS = 3600
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How far a frontier is behind the inputs: in epochs, and for how many seconds it has been behind."""
+    """The lag of a frontier behind the inputs: in epochs, and for how many seconds it has been behind."""
 
     epochs: int
     seconds: float

@@ -12,7 +12,7 @@ _UP, _DOWN = {"\x1b[A", "\x1bOA"}, {"\x1b[B", "\x1bOB"}
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What a person has chosen to see in the terminal.
+    """A person's choice of what the terminal shows.
 
     Attributes:
         order: the order of operators, one of `ORDERS`.

@@ -17,7 +17,7 @@ State = TypeVar("State")
 
 
 class Division(NamedTuple):
-    """How to divide a state among workers, and how to merge the parts of several workers."""
+    """The functions that divide a state among workers, and merge the parts of several workers."""
 
     split: Split
     merge: Merge

@@ -80,7 +80,7 @@ def build_partial(fold: Fold) -> Build:
     """Build an operator that folds records as long as more keep coming, and then sends the result.
 
     It sends the result of a time when a call brings no new records of the time, or the result gets large. It looks at
-    no frontier, so describe it with ``notify=False``. How many results it sends depends on how busy the worker is; the
+    no frontier, so describe it with ``notify=False``. The number of results depends on how busy the worker is; the
     final result must not.
     """
 

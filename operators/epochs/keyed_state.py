@@ -24,7 +24,7 @@ Kept: TypeAlias = dict[Any, Any]
 
 
 class EpochStep(Protocol):
-    """How an operator processes a complete epoch."""
+    """The processing of a complete epoch by an operator."""
 
     def process(self, kept: Kept, batches: list[Batch]) -> Batch:
         """Return the results of the records in ``batches``; change ``kept`` in place."""

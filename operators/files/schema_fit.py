@@ -1,4 +1,4 @@
-"""Makes the columns of all files alike, when files differ.
+"""Gives all files the same columns, when files differ.
 
 A column that is missing is null. A column of another type is cast if no value changes. A column that the other files do
 not have is an error, or left out if the user has given the schema. Everything else is an error that names the file and

@@ -30,7 +30,10 @@ _FEW_RECORDS = 1024
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """How long after a record its partners happen: from ``lower`` to ``upper``, both included; negative before it."""
+    """The distances from a record to its partners in time: from ``lower`` to ``upper``, both included.
+
+    Negative before it.
+    """
 
     lower: Duration
     upper: Duration

@@ -208,9 +208,9 @@ def _check_zones(left: "pa.ChunkedArray", right: "pa.ChunkedArray") -> None:
 
 
 class Bounds(NamedTuple):
-    """The first and last event time of the partners of each row on the left, and the event times on the right.
+    """For rows on the left, the first and last event time of a partner; for rows on the right, the event time.
 
-    All three have one type.
+    All three arrays have one type.
     """
 
     lows: "Times"
@@ -247,7 +247,9 @@ def reach(times: "Times", farthest: Number, instant: Number) -> "npt.NDArray[Any
 
 
 def bounds(times: "Times", lower: Number, upper: Number, instants: "Times") -> Bounds:
-    """Return the times moved by ``lower`` and by ``upper``, and ``instants``; neither is empty.
+    """Return ``times + lower``, ``times + upper`` and ``instants``, in one type that holds all of them.
+
+    No array is empty.
 
     >>> import numpy as np
     >>> bounds(np.array([5]), -(2**63), 2**70, np.array([1, 9]))

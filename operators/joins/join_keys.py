@@ -18,7 +18,7 @@ _PLAIN = frozenset({int, str, bool, bytes})
 
 
 class JoinKeys(NamedTuple):
-    """How to find the keys of both sides: functions of a record, or equally many names of columns."""
+    """The keys of both sides: functions of a record, or equally many names of columns."""
 
     left: Keys
     right: Keys

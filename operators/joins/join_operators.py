@@ -277,7 +277,7 @@ class JoinOperators(StreamBase[Record]):
         Raises:
             GraphError: an argument cannot be used.
 
-        Worker 0 holds a whole epoch and sorts it, in O(n log n).
+        Worker 0 holds an epoch in memory and sorts it, in O(n log n).
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("one log")

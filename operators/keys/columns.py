@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Expression(Protocol):
-    """What is needed of a `pyarrow.compute.Expression`, such as ``pc.field("n") * 2``."""
+    """The part of a `pyarrow.compute.Expression` that tidewheel needs; one is ``pc.field("n") * 2``."""
 
     def is_valid(self) -> Any:
         """Return the expression that is true where this one is not null."""

@@ -167,7 +167,7 @@ def check_by(operator: str, what: str, by: object, schema: "pa.Schema | None") -
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """How to find the keys of records: a function of a record or names of columns; None for the whole record.
+    """The key of records: a function of a record, or names of columns; None for the whole record.
 
     >>> Keys("word").of([{"word": "tide", "n": 1}]), Keys(len).grouped(["a", "bb", "c"])
     (['tide'], {1: ['a', 'c'], 2: ['bb']})

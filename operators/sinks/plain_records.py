@@ -77,7 +77,7 @@ def _tagged_parts(parts: Iterable[Any]) -> list[Any]:
 
 
 class _Extension(NamedTuple):
-    """How a type of value is converted to MessagePack and back."""
+    """The conversion of a type of value to MessagePack and back."""
 
     kind: type
     write: Callable[[Any], Any]

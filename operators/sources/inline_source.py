@@ -48,7 +48,7 @@ class InlineSource(Source[Record_co]):
 
     @property
     def is_woken(self) -> bool:
-        """Whether a partition that pauses calls ``wake`` when it has more; if not, a pause ends after its seconds."""
+        """True if a partition that pauses calls ``wake`` when it has more; otherwise a pause ends after its seconds."""
         return False
 
     def read(self, partition: Partition, position: Any, wake: Callable[[], object]) -> Iterator[Any]:
@@ -113,7 +113,7 @@ class InlineBuild:
 
     @property
     def endless(self) -> bool:
-        """Whether the source has no end."""
+        """True if the source has no end."""
         return self.source.endless
 
     def __call__(self, context: OperatorContext) -> Schedule:

@@ -27,7 +27,7 @@ _MOST_CHECKED = 32
 
 
 class Schema(Protocol):
-    """What is needed of a `pyarrow.Schema`."""
+    """The part of a `pyarrow.Schema` that tidewheel needs."""
 
     @property
     def names(self) -> list[str]:

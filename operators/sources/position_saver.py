@@ -44,7 +44,7 @@ class PositionSaver:
 
     @property
     def is_idle(self) -> bool:
-        """Whether all positions are saved."""
+        """True if all positions are saved."""
         with self._changed:
             return not self._asked and not self._is_saving
 

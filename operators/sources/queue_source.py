@@ -29,7 +29,7 @@ _LEFT = (
 
 
 class RecordQueue(Protocol):
-    """What is needed of a queue, as `queue.Queue`, `multiprocessing` and `ray.util.queue.Queue` have it."""
+    """The part of a queue that a source needs; queues of `queue`, `multiprocessing` and `ray.util.queue` have it."""
 
     def put(self, item: Any, /, *, timeout: float | None = None) -> None:
         """Add an item; raise `queue.Full` if there was no room in time."""
@@ -256,7 +256,7 @@ class QueueSource(InlineSource[Record]):
 
     @property
     def is_woken(self) -> bool:
-        """Whether threads of this process fill the queue."""
+        """True if threads of this process fill the queue."""
         return self._own is not None
 
     def read(self, partition: Partition, position: Any, wake: Callable[[], object]) -> "_Reading":

@@ -70,12 +70,12 @@ class ReaderBuild:
 
     @property
     def endless(self) -> bool:
-        """Whether the source has no end."""
+        """True if the source has no end."""
         return self.source.endless or self.source.look_every_s is not None
 
     @property
     def asks_for_ends(self) -> bool:
-        """Whether positions are saved only when their epoch has been processed."""
+        """True if positions are saved only when their epoch has been processed."""
         return saves(self.source)
 
     def __call__(self, context: OperatorContext) -> Schedule:

@@ -1,7 +1,7 @@
-"""What the readers of a source tell all workers: which epoch a partition has begun, and which partitions have ended.
+"""The news from the readers of a source for all workers: a partition has begun an epoch, or has ended.
 
-They tell it by messages. A message arrives at each worker soon, and until then is in each snapshot. A change of token
-counts, in contrast, may be held back if it moves no frontier.
+The news travel as messages. A message arrives at each worker soon, and until then is in each snapshot. A change of
+token counts, in contrast, may be held back if it moves no frontier.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ News: TypeAlias = EpochBegan | PartitionEnded
 
 @dataclass(slots=True)
 class SourceNews:
-    """What one worker knows of a source by its news.
+    """The knowledge that one worker has of a source by its news.
 
     Attributes:
         latest: the latest epoch that any partition has begun; None before the first news.

@@ -85,7 +85,7 @@ class MarkedPact(Pact):
 
 @dataclass(frozen=True, slots=True)
 class SubstreamKeys:
-    """How records are divided into substreams.
+    """The division of records into substreams: by keys, or by predicates.
 
     Attributes:
         last: tells whether a record is the last of its substream; None if no record is.

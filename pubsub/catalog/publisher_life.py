@@ -1,4 +1,4 @@
-"""Whether publishers are alive, for the catalog."""
+"""The check for the catalog whether publishers are alive."""
 
 import asyncio
 import logging

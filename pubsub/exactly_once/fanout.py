@@ -64,7 +64,10 @@ class Fanout:
         group.children[child] = None
 
     def take_back_loss(self, lost_end: int) -> None:
-        """Set an earlier ``lost_end``; forget unsent silence before the present one."""
+        """Move ``lost_end`` back, since the pubend has forgotten less.
+
+        Drop unsent silence before the present ``lost_end``.
+        """
         for group in self._groups.values():
             group.silence.remove(0, self.lost_end)
         self.lost_end = lost_end

@@ -50,7 +50,7 @@ def checksum_of(payload: Payload, *, is_in_memory: bool = False) -> int:
 
 
 class LogPlace(NamedTuple):
-    """How far the log of a partition has come.
+    """The position of a partition's log.
 
     Attributes:
         lower: its lower frontier; empty if the partition has ended.

@@ -43,8 +43,8 @@ class KnowledgeStream(Generic[M]):
 
     Two messages of one tick are compared with ``==``. Methods with a range raise `ProtocolError` for an invalid one.
 
-    Complexity: O(1) for ticks in order, otherwise O(log (ranges + messages)) and a move of memory; plus the results and
-    the dropped messages.
+    Complexity: O(1) for ticks in order. Otherwise O(log (ranges + messages)), and moving the later entries in memory.
+    Plus the results and the dropped messages.
 
     Attributes:
         known: the ticks that are F or D; only the stream may change them and ``data``.

@@ -1,4 +1,4 @@
-"""Which subscriptions have a living reader, and which have had none for so long that they no longer hold messages.
+"""The subscriptions with a living reader, and those that have had none for so long that they no longer hold messages.
 
 A reader that is connected is alive. A relay that hangs stays connected, so a relay counts as alive for a lease after
 each of its messages. So does a reader behind a relay, and also for a lease after its relay has lost it. A subscription

@@ -235,7 +235,7 @@ class Pubend:
         return self.first_tick
 
     def _messages_before(self, tick: int) -> int:
-        """Return the first tick behind all messages before ``tick``, or a later one if that is unknown."""
+        """Return the tick after the last message before ``tick``, or a later tick if that is unknown."""
         if tick <= self._cached_from:
             return tick
         last = self._cache.last_before(tick)

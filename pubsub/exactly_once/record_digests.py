@@ -51,7 +51,7 @@ def digest_of(message: EncodedMessage) -> int:
 
 
 def digests(message: EncodedMessage) -> tuple[list[int], Callable[[int], object]]:
-    """Return the digest of each record in an encoded batch, and a function that returns the record of a number.
+    """Return the digest of each record in an encoded batch, and a function that returns a record by its index.
 
     Raises:
         DeliveryError: this process cannot decode the batch.

@@ -121,7 +121,7 @@ class Relay:
         return told, [ack for line in self._lines for ack in line.take_acks()]
 
     def reconnected(self, now_s: float, pubend: int | None = None) -> list[Upstream]:
-        """Return the questions to repeat: the connection to one pubend, or to all, is new and knows none."""
+        """Return the questions to repeat after a new connection, to one pubend or to all."""
         lines = self._lines if pubend is None else [self._lines[pubend]]
         return [nack for line in lines for nack in line.reconnected(now_s)]
 
@@ -189,7 +189,10 @@ class _Line:
             self.fanout.lost_end = lost_end
 
     def _learn_of_earlier(self, message: KnowledgeMessage) -> list[Outgoing]:
-        """Return messages for the children for which knowledge of an earlier union is valid; keep nothing of it."""
+        """Pass on knowledge of an earlier union: return messages for the children that it is valid for.
+
+        Keep none of it.
+        """
         self._filters.is_due = True  # the parent may not know of the present union
         if message.is_answer or not self._has_begun or message.union not in self._filters.earlier:
             return []

@@ -1,4 +1,4 @@
-"""How long to wait for an answer before asking again, from the times that answers have taken.
+"""The time to wait for an answer before asking again, derived from the times that answers have taken.
 
 Source: Van Jacobson, "Congestion Avoidance and Control" (SIGCOMM 1988), as in RFC 6298.
 """

@@ -240,7 +240,7 @@ class Subscriptions:
     # ------------------------------------------------------------------ the log
 
     def due(self) -> list[Cursor]:
-        """Return the entries to log now: those that must be logged, and acknowledgements.
+        """Return the entries to log now: those that must be logged, and acknowledgements of messages.
 
         Acknowledgements of silence alone wait. The caller logs these entries before those that a later call returns.
         """
@@ -274,7 +274,7 @@ class Subscriptions:
     # ------------------------------------------------------------------ questions
 
     def count(self, names: Iterable[str]) -> int:
-        """Return the number of subscriptions with these names, counting for a relay the readers behind it."""
+        """Return the number of subscriptions with these names; for a relay, each reader behind it counts."""
         behind = [self.known[name].readers for name in names]
         return sum(1 if readers is None else len(readers.names) for readers in behind)
 

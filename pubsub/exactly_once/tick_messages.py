@@ -11,8 +11,8 @@ _SPARE = 64
 class TickMessages(Generic[M]):
     """At most one message on each tick.
 
-    Complexity: O(1) to add the latest message, for another O(log messages) and a move of memory. Other calls are O(log
-    messages + found or removed messages), amortised, if most removed messages are the oldest or latest.
+    Complexity: O(1) to add the latest message; for another, O(log messages), and moving the later ones in memory. Other
+    calls are O(log messages + found or removed messages), amortised, if most removed messages are the oldest or latest.
 
     >>> messages = TickMessages[str]()
     >>> messages.add(7, "b", size_bytes=10), messages.add(3, "a", size_bytes=20)
@@ -87,7 +87,7 @@ class TickMessages(Generic[M]):
         return found, end
 
     def oldest_over(self, max_bytes: int) -> int | None:
-        """Return up to which tick to remove the oldest messages so that the rest fits; None if all fit."""
+        """Return the last tick to remove, so that the messages after it fit into ``max_bytes``; None if all fit."""
         excess, position, tick = self.bytes - max_bytes, self._gone, None
         while excess > 0 and position < len(self._ticks):
             tick = self._ticks[position]
@@ -96,7 +96,7 @@ class TickMessages(Generic[M]):
         return tick
 
     def latest_over(self, max_bytes: int, after: int = 0) -> int | None:
-        """Return from which tick on to remove the latest messages so that the rest fits; None if all fit.
+        """Return the first tick to remove, so that the messages before it fit into ``max_bytes``; None if all fit.
 
         Messages before ``after`` stay.
         """

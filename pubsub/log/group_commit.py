@@ -97,7 +97,7 @@ class GroupCommit:
         return True
 
     def resume(self) -> None:
-        """Accept entries again after `LogFull`; then submit the failed entries before new ones.
+        """Accept entries again after `LogFull`; the caller then submits the failed entries before new ones.
 
         Raises:
             LogFailed: the log must be opened again.

@@ -50,7 +50,7 @@ class Piece(msgspec.Struct, frozen=True, array_like=True):
     """An object of a segment, merged or not.
 
     Args:
-        last_tick: the tick of its last record, or of the last one before it.
+        last_tick: the tick of its last record; if it has none, of the last record before it.
     """
 
     number: int
@@ -99,7 +99,7 @@ def merged_name(pieces: Sequence[Piece]) -> str:
 
 
 def numbers_of(name: str) -> tuple[int, int] | None:
-    """Return the numbers of the first and last object in the object with this name; None for other names.
+    """Return the numbers of the first and last object that an object's name stands for; None for other names.
 
     >>> numbers_of(object_name(7)), numbers_of(object_name(7) + "-" + object_name(9)), numbers_of("notes.txt")
     ((7, 7), (7, 9), None)

@@ -1,4 +1,4 @@
-"""How to open a log, by its place: a directory of this node, or a prefix of an object store."""
+"""The opening of a log in a directory of this node, or at a prefix of an object store."""
 
 from pathlib import Path
 from typing import TypeAlias

@@ -50,7 +50,7 @@ _CHECKSUM = struct.Struct("<I")
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How much of a log is durable: the number of a segment, and the size of its durable part.
+    """The durable part of a log: the number of a segment, and the size of its durable part.
 
     Earlier segments are durable.
     """

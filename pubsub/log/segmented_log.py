@@ -124,7 +124,7 @@ class Log(StoredSegments[Segment]):
 
     @property
     def is_segment_due(self) -> bool:
-        """True if the records since the last snapshot have at least `segment_bytes`, and the snapshot's size."""
+        """True if the records since the last snapshot take `segment_bytes`, and at least as much as the snapshot."""
         writer = self._writer
         segment = writer.segment
         used = writer.written - segment.start + (0 if segment.area is None else segment.area.used_bytes)

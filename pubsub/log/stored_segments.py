@@ -24,7 +24,7 @@ S = TypeVar("S", bound="Segment | ObjectSegment")
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """How to restore the state at a tick: a snapshot, and the records after it.
+    """A snapshot and the records after it, from which the state at a tick can be restored.
 
     Args:
         tick: the tick of the last record in the snapshot; -1 if there is none.

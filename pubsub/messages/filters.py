@@ -92,7 +92,10 @@ class FilterUnion:
 
 
 def union_of(filters: Iterable[Filter | None]) -> FilterUnion | None:
-    """Return the union of filters and unions; None, which passes everything, if one does or the union is too large."""
+    """Return the union of filters and unions; None passes everything.
+
+    It is None if one of them passes everything, or the union would be too large.
+    """
     found = set[Filter]()
     for one in filters:
         if one is None:

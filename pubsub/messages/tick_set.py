@@ -27,8 +27,8 @@ def check_range(first: int, end: int) -> None:
 class TickSet:
     """A mutable set of ticks, as ordered, separate ranges.
 
-    Complexity: O(log ranges) for a look-up. A change is O(log ranges + touched ranges), plus a move of memory, and O(1)
-    at the end, where most ticks come. Invalid ranges raise `ProtocolError`.
+    Complexity: O(log ranges) for a look-up. A change is O(1) at the end, where most ticks come; elsewhere O(log ranges
+    + touched ranges), and moving the later ranges in memory. Invalid ranges raise `ProtocolError`.
 
     >>> ticks = TickSet([(0, 10), (20, 30)])
     >>> ticks.add(10, 15)

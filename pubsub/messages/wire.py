@@ -39,7 +39,7 @@ FIRST: Final = Generation()
 
 @dataclass(frozen=True, slots=True)
 class WorkerPosition:
-    """Where a worker begins to send. This is its first message to its publisher.
+    """The position where a worker begins to send; its first message to its publisher.
 
     Attributes:
         sent: for each time that the frontier has not passed, the number of batches sent.

@@ -68,9 +68,9 @@ class Generations:
         return self._returns[partition][-1][1].lower if partition in self._returns else snapshot
 
     def start(self) -> list[Return]:
-        """Begin, once all partitions have sent a snapshot.
+        """Begin, when all partitions have sent a snapshot.
 
-        The result has the returns of those partitions that are not ahead of others; their messages no longer wait.
+        Return the last return to a snapshot of each partition that is not ahead of others; its messages no longer wait.
         """
         self._present = min(self._of)
         here = [partition for partition, generation in enumerate(self._of) if generation == self._present]
@@ -82,7 +82,7 @@ class Generations:
         return self._of[partition] > self._present
 
     def take(self) -> list[Return] | None:
-        """Return the partitions' returns if all partitions have gone back now; otherwise None."""
+        """Return the partitions' returns to a snapshot if all partitions have gone back now; otherwise None."""
         if min(self._of) == self._present or min(self._of) < max(self._of):
             return None
         self._present = self._of[0]

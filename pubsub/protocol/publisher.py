@@ -134,7 +134,7 @@ class Publisher(SubscriberQueues):
     def end(self, known: PartitionEnd) -> None:
         """End the partition, since all partitions have everything.
 
-        A publisher in place of a dead one begins at this end.
+        A publisher that replaces a dead one begins at this end.
         """
         self._may_end = True
         if self._final is None and not self.has_begun:

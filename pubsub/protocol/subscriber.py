@@ -252,7 +252,10 @@ class Subscriber:
         return [*events, *delivered] if self._leaves_out else [*events, *delivered, *self._frontier_changed()]
 
     def _rolled_back(self, returns: Iterable[Return], shown: Antichain) -> list[RolledBack]:
-        """Return the events for returns; without a log, only batches after the shown frontier may be void."""
+        """Return the events for returns to a snapshot.
+
+        Without a log, only batches after the shown frontier may be void.
+        """
         return [
             RolledBack(partition, message.number, shown)
             if message.standing is None

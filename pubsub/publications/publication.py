@@ -102,7 +102,7 @@ class Publication:
         return [*(FedPartitions(self.topic, self.domain, own) for own in fed if own), *idle]
 
     def maker(self, number: int, partitions: int, node: str, *, is_remembered: bool) -> "MakeDelivery":
-        """Return what makes the delivery of a partition, in its publisher's process on ``node``."""
+        """Return a function that makes the delivery of a partition, in its publisher's process on ``node``."""
         from tidewheel.pubsub.publishers.durable_delivery import DurableDelivery
         from tidewheel.pubsub.publishers.live_delivery import LiveDelivery
 

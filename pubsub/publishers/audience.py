@@ -118,7 +118,7 @@ class Audience:
     async def end_durable(self, name: str) -> list[str]:
         """End a durable subscription for good, if there is one of that name.
 
-        Return the names of all durable ones before.
+        Return the names of the durable subscriptions that there were.
 
         Raises:
             LogError: the log cannot be written.

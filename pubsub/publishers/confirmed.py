@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 
 class Confirmed(NamedTuple):
-    """How many further messages the worker may forget, their bytes, and the number of the last one in the log."""
+    """The number of further messages that the worker may forget, their bytes, and the last one's number in the log."""
 
     messages: int
     size_bytes: int
@@ -22,7 +22,7 @@ class Unconfirmed:
     def add(self, tick: int, confirmed: Confirmed, *, is_sure: bool = True) -> None:
         """Add messages, to be confirmed once the log is durable up to a tick.
 
-        If their number is not sure, they wait for the next number that is.
+        If their number in the log is not sure, they wait for the next sure one.
         """
         before = self._unsure
         size_bytes = before.size_bytes + confirmed.size_bytes

@@ -18,7 +18,7 @@ from tidewheel.transport.tickets import SocketOffer, TicketListener
 
 
 class Listening(Protocol):
-    """What connections report their events to."""
+    """Receives the events of connections."""
 
     def refuse(self, reason: str) -> None:
         """Accept nothing more from the worker: it has sent nonsense, or the log cannot be written."""

@@ -55,7 +55,7 @@ class Difference(NamedTuple):
 
 
 def differing_epochs(domain: TimeDomain, came: Sequence[Sums], logged: Sequence[Sums]) -> list[Time]:
-    """Return the epochs whose content differs, so that none comes before an earlier one."""
+    """Return the epochs whose content differs, none before an earlier one."""
     differing: list[Time] = []
     for time in dict.fromkeys(time for sums in came for time in sums):
         first, second = (_sum(sums.get(time, 0) for sums in all_of) for all_of in (logged, came))
@@ -65,7 +65,10 @@ def differing_epochs(domain: TimeDomain, came: Sequence[Sums], logged: Sequence[
 
 
 def first_difference(found: Sequence[Mapping[int, Difference]]) -> tuple[int, Difference] | None:
-    """Return a partition and a record that differs in it, or None, given the differences of all partitions."""
+    """Return a partition and a record that differs in it; None if there is none.
+
+    ``found`` has the differences of each partition.
+    """
     total: dict[int, int] = {}
     for differences in found:
         for digest, difference in differences.items():

@@ -29,7 +29,7 @@ from tidewheel.pubsub.publishers.sent_events import SavedEvents
 class FedPartitions(PublisherConnection):
     """One worker's connection to the partitions that it feeds; a pickled copy is a new connection.
 
-    The first one's partition has the worker's number.
+    The first connection is for the partition with the worker's number.
     """
 
     def __init__(self, topic: str, domain: TimeDomain, connections: Sequence[RayConnection]) -> None:

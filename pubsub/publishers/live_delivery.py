@@ -223,7 +223,7 @@ class LiveDelivery:
         self.go_on_soon()
 
     def go_on_soon(self) -> None:
-        """Call `go_on` soon, once however often this is called before."""
+        """Call `go_on` soon, and only once for several calls of this."""
         if not self._goes_on_soon:
             self._goes_on_soon = True
             self._loop.call_soon(self.go_on)

@@ -16,7 +16,7 @@ from tidewheel.transport.tickets import SocketOffer
 
 
 class Awaiting(Protocol):
-    """A core that may wait for its first subscribers; then ``awaited`` is not 0."""
+    """A publisher or pubend that may wait for its first subscribers; while it does, ``awaited`` is not 0."""
 
     awaited: int
 
@@ -82,7 +82,10 @@ class Delivery(Protocol):
         """End the partition, since all partitions have everything. Idempotent; raises LogError."""
 
     def expect(self, readers: Sequence[str]) -> list[str]:
-        """Delay the end for these subscribers of a dead publisher; return those that would come again."""
+        """Delay the end for these subscribers of a dead publisher.
+
+        Return the subscribers that have to connect again if this publisher dies.
+        """
 
     def fail(self, reason: str, *, on_purpose: bool) -> None:
         """End the partition early, with ``reason`` for its readers."""
@@ -191,7 +194,7 @@ class Partition:
     def expect(self, readers: Sequence[str]) -> list[str]:
         """Delay the end, at most one lease, for these subscribers of a dead publisher.
 
-        Return the subscribers that have to come again if this publisher dies.
+        Return the subscribers that have to connect again if this publisher dies.
         """
         return self.delivery.expect(readers)
 

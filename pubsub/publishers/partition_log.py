@@ -147,7 +147,7 @@ class Step(NamedTuple):
             epochs.has_all = True
 
     def note(self, journal: Journal, tick: int) -> None:
-        """Tell a journal that has the message at which tick it was logged."""
+        """Record in a journal the tick at which the message was logged."""
         if self.changes is None:
             journal.logged(self.time, tick)
         else:

@@ -143,7 +143,10 @@ class PublisherActor:
         await self.partition.read_by_all(owner)
 
     async def retire(self, owner: str, others: Sequence[Any] = ()) -> None:
-        """End this actor after `read_by_all`, also at the others: their readers may wait for this one's silence."""
+        """End this actor when all readers have everything, here and at ``others``.
+
+        Readers of the others may wait for this one's silence.
+        """
         import ray
 
         calls = [other.read_by_all.options(max_task_retries=-1).remote(owner) for other in others]
@@ -184,7 +187,7 @@ class PublisherActor:
     # ------------------------------------------------------------------ calls of a publication with a log
 
     async def logged_partitions(self, place: str, identity: LogIdentity) -> int:
-        """Return how many partitions the topic has whose log is in a place of this node; 0 without a log.
+        """Return the number of partitions that a log on this node has recorded; 0 if there is no log.
 
         It does not open the log. Raises LogError.
         """

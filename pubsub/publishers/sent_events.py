@@ -28,7 +28,7 @@ from tidewheel.pubsub.protocol.history import PartitionHistory
 
 @dataclass(frozen=True, slots=True)
 class SavedEvents:
-    """What a snapshot has of the events of one worker.
+    """The events of one worker, as a snapshot keeps them.
 
     Attributes:
         kept: the events after ``position``.

@@ -28,7 +28,7 @@ _FIRST_CHARACTERS: Final = 15
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """Where a topic keeps its messages, which makes its delivery exactly once.
+    """The log of a topic: it keeps messages, so that each is delivered exactly once.
 
     A publisher writes every batch to the log before a subscriber receives it. The log keeps the batch until all
     subscriptions have acknowledged it, whichever process dies. Logs need Ray: the local engine refuses them.
@@ -37,7 +37,7 @@ class Log:
         place: a directory on each worker's node that only this user can read. Logs in ``s3://bucket/prefix``, ``gs://``
             or ``az://`` outlive their nodes; the publishers' environment has the credentials. A job started again with
             the same log continues it, with any number of workers.
-        retention_s: for how many seconds the log keeps messages for a durable subscription that nobody reads.
+        retention_s: for how many seconds the log keeps messages for a durable subscription without a reader.
     """
 
     place: str | os.PathLike[str]
@@ -50,7 +50,7 @@ class TopicLog:
 
     Args:
         directory: a directory, which has one for each topic, and in it one for each partition; or a URL.
-        retention_s: for how many seconds the log keeps messages for a durable subscription that nobody reads.
+        retention_s: for how many seconds the log keeps messages for a durable subscription without a reader.
     """
 
     directory: str

@@ -1,4 +1,4 @@
-"""How a worker judges a publisher that shows no sign of life. No I/O, no clock.
+"""The judgement of a worker on a publisher that shows no sign of life. No I/O, no clock.
 
 While its loop runs, a publisher shows its worker a sign of life at least every second. A silent publisher is not given
 up for that alone: a full disk, a large state or a busy machine may delay its loop. It is given up only if a signal has
@@ -27,7 +27,7 @@ _MOST_STEP_S = 2.0
 
 
 class News(Enum):
-    """What the worker has to report or do."""
+    """The actions and reports of the worker."""
 
     NONE = "nothing"
     SILENT = "it has shown no sign of life for a while, and is waited for"

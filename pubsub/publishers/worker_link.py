@@ -90,7 +90,7 @@ def decode_answer(head: Payload, payload: Payload) -> Answer:
 
 
 class MessageSink(Protocol):
-    """What receives the messages of a worker: a pubend with its log, or a publisher without one."""
+    """The receiver of a worker's messages: a pubend with its log, or a publisher without one."""
 
     is_eager: bool
     """Whether the loop looks for the next message before it sleeps, as no other thread has work for this sink."""

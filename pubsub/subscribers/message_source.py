@@ -1,4 +1,4 @@
-"""Where a reader's messages come from: a topic's actors, or a job of this process."""
+"""The origin of a reader's messages: a topic's actors, or a job of this process."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence

@@ -26,7 +26,7 @@ Finds: TypeAlias = Mapping[Partitions, Find]
 
 
 class Listener(Protocol):
-    """What turns the messages of parents into a subscriber's messages."""
+    """Turns the messages of parents into a subscriber's messages."""
 
     def hear(self, partitions: Partitions, told: Sequence[Any], now_s: float, /) -> bool:
         """Receive a parent's messages for some partitions, in order; return whether they are its last.

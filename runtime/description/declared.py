@@ -121,7 +121,7 @@ def _is_on_cycle(plan: Plan, compiled: CompiledGraph, at: Target) -> bool:
 
 
 def _check_firm(plan: Plan, compiled: CompiledGraph, declared: DeclaredSubstreams) -> None:
-    """Raise GraphError if an input with a firm bound would hold the records that must move on to release it."""
+    """Raise GraphError if an input with a firm bound would hold records that must move on before it releases them."""
     divider = declared.source.operator
     for at in declared.firm:
         name = plan.operators[at.operator].name

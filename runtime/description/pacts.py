@@ -170,7 +170,10 @@ class Exchange(Pact):
     def labelled_parts(
         self, batch: Batch, workers: int, label: Labels | None
     ) -> Iterable[tuple[int, Batch, Labels | None]]:
-        """Yield each record for the owner of its key, which may differ from the keeper of its substream."""
+        """Yield the records for the owner of each key.
+
+        The owner may differ from the `keeper` of the record's substream.
+        """
         if isinstance(label, MixedLabel) and workers > 1:
             return divide_by_owner(batch, label, self._owners(batch, workers), workers)
         return [(worker, part, label) for worker, part in enumerate(self.split(batch, workers)) if part is not None]

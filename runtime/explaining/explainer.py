@@ -30,7 +30,7 @@ _HELD_UNTIL_MARKED = "their key is used again, and waits until the marker of wha
 
 @dataclass(frozen=True, slots=True)
 class _Account:
-    """What the report says of a pointstamp: its holder, the advice, and the inputs that its operator may wait for.
+    """A report on a pointstamp: its holder, the advice, and the inputs that its operator may wait for.
 
     ``told_last`` puts it after the causes at those inputs, since its operator may be right to wait.
     """

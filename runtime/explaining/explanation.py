@@ -47,7 +47,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What holds back the frontier at a probe or topic; print it to read it.
+    """The causes that hold back the frontier at a probe or topic; print it to read it.
 
     Attributes:
         name: the probe or topic.

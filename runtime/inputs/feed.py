@@ -113,7 +113,10 @@ class Feed(ABC):
 
     @abstractmethod
     def send(self, worker: int, envelope: Envelope) -> int:
-        """Send a worker an envelope and return its size in bytes; if pickling fails, its number is used again."""
+        """Send a worker an envelope and return its size in bytes.
+
+        If pickling fails, the envelope's number is used again.
+        """
 
     def note_sent(self, worker: int, envelope: Envelope) -> None:
         self.sequences[worker] += 1
@@ -184,4 +187,4 @@ class Feed(ABC):
 
     @abstractmethod
     def _taken(self, worker: int) -> int:
-        """Return how many bytes sent to a worker its inputs are known to have received."""
+        """Return how many of the bytes sent to a worker have reached its inputs, as far as known."""

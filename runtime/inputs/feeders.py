@@ -87,7 +87,7 @@ class Feeders:
         self._checked_at = self.clock()
 
     def begin_snapshot(self, number: int) -> tuple[int, ...]:
-        """Begin a snapshot, and return its feeders; later feeders take part in it first."""
+        """Begin a snapshot, and return the feeders that take part; later feeders begin with this snapshot."""
         with self._lock:
             self.snapshot = number
             return tuple(self._feeders)

@@ -51,7 +51,7 @@ class EdgeStatistics:
 
 @dataclass(frozen=True, slots=True)
 class InputStatistics:
-    """What processes have sent to one input, and the seconds that they waited; bytes as for edges."""
+    """The batches that processes have sent to one input, with bytes as for edges, and the seconds that these waited."""
 
     batches: int = 0
     records: int = 0

@@ -11,7 +11,7 @@ from tidewheel.storage.store_url import absolute, is_place
 
 @dataclass(frozen=True, slots=True)
 class Snapshots:
-    """Where a job keeps its snapshots, and how often it takes a snapshot.
+    """The settings of a job's snapshots: where it keeps them, and how often it takes one.
 
     A job continues from the last complete snapshot in its folder, or begins without state. Only one job at a time can
     use a folder.

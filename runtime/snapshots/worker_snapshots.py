@@ -14,7 +14,7 @@ from tidewheel.runtime.state.state_pickling import know_classes
 
 @dataclass(frozen=True, slots=True)
 class WorkerSnapshots:
-    """What each worker of a job needs to know of the snapshots; the same for all.
+    """The facts about snapshots that each worker of a job needs; the same for all.
 
     Attributes:
         incarnation: the incarnation of the folder's owner; ``identity`` is in the names of all files that it writes.
@@ -41,7 +41,7 @@ class WorkerSnapshots:
         return sum(blob.size for files in self.files for blob in files)
 
     def beginning(self, plan: Plan, worker: int, workers: int) -> WorkerBeginning | None:
-        """Read a worker's initial state; None if it begins without.
+        """Read a worker's initial state; None if it begins without state.
 
         Raises:
             SnapshotDamaged: a file is missing or changed.

@@ -32,7 +32,7 @@ from tidewheel.transport.frames import goes_by_value
 
 
 class TokenPlace(NamedTuple):
-    """Where and when a token can send.
+    """The output and the time at which a token can send.
 
     Attributes:
         label: its substream; None if it has none.

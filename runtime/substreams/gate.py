@@ -40,7 +40,7 @@ class _Closed:
 
 @dataclass(slots=True)
 class SubstreamGate:
-    """One worker's gate of one declaration."""
+    """The gate of one worker for one declaration of substreams."""
 
     number: int
     name: str

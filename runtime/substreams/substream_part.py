@@ -72,7 +72,7 @@ class FirmPart:
 
 @dataclass(slots=True)
 class ViewPart:
-    """What worker 0 has told of the substreams of a declaration.
+    """Worker 0's reports on the substreams of a declaration.
 
     Attributes:
         closed: the keys that all workers have closed and that are not over, with the inputs that have received their

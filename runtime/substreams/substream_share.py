@@ -49,13 +49,13 @@ class KeysInUse:
                 self._told.update(part.view.closed)
 
     def again(self, key: Key, place: Place) -> bool:
-        """Tell whether a key may be in use again, given that a place has received its end."""
+        """Tell whether a key whose end a place has received may be in use by a later substream."""
         return key in self._keys and place not in self._told.get(key, ())
 
 
 @dataclass(frozen=True, slots=True)
 class SubstreamShare:
-    """One worker's share in an operator."""
+    """One worker's share of the knowledge of substreams, for one operator."""
 
     operator: str
     pacts: Sequence[Pact | None]

@@ -1,4 +1,4 @@
-"""How long each token has been held: since the first report that shows it."""
+"""The time since which each token is held: since the first report that shows it."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
@@ -18,7 +18,7 @@ class HeldTokens:
         self._since: dict[tuple[int, Time, int], float] = {}
 
     def oldest(self) -> Iterator[tuple[int, Time, int]]:
-        """Yield location, time and worker of the tokens in the last report, those seen first before the others."""
+        """Yield location, time and worker of each token in the last report, in the order of first appearance."""
         return iter(sorted(self._since, key=self._since.__getitem__))
 
     def look(self, tokens: Holders, awaited: Holders, at: float) -> dict[int, list[dict[str, Any]]]:

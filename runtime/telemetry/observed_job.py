@@ -1,4 +1,4 @@
-"""What telemetry needs of a job."""
+"""The part of a job that telemetry needs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol

@@ -90,7 +90,7 @@ class TimestampToken:
             return token
 
     def downgrade(self, time: Time) -> None:
-        """Move this token to ``time``; on an error, which are those of `delayed`, it stays where it is."""
+        """Move this token to ``time``; if that raises, as `delayed` does, it does not move."""
         with self._ledger.lock:
             time = self._checked(time, "downgrade")
             if time != self._stamp[1]:

@@ -82,7 +82,7 @@ class FlowControl:
 
 
 class Intake:
-    """How many bytes the inputs of this worker have received: from each present feeder, and in total."""
+    """The number of bytes that the inputs of this worker have received: from each present feeder, and in total."""
 
     def __init__(self) -> None:
         self.taken: dict[int, int] = {}

@@ -55,7 +55,7 @@ class Mailbox:
         token.discard()
 
     def do_first(self, input_name: str, action: InputAction, token: TimestampToken, batch: Any) -> None:
-        """Do pending work of the snapshot by an additional handle, before any feeder's command."""
+        """Send or end, by an additional handle, what the snapshot has pending, before any feeder's command."""
         handle = -1 - len(self._queue)
         self.tokens[handle] = token
         self._queue.append((DRIVER, InputCommand(input_name, action, batch=batch, handle=handle)))

@@ -47,7 +47,7 @@ class Closing:
 class Saving:
     """The snapshots of a job, for the operators of one worker.
 
-    What is in an operator's state in one snapshot is in all later ones.
+    If a value is in an operator's state in one snapshot, it is in all later ones.
 
     Args:
         run: a text that all restarts of the job share, and no other job has; empty without snapshots.

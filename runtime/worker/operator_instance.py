@@ -89,7 +89,7 @@ class OperatorInstance(PortOwner):
         self._ports: list[InputPort | OutputPort] = []
 
     def run(self) -> bool:
-        """Run the operator once; return whether it received messages and left others."""
+        """Run the operator once; return whether it has received messages and left others unread."""
         waiting = [(port, port.consumed + port.looked_at) for port in self.inputs if port.queue]
         self.time = None
         self.started = self.clock()

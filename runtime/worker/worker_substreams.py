@@ -20,7 +20,7 @@ from tidewheel.runtime.worker.substream_ports import SubstreamInput
 
 
 class WorkerSubstreams:
-    """What a worker core does for substreams.
+    """The part of a worker core that deals with substreams.
 
     Args:
         instances: this worker's operators; those that declare substreams get their gates here.

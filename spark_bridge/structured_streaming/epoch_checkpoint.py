@@ -171,7 +171,7 @@ class EpochCheckpoint:
 
     @property
     def is_in_use(self) -> bool:
-        """Whether the checkpoint belongs to a writer."""
+        """True if the checkpoint belongs to a writer."""
         return (self._folder / IDENTITY_FILE).exists()
 
     def identity(self, asked: WriterIdentity) -> WriterIdentity:

@@ -61,7 +61,7 @@ _AGAIN_S = 0.1
 
 
 class Progress(Protocol):
-    """What epochs of a job pass: a probe (`ProbeHandle`), or a topic."""
+    """A place in a job that epochs pass: a probe (`ProbeHandle`), or a topic."""
 
     def wait_until(self, time: int, timeout_s: float, /) -> None:
         """Wait until every time before ``time`` has passed; raise TimeoutError after ``timeout_s`` seconds."""

@@ -64,7 +64,7 @@ class EpochWriter:
 
     @property
     def has_ended(self) -> bool:
-        """Whether writing has finished: the topic has ended, or the writer was closed or has failed."""
+        """True if writing has finished: the topic has ended, or the writer was closed or has failed."""
         return not self._thread.is_alive()
 
     def statistics(self) -> "EpochWriterStatistics":
