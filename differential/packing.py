@@ -220,7 +220,7 @@ def replace_last(words: Integers, packing: Packing, column: Integers, wider: Pac
 
 
 def first_places(words: Integers, shift: int, count: int) -> Integers:
-    """Return, for each number up to ``count``, how many words are below it without their last ``shift`` bits."""
+    """Return, for each number up to ``count``, the number of lesser words, each without its last ``shift`` bits."""
     below = np.zeros(count + 1, np.int64)
     for first in range(0, len(words), _MANY):
         some = np.bincount(words[first : first + _MANY] >> shift)

@@ -281,7 +281,7 @@ class _EndedError(Exception):
 
 @dataclass(slots=True)
 class _Checked:
-    """All runs of the check; each series of runs has a new other end."""
+    """All runs of the check; each series of runs reads a new source system."""
 
     make: Callable[[Path], Source[Any]]
     records: Mapping[Partition, Sequence[Any]]

@@ -78,7 +78,7 @@ class LogPlace:
     Attributes:
         lsn: the place after a transaction.
         records: how many records of the next transaction the reader has passed.
-        whole_lsn: up to this place, records lag behind the copy, since parts of the copy are younger than the slot.
+        whole_lsn: the copy may contain changes up to this place; only after it do the records agree with the database.
     """
 
     copied: Copied

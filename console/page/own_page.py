@@ -17,7 +17,7 @@ _FOLLOWED_WITHIN_S = 2.0
 
 
 class OwnPage:
-    """The page, for this machine only and with a token, until this process ends.
+    """The live page that this process serves, to this machine only, until it ends; its address has a token.
 
     Raises:
         GatewayError: libraries of the extra ``gateway`` are missing, or no port is free.

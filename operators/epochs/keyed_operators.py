@@ -93,8 +93,8 @@ class KeyedOperators(StreamBase[Record]):
             start: makes the initial state of a key. Without it the first record is the state, which ``add``
                 must not change.
             add: returns the state with a record added; it may change a state that ``start`` has made.
-            finish: makes the result of a key and its state, which must not change with the state; the default is the
-                key with a shallow copy of the state.
+            finish: makes the result from a key and its state. Later changes of the state must not change the result.
+                The default is the key with a shallow copy of the state.
             name: the operator's name.
 
         >>> import tidewheel as tw

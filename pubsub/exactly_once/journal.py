@@ -6,18 +6,20 @@ frontier until the worker has caught up with the log.
 
 A job that begins again, or goes back to a snapshot, starts a new *generation*. It may send its records in other
 batches, in another order and at other partitions. The journal leaves out epochs that were complete at all partitions;
-another module compares their content. In later epochs, the batches behind the snapshot become void for good and are
+`epochs_again` compares their content. In later epochs, the batches behind the snapshot become void for good and are
 sent anew; the log says so by a `WentBack`. A snapshot that counts void batches as valid is refused.
 
 A partition that has ended cannot go back, so it ends only when all partitions have everything. Until then, the last
 move of a worker's frontier, to the empty frontier, is logged as an empty move.
 
-===================  ==========================  ===================================================== time of the batch
-its number                  outcome ===================  ==========================
-===================================================== completed            any                         left out latent
-or active     below what is logged        left out, if it is the same; otherwise an error latent or active     the next
-logged latent or active     later                       an error: something before it is missing ===================
-==========================  =====================================================
+===================  ==========================  =====================================================
+time of the batch    its number                  outcome
+===================  ==========================  =====================================================
+completed            any                         left out
+latent or active     below what is logged        left out, if it is the same; otherwise an error
+latent or active     the next                    logged
+latent or active     later                       an error: something before it is missing
+===================  ==========================  =====================================================
 
 Source: seed "Gryphon exactly-once", section 2.2 (what is logged is published, and nothing else); seed "Strymon
 publish-subscribe", section "Design Goals" (epoch states).

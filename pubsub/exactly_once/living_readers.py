@@ -1,9 +1,9 @@
 """The subscriptions with a living reader, and those that have had none for so long that they no longer hold messages.
 
 A reader that is connected is alive. A relay that hangs stays connected, so a relay counts as alive for a lease after
-each of its messages. So does a reader behind a relay, and also for a lease after its relay has lost it. A subscription
-that is not durable ends one lease after its reader. A durable one waits for the retention time of its messages; the
-pubend warns after half of it.
+each of its messages. A reader behind a relay counts as alive for a lease after its last message, and for a lease after
+its relay has lost it. A subscription that is not durable ends one lease after its reader. A durable one waits for the
+retention time of its messages; the pubend warns after half of it.
 
 No clock: times are monotonic seconds.
 """

@@ -6,12 +6,13 @@ Invariants:
   So what it tells is still true after a restart.
 - A message gets a later tick than all told or logged ones. Pubend p of n uses only ticks with remainder p when divided
   by n.
-- Every tick before `told_end` is D or F; later ones are Q.
+- Every tick before `told_end` is D (a message) or F (final); later ones are Q (unknown); see `knowledge.py`.
 - A child may ask for later ticks, up to an end. The pubend then promises their silence, and gives later messages later
   ticks. So the order of pubends does not depend on their clocks.
 - While a subscription may need a tick, the tick is final only if it was silent. Ticks that all subscriptions have
   acknowledged are final, and the log may forget them (`subscriptions.py`).
-- A subend whose answer was cut short asks for all later ticks. So it receives only answers, until one is not cut short.
+- A subend whose answer was cut short asks for all later ticks. It receives no new messages, only answers, until an
+  answer is not cut short.
 - Every message downstream says before which tick messages are forgotten. So a reader that returns after the end of its
   subscription does not take missed messages for silence.
 
@@ -157,10 +158,11 @@ class Pubend:
         self._reserved = max(self._reserved, tick)
 
     def be_silent(self, now: int, ahead: int = 0) -> list[Outgoing]:
-        """Return the messages that tell all silence up to ``now``.
+        """Return the messages that say that the ticks up to ``now`` are silent: no message will have them.
 
-        The silence ends at the first message that is not durable, and at the reserved tick. Silence is promised for at
-        most ``ahead`` later ticks: half the time since the last message, so a busy pubend promises almost none.
+        The silent ticks end before the first message that is not durable, and at the reserved tick. Up to ``ahead``
+        later ticks are promised silent too: at most half the time since the last message, so a busy pubend promises
+        almost none.
         """
         tick = self._clock.at(now)
         tick += min(ahead, max(0, tick - self.message_end) // 2)

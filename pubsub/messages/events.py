@@ -52,7 +52,7 @@ class Batch:
 
         Raises:
             DeliveryError: this process cannot decode it.
-            SchemaMismatch: the batch lacks the schema of ``subscribe(..., schema=...)``.
+            SchemaMismatch: the batch does not have the schema of ``subscribe(..., schema=...)``.
         """
         self.counter.decoded += 1
         batch = decode_batch(self.encoded)
@@ -172,13 +172,13 @@ class Epoch:
 
     @cached_property
     def ended(self) -> tuple[Any, ...]:
-        """The keys of substreams without records in later epochs, unless a key is reused.
+        """The keys of the substreams that end with this epoch.
 
-        A topic with ``ends=True`` sends each end once, with one epoch; other topics send none. With
-        ``slow="drop_epochs"`` the ends of dropped epochs are lost, and `Dropped` names these epochs. With ``where=``,
-        the subscriber receives all ends, even of keys without records. A reused key may occur several times. If a batch
-        has the same ``partition`` as a message in ``ends`` and a greater ``number``, its records belong to the next use
-        of the key; iteration over events shows the order.
+        Later epochs have no records of them, unless a key is reused. A topic with ``ends=True`` sends each end once,
+        with one epoch; other topics send none. With ``slow="drop_epochs"`` the ends of dropped epochs are lost, and
+        `Dropped` names these epochs. With ``where=``, the subscriber receives all ends, even of keys without records. A
+        reused key may occur several times. If a batch has the same ``partition`` as a message in ``ends`` and a greater
+        ``number``, its records belong to the next use of the key; iteration over events shows the order.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("orders")

@@ -57,10 +57,10 @@ class WorkerPosition:
 class InitialFrontierSnapshot(msgspec.Struct, frozen=True):
     """Both frontiers of a partition when a subscription begins. This is the first message, sent once.
 
-    ``generation`` is the number of the job's returns. Epochs not after ``passed`` may have earlier parts, since the
-    worker had passed them before a return. If a new publisher without a log replaces a dead one, ``standing`` is the
-    number of the last valid message; for the dead one's subscribers this is a `WentBack`. For a topic with history,
-    ``history`` has all changes so far.
+    ``generation`` is the number of the job's returns. The worker had passed the epochs up to ``passed`` before a
+    return, so it may have sent parts of them before. If a new publisher without a log replaces a dead one, ``standing``
+    is the number of the last valid message; for the dead one's subscribers this is a `WentBack`. For a topic with
+    history, ``history`` has all changes so far.
     """
 
     lower: list[Time]

@@ -4,10 +4,10 @@ Invariants:
 
 - A subscriber goes back with all partitions at once. Until each has reported its return, messages after a return wait,
   and no epoch mixes two generations.
-- A partition may go back again while messages since its last return still wait. If that last return stays valid, only
-  some of the waiting messages are void. After the others, the frontier is the one that the new return reports, not that
-  of the waiting moves: a full queue joins several moves, and a part of such a move may be void. If the last return is
-  not valid, the new one replaces it. With a log, batches that the last return has made void stay void.
+- A partition may go back again while messages since its last return still wait. If the last return stays valid, only
+  some of these messages are void, and the frontier becomes the one that the new return reports. The waiting moves
+  cannot give it: a full queue joins several moves, and a part of such a move may be void. If the last return is not
+  valid, the new one replaces it. With a log, batches that the last return has made void stay void.
 """
 
 from typing import TypeAlias

@@ -57,7 +57,7 @@ class Posted:
 
 
 def size_of(message: Message) -> int:
-    """Return about how many bytes a message holds in memory; 0 for a final message, which always fits."""
+    """Estimate the bytes of a message in memory; 0 for a final message, which always fits."""
     match message:
         case DataMessage():
             return _MESSAGE_BYTES + len(message.payload)

@@ -63,7 +63,7 @@ class Subscriber:
         began: if this continues an earlier subscription, both frontiers of each partition where that began.
 
     Attributes:
-        unseen: the partition and number of batches that the consumer will never receive; whoever reads this list
+        unseen: the partition and number of each batch that the consumer will never receive; the reader of this list
             empties it.
         lacks_state: whether some partition has sent no history: there is none, or the subscription continues in a log.
     """

@@ -50,7 +50,7 @@ class SubscriberQueues:
         return bool(late)
 
     def overdue_in_s(self, now_s: float) -> float | None:
-        """Return after how many seconds to call `cut_off_late` again.
+        """Return the seconds until the next call of `cut_off_late`.
 
         None while no subscriber holds the publisher back.
         """

@@ -348,7 +348,7 @@ class DurablePubend:
         return self.subscriptions.needing(end)
 
     def held_bytes(self, name: str) -> int:
-        """Return about how many bytes of the log a subscription has not acknowledged."""
+        """Estimate the bytes of the log that a subscription has not acknowledged."""
         needed_from = self.subscriptions.known[name].acknowledged.prefix_end
         return sum(segment.size for segment in self.log.segments() if segment.last_tick >= needed_from)
 

@@ -17,7 +17,7 @@ _DIGITS: Final = 2
 
 
 def estimated_size(value: Any, depth: int = _DEPTH, first: int = _FIRST) -> float:
-    """Return about how many bytes a value takes, with everything that it refers to.
+    """Estimate the bytes of a value and of everything that it refers to.
 
     It samples parts at the beginning and the end. Shared parts count twice. It does not mark keyed state as read.
 
