@@ -65,7 +65,7 @@ def _is_same(value: Any, became: Any) -> bool:
     if isinstance(value, tuple | list):
         parts = isinstance(became, list) and len(value) == len(became)
         return parts and all(map(_is_same, value, became))
-    if isinstance(value, datetime):  # not compared by ==, to which a moment that a zone has twice is equal to none
+    if isinstance(value, datetime):  # by ==, a time that its zone has twice equals no time
         return isinstance(became, datetime) and _moment(value) == _moment(became)
     return bool(value == became) or (value != value and became != became)  # noqa: PLR0124 - where both are NaN
 

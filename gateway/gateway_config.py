@@ -96,7 +96,7 @@ def resolve(host: str) -> IpAddress:
         for candidate in found:
             if candidate[0] == family:
                 address = ipaddress.ip_address(candidate[4][0])
-                mapped = address.ipv4_mapped if address.version == 6 else None  # which Pythons judge differently
+                mapped = address.ipv4_mapped if address.version == 6 else None  # Python's versions judge these unlike
                 return mapped or address
     raise GatewayError(f"host {host!r} is no address of this machine")
 

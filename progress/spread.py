@@ -62,7 +62,7 @@ class Knowledge:
 
     def together(self, together: Sequence[int]) -> "Knowledge":
         """Return this knowledge with the counts of all workers at an input added up; see `CompiledGraph.together`."""
-        if together[-1] == len(together) - 1:  # the last location is one of these, if there are any
+        if together[-1] == len(together) - 1:  # no locations are added up: the last one would be
             return self
 
         def added(changes: Iterable[Change]) -> ChangeBatch[tuple[int, Time]]:

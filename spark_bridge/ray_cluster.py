@@ -92,7 +92,7 @@ def connect() -> None:
     Raises:
         BridgeError: this process uses Ray Client, or nodes of the cluster cannot start Java workers.
     """
-    from ray.util.client import ray as client  # at the top, doctest would ask it for more than it has
+    from ray.util.client import ray as client  # not at the top: doctest would ask it for attributes that it lacks
 
     if client.is_connected():
         raise BridgeError(

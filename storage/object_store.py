@@ -156,7 +156,7 @@ class RemoteFolder:
             for start in range(0, len(names), _MOST_REMOVED):
                 try:
                     obstore.delete(self._store, list(names[start : start + _MOST_REMOVED]))
-                except FileNotFoundError as error:  # S3 does not say so of a missing object, other stores do
+                except FileNotFoundError as error:  # S3 raises nothing for a missing object, other stores do
                     if _NO_BUCKET.search(str(error)):
                         raise
 

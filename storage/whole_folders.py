@@ -36,7 +36,7 @@ class WholeFolders:
 
     def existing(self, *, but: str = "") -> frozenset[str]:
         """Return the names of the present folders, except those with ``but`` in a file name."""
-        found = self._hidden(_REPLACED)  # first, as they may come back
+        found = self._hidden(_REPLACED)  # first: one that gets its old name back must be in one of the two lists
         found += self._root.glob(f"{self._prefix}*")
         others = (path for path in found if not but or not any(path.glob(f"*{but}*")))
         return frozenset(path.name.removeprefix(_REPLACED) for path in others)

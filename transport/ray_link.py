@@ -30,7 +30,7 @@ class RaySender(Sender[Item]):
 
     def send(self, peer: int, item: Item) -> int:
         frames = self._codec.encode(item)
-        # One argument: of several, Ray would make an object of each large one.
+        # One argument: Ray would store each large one of several as an object of its own.
         self._outstanding[self._peers[peer].receive.remote(self._job, _picklable(frames))] = peer
         if len(self._outstanding) % _CHECK_EVERY == 0:
             self._settle(0.0)

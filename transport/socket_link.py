@@ -115,7 +115,7 @@ class SocketSender(Sender[Item]):
                 # Batches of operators belong to the runtime; the driver's program may still change its arrays.
                 connection.send_multipart(parts, copy=self._copies)
         except zmq.Again:
-            # A peer that refuses the handshake leaves the socket without a connection to queue for.
+            # If a peer refuses the handshake, the socket has no connection whose queue takes messages.
             raise _lost(peer, f"{named(peer)} has refused the connection: it is none of this job") from None
         return size
 
@@ -155,7 +155,7 @@ class DatagramSender:
 
     def __init__(self, path: str) -> None:
         self._socket = datagram_socket()
-        with suppress(OSError):  # then the peer reads nothing here, and the other connection shows how it fares
+        with suppress(OSError):  # then the peer reads nothing here; the other connection shows whether it lives
             self._socket.connect(path)
 
     def send(self, frame: bytes) -> bool:

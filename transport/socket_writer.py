@@ -35,7 +35,7 @@ class SocketWriter:
     def __init__(self, target: socket) -> None:
         self._socket = target
         self._takes_files = target.family == AF_UNIX
-        self._has_large = False  # whether a large part was added since nothing waited
+        self._has_large = False  # whether a large part was added since all were written
         self._parts: deque[Any] = deque()
         self._unread: deque[tuple[int, Any, MappedFile]] = deque()  # bytes up to the end of a part, the part, its file
         self.waiting_bytes = self.written_bytes = 0

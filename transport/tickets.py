@@ -115,7 +115,8 @@ class TicketListener(Generic[Who]):
     def offer(self, who: Who) -> SocketOffer:
         ticket = secrets.token_bytes(TICKET_BYTES)
         self._tickets[ticket] = who
-        self._loop.call_later(_GOOD_FOR_S, lambda: self._tickets.pop(ticket, None))  # connecting by calls needs none
+        # A peer that connects by calls never uses its ticket.
+        self._loop.call_later(_GOOD_FOR_S, lambda: self._tickets.pop(ticket, None))
         return SocketOffer(self._node, self._name, ticket)
 
     def withdraw(self, who: Who) -> None:
@@ -149,7 +150,7 @@ class TicketListener(Generic[Who]):
                 self._turn_away(next(iter(self._strangers)))
             self._strangers[connection] = self._loop.call_later(_TICKET_TIMEOUT_S, self._turn_away, connection)
             self._loop.add_reader(connection, self._admit, connection)
-            self._admit(connection)  # the owner of a known ticket is no stranger, however many come at once
+            self._admit(connection)  # at once, so that the owner of a ticket does not count as a stranger
 
     def _admit(self, connection: socket.socket) -> None:
         try:

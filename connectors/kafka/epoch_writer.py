@@ -59,7 +59,7 @@ class EpochWriter:
     def close(self) -> None:
         """Disconnect."""
         self._client.close()
-        self._producer = None  # which ends it
+        self._producer = None  # without references, the producer ends
 
     @property
     def last(self) -> int | None:

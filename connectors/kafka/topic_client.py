@@ -143,7 +143,7 @@ class TopicClient:
                 found = call(_ASKS_FOR_S)
             except self._kafka.KafkaException as raised:
                 error = raised.args[0]
-                self._consumer.poll(0)  # has the client tell what it knows
+                self._consumer.poll(0)  # lets the client report errors to its callback
                 if not passes(error) or self._trouble.is_final or time.monotonic() > until_s:
                     raise failure(self._trouble.behind(error), what) from None
             else:

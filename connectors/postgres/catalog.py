@@ -9,7 +9,7 @@ from tidewheel.connectors.postgres.server import composed, names_of
 if TYPE_CHECKING:
     from psycopg import Connection
 
-LEAST_VERSION = 150000  # whose publications say their columns and rows
+LEAST_VERSION = 150000  # from this version on, a publication can choose columns and rows
 
 _PUBLICATION = "SELECT pubinsert AND pubupdate AND pubdelete FROM pg_publication WHERE pubname = %s"
 _TABLES = """

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 LOGGER: Final = logging.getLogger(__name__)
 
 _LOCK: Final = 0x74696465  # "tide"; its holder may create the table of epochs
-_LEAST_VERSION: Final = 150000  # which has MERGE
+_LEAST_VERSION: Final = 150000  # the first version with MERGE
 _PIECE_ROWS: Final = 100_000
 _TWICE: Final = ("21000", "23505")
 """The codes of the errors of a key that occurs twice."""

@@ -112,7 +112,7 @@ class ParquetSource(InlineSource[Any]):
         for file, opened in self._opened():
             for index in range(opened.metadata.num_row_groups):
                 metadata = opened.metadata.row_group(index)
-                if metadata.num_rows:  # there may be one without, where a table without rows was written
+                if metadata.num_rows:  # a table without rows has a row group without rows
                     groups.append(RowGroup(file, index, len(groups), _least(metadata, self._time)))
         return groups
 

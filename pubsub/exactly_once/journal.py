@@ -86,7 +86,7 @@ def next_generation(domain: TimeDomain, places: Sequence[LogPlace]) -> Generatio
     if has_ended and all(place.generation == number for place in places):
         return Generation(number)
     is_new = any(place.has_begun or place.generation for place in places) and not has_ended
-    # Where a log has nothing of the newest generation, later epochs have other records than elsewhere.
+    # A log without the newest generation has other records of incomplete epochs than the logs that have it.
     lowers = (place.lower if place.generation == number else newest.complete for place in places)
     return Generation(number + is_new, tuple(Antichain(domain, chain.from_iterable(lowers))))
 

@@ -193,7 +193,7 @@ class _Line:
 
         Keep none of it.
         """
-        self._filters.is_due = True  # the parent may not know of the present union
+        self._filters.is_due = True  # the parent may not know the present union
         if message.is_answer or not self._has_begun or message.union not in self._filters.earlier:
             return []
         covered = TickSet(message.final)

@@ -54,7 +54,7 @@ class TickMessages(Generic[M]):
             del ticks[low:high]
         else:
             self._gone = high
-            # The list moves only once at least as many ticks have gone as it then moves.
+            # A removal moves the remaining ticks, so it waits until fewer remain than it removes.
             if self._gone > _SPARE and 2 * self._gone > len(ticks):
                 del ticks[: self._gone]
                 self._gone = 0

@@ -95,7 +95,7 @@ def find_objects(store: LogStore, url: str, identity: LogIdentity) -> FoundObjec
     try:
         names = _chain(sizes, url, newest.first, newest.number)
     except LogCorrupted as error:
-        if _listed(store) != sizes:  # a listing takes several requests
+        if _listed(store) != sizes:  # a listing takes several requests, and objects may change between them
             raise ObjectsChanged(f"the objects in {url} have changed while they were listed", path=url) from error
         raise
     found = FoundObjects(partial(ObjectSegment, store, url, identity), newest)

@@ -144,7 +144,7 @@ class EpochStates:
 def has_moved_back(domain: TimeDomain, changes: Sequence[tuple[Time, int]]) -> bool:
     """Tell whether an element of the changed frontier is not at or after an earlier element."""
     less_equal = domain.less_equal
-    if len(changes) == 2 and changes[0][1] < 0 < changes[1][1]:  # as nearly always; generators cost several times that
+    if len(changes) == 2 and changes[0][1] < 0 < changes[1][1]:  # the usual case; generators take several times as long
         return not less_equal(changes[0][0], changes[1][0])
     gone = [time for time, change in changes if change < 0]
     came = [time for time, change in changes if change > 0]

@@ -192,7 +192,7 @@ class Subscriber:
         if self._atomic and state is None:
             self._filter = EpochFilter(self._domain, self._began or list(self._snapshots.values()))
         self._lower.update((time, 1) for time in self._lowers())
-        # In an earlier life, a durable subscription may have had batches that returns before all snapshots make void.
+        # A reopened durable subscription may have received batches that returns before these snapshots made void.
         voided = [one for one in self._generations.start() if one[2].standing is not None]
         told = self._rolled_back(voided, self._lower.frontier)
         if self._began is not None and any(map(self._generations.is_ahead, self._snapshots)):

@@ -171,7 +171,7 @@ class RayPublication(RunningPublication):
 
         if self._waiting:
             ready = ray.wait(list(self._waiting), num_returns=len(self._waiting), timeout=0)[0]
-            # A call of a dead publisher raises, and goes last: its awaited subscribers may have come before.
+            # Calls of dead publishers raise, so they go last, after the answers about subscribers that came before.
             for call in sorted(ready, key=self.pending.__contains__):
                 found = self._waiting.pop(call, None)  # `go_back` takes calls out on another thread
                 if found is not None:
@@ -277,9 +277,9 @@ class RayPublication(RunningPublication):
         readers = {name for names in self._calls.answers("go_back", bool(self._lonely)) for name in names}
         if self._log:
             self._go_on_from(self._concluded(self._calls.answers("place", _LOOK_S)))
-        else:  # a publisher that was started again knows no subscribers; they have the same names at all partitions
+        else:  # a publisher that was started again knows no readers, so it is told those of all partitions
             self._calls.answers("go_back", bool(self._lonely), sorted(readers))
-            if end.is_final:  # before the workers repeat it
+            if end.is_final:  # before the workers repeat the end
                 self._calls.answers("end", dict(end.ends), 0.0)
         self._watch_all()
         for connection in self._connections:

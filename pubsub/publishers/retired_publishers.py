@@ -27,7 +27,7 @@ def retire(log: str, publishers: Sequence[Any], kill_silent: Callable[[], None] 
     process, joined = process_id(), membership()
     with _LOCK:
         for key in [key for key in _RETIRED if key[0] != joined]:
-            del _RETIRED[key]  # an actor of a cluster that this process has left
+            del _RETIRED[key]  # these actors are of a cluster that this process has left
         if log:
             _RETIRED[joined, log] = list(publishers)
     for publisher in publishers:

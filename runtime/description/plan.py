@@ -173,7 +173,7 @@ class Plan:
         ]
 
     def locations_of_interest(self, graph: GraphShape, worker: int) -> list[Location]:
-        # Hold-back needs the frontiers where times enter: an input's own token covers most changes.
+        # To hold back changes, a worker needs the frontiers of the inputs, whose tokens cover most changes.
         entries = [
             Source(index, port)
             for index, operator in enumerate(self.operators)

@@ -37,7 +37,7 @@ class DriverFeed(Feed):
 
     def wait(self, condition: Callable[[], bool], timeout_s: float | None) -> Admission:
         if not self._job._life.has_started:
-            return Admission.ROOM  # as much as there is memory: nothing runs while a job is paused
+            return Admission.ROOM  # only memory is the limit: nothing runs while a job is paused
         return self.link.wait(condition, timeout_s)
 
     def ticket(self, name: str, handle: int, position: InputPosition) -> tuple[Any, ...]:

@@ -66,7 +66,7 @@ class LocalFeed(Feed):
             # Other dataflows may feed this one, or go on for ever.
             if not has_run or (job._is_at_rest and time.monotonic() - rests_since > _QUIET_S):
                 return Admission.LET_IN
-        return Admission.ROOM  # as much as there is memory: nothing runs while a job is paused, or an operator sends
+        return Admission.ROOM  # only memory is the limit: nothing runs while a job is paused, or an operator sends
 
     def ticket(self, name: str, handle: int, position: InputPosition) -> tuple[Any, ...]:
         raise TokenError(

@@ -301,7 +301,7 @@ class InputHandle:
         """Pickle the handle: it moves to the process that unpickles it."""
         with self._feed.lock:
             if self.is_reopened:
-                self._untold.tell_this()  # no thread sends with the handle, and its position goes with it
+                self._untold.tell_this()  # the handle takes its position along, and no thread sends with it now
             self._check_open("hand over")
             if self._feed.is_carrying:
                 raise TokenError(

@@ -218,7 +218,7 @@ class RemoteFeed(Feed):
             raise TokenError(f"this handle of input {name!r} {why}")
         if not self._is_member:
             self._is_member = True
-            if self.snapshot > claim.snapshot:  # worker 0 has not begun it, so all workers wait for this feeder there
+            if self.snapshot > claim.snapshot:  # worker 0 has not begun this snapshot, and will wait for this feeder
                 self.begin_snapshot(self.snapshot)
             self.snapshot = max(self.snapshot, claim.snapshot)
         self._claimed.add(handle)

@@ -109,10 +109,10 @@ class KeyedState(dict[Key, Value]):
         self._most_changed = 0  # if more have changed, all count as changed
         self._patience = 0  # the number of cuts for which nothing was noted the last time
         self._skips = 0  # the number of further cuts for which nothing is noted
-        self._order: list[Key] = []  # the keys of a sweep; ``_swept`` of them belong to cuts already
+        self._order: list[Key] = []  # the keys that a sweep reads; earlier cuts have the first ``_swept``
         self._swept = 0
         self._sweep: Sweep | None = None  # of the last cut, while it reads keys
-        self._stamps: dict[Key, list[Stamp]] = {}  # of the tokens that were in the value of a key when it was written
+        self._stamps: dict[Key, list[Stamp]] = {}  # by key, those of the tokens in its value when it was written
 
     # ------------------------------------------------------------------ changes
 
@@ -246,7 +246,7 @@ class KeyedState(dict[Key, Value]):
         return self._cut_of(begins, ends, (keys, values), is_fixed, gone)
 
     def _cut_all(self) -> KeyedCut:
-        self._stamps.clear()  # of keys removed while nothing was noted
+        self._stamps.clear()  # they may be of keys that were removed while nothing was noted
         keys, values = list(self), list(super().values())
         self._order, self._swept, self._sweep = keys if self._changed is not None else [], 0, None
         is_fixed = [] if are_unchanging(values) else list(map(is_unchanging, values))

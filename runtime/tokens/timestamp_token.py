@@ -148,7 +148,7 @@ class TimestampToken:
 
     def __exit__(self, _: object, error: BaseException | None, *__: object) -> None:
         if error is not None and self._ledger.is_stepping:
-            self._owner.time = self.time  # errors name it
+            self._owner.time = self.time  # errors name this time
         if self._live:
             self.discard()
 

@@ -79,7 +79,8 @@ class TokenLedger:
 
     def record_drop(self, stamp: _Stamp, label: Label | None, operator: str, *, has_sent: bool) -> None:
         """Add the end of a token that was dropped and not discarded: perhaps a leak."""
-        self._drops.append((stamp, operator, has_sent))  # before its group: `drain` takes the drops of its groups
+        # This comes first, since `drain` takes the drop together with the group that `record` adds.
+        self._drops.append((stamp, operator, has_sent))
         self.record((stamp, -1), label=label)
 
     def begin_step(self) -> None:

@@ -226,7 +226,7 @@ class WorkerLoop:
                 self._core.release()
             if self._has_work:
                 break
-            if arrived:  # of the progress of several peers, only the last may leave work
+            if arrived:  # if progress of several peers arrives, only the last may make work
                 self._report_progress()
 
     def _write_parts(self, parts: PartsInBackground) -> None:

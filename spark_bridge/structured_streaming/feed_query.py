@@ -152,7 +152,7 @@ class StreamingFeed:
         # As for a handle whose block raises: its records are incomplete.
         self._job.fail(f"the block that fed it was left by {kind.__name__}: {error}", error)
         self._input_is_over.set()
-        self._stop_query()  # the job does not, if it misses nothing because the input was closed by hand
+        self._stop_query()  # the job does not stop it if the user has closed the input: then nothing is missing
         self._has_ended.wait()
 
     # ------------------------------------------------------------------ on a thread of PySpark's
@@ -165,7 +165,7 @@ class StreamingFeed:
         try:
             self._deliver(df, batch_id)
         except BaseException as error:
-            self._check_going_on()  # else this is why it has failed
+            self._check_going_on()  # raises if the query is stopped; otherwise this error is why it fails
             self._failure = error
             raise
         finally:
@@ -232,7 +232,7 @@ class StreamingFeed:
             finally:
                 self._has_ended.set()
         self._job.forget(self._end_with_job)
-        self._stop_query()  # one without Spark would wait on for input
+        self._stop_query()  # without Spark, the query would wait for input for ever
 
     def _await_end(self) -> None:
         while not self.query.awaitTermination(_LOOK_S):
