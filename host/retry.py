@@ -27,7 +27,7 @@ class Retry:
 
     Args:
         attempts: the greatest number of attempts; None for any.
-        within_s: seconds after the first attempt; the last attempt begins by then, after a shorter pause if need be.
+        within_s: the last attempt begins at most so many seconds after the first; its pause is shortened to that.
         first_pause_s: in seconds; 0 for no pauses.
         factor: the ratio of successive pauses; 1 for equal ones.
         longest_pause_s: in seconds.
@@ -90,7 +90,8 @@ class Retry:
     ) -> T:
         """Call a function until it returns; return its value.
 
-        Before each further attempt, ``on_failure`` gets the last error and the number of failures.
+        Before each further attempt, ``on_failure`` receives the last error and the number of failures. ``clock``,
+        ``sleep`` and ``draw`` replace time and chance, for tests and for a sleep that something can end.
 
         Raises:
             ValueError: neither ``attempts`` nor ``within_s`` is given.
