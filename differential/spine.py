@@ -1,8 +1,8 @@
 """Arrangements: updates indexed by key, in sorted batches that never change and are merged geometrically.
 
-A `Spine` is a list of runs of batches, each at least twice as large as the next. A new batch takes its place by size,
-so a few old updates are not merged with very many new ones. So each update is merged, and a look-up visits runs, only a
-logarithmic number of times.
+A `Spine` is a list of runs of batches, each run at least twice as large as the next. A new batch takes its place by
+size, so a few old updates are not merged with very many new ones. So both the merges of an update and the runs that a
+look-up visits are logarithmic in number.
 
 Readers promise to ask only for times at or after some element of a frontier. ``since`` is the greatest lower bound of
 its elements. A merge replaces each time by its least upper bound with ``since``. The new time is at or before the same

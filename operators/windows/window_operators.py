@@ -164,7 +164,7 @@ class WindowOperators(StreamBase[Record]):
             combine: merges two states; it may change the first, which is the earlier one. It is for sessions, when a
                 record joins two of them. Without it, sessions keep their records and add them when they close.
             lateness: how far behind the greatest event time a record may be and still be in time; 0 by default.
-            flush_at: the epoch at which open windows are sent when the input ends, unless there were later ones.
+            flush_at: the epoch of windows that are open when the input ends; the last epoch if that is later.
             at_most_ahead: how far ahead of the clock a record may have happened; a record farther ahead goes to
                 ``late`` and moves no watermark. By default a day for datetimes; ``timedelta.max`` means no limit.
                 Numbers and timedeltas have no limit by default, and need a ``clock`` to have one.

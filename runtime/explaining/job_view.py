@@ -169,8 +169,8 @@ class JobView:
     def is_first(self, location: int, time: Time) -> bool:
         """Tell whether no other pointstamp can cause this one.
 
-        None can if the pointstamps at all earlier locations arrive here only at later times. Cycles advance times, so a
-        pointstamp does not cause itself.
+        That is so if the pointstamps at earlier locations can arrive here only at later times. A pointstamp does not
+        cause itself, since cycles advance times.
         """
         less_equal = self.compiled.domains[location].less_equal
         here = self.frontier(self.compiled.locations[location])
