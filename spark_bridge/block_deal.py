@@ -46,9 +46,9 @@ def deal(places: Sequence[str], nodes: Sequence[str], *, in_step: bool) -> list[
 def _readers(places: Sequence[str], nodes: Sequence[str]) -> list[int]:
     """Return the reader of each block in one window of blocks; some workers get one block more than the others.
 
-    The blocks of a node go to its workers in turn, as long as these have room: first for the same number each, then for
-    one more, as often as blocks are left over. Which workers take those has no effect on how many blocks are near.
-    Blocks that find no room go to any workers that have room.
+    The blocks of a node go to its workers in turn, as long as these have room. Each worker has room for the same number
+    of blocks, and as many workers as blocks are left over have room for one more. Which workers these are has no effect
+    on how many blocks are near. Blocks that find no room go to any workers that have room.
     """
     share, more = divmod(len(places), len(nodes))
     local: dict[str, list[int]] = {}

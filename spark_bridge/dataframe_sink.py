@@ -4,7 +4,7 @@ Batches become Arrow IPC streams in Ray's object store, and the executors' JVMs 
 workers. While a job runs, its workers store their captured batches, each on its own node. A *lease* keeps Ray objects
 alive as long as Spark can read them.
 
-It is needed because a DataFrame of Ray objects knows only their names. Ray frees an object with its last Python
+Leases are needed because a DataFrame of Ray objects knows only their names. Ray frees an object with its last Python
 reference, and a later Spark action then fails. References in the Python DataFrame would not be enough, since derived
 DataFrames, joins and temporary views outlive it. All these share the RDD in the driver's JVM. So a lease lasts until
 the JVM has collected that RDD, which a weak reference tells. The JVM collects only when its own heap is full, so after

@@ -294,8 +294,8 @@ class Collection:
     def upserts(self, *, name: str = "upserts") -> "Stream[tuple[Any, Any]]":
         """Return the stream of pairs (key, value) that replace those with the same key, for sinks that update rows.
 
-        At each time it has one pair for each key whose value changes. The value is None once the key has gone.
-        ``upserts().as_collection(upserts=True)`` makes the same collection again. Values other than None.
+        At each time it has one pair for each key whose value changes. The value is None when the key is removed; values
+        of the collection are never None. ``upserts().as_collection(upserts=True)`` makes the same collection again.
 
         Raises:
             GraphError: the collection is in a loop.

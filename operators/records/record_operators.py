@@ -245,7 +245,7 @@ class RecordOperators(StreamBase[Record]):
                 object that this returns. In the end it leaves the manager.
             concurrency: the greatest number of calls in progress on a worker.
             ordered: whether results leave a worker in the order of their records; otherwise in order of completion.
-            timeout_s: the seconds after which an attempt fails with TimeoutError. To enter the manager has the same
+            timeout_s: the seconds after which an attempt fails with TimeoutError. Entering the manager has the same
                 limit; a timeout there fails the job.
             retry: the attempts at a call that raises, and the pauses between them; the error of the last one fails the
                 job. None is one attempt.

@@ -68,11 +68,11 @@ class SubstreamOperators(StreamBase[Record]):
 
         The end of a key is promised by ``last``, by `OperatorContext.end_substream` in the operator right before, or by
         `InputHandle.end_substream` for a stream right from an input. All keys end with the stream. A record of an ended
-        key fails the job, unless it has a later time. Then it belongs to a new substream, and waits until no record of
-        the old one can reach an operator that asks for ends. So such an operator must not keep a token of the old
-        substream until that later time is complete. Between workers, records may overtake each other. So if ``last`` or
-        an operator promises ends, one worker must send all records of a key in order, as one partition of a source
-        does.
+        key fails the job, unless it has a later time. With a later time it belongs to a new substream, and waits until
+        no record of the old one can reach an operator that asks for ends. So such an operator must give up its tokens
+        of the old substream without waiting for that later time. Between workers, records may overtake each other. So
+        if ``last`` or an operator promises ends, one worker must send all records of a key in order, as one partition
+        of a source does.
 
         Args:
             name: the name of these substreams, unique in the dataflow.

@@ -47,8 +47,8 @@ class LateRecord(NamedTuple, Generic[Record]):
         end: the end of that window, at or before the watermark.
         at: when the record happened.
         record: the record.
-        watermark: the watermark when the record's epoch began. If ``at`` is after it, the record was too far ahead, and
-            this is the latest event time that would not have been.
+        watermark: the watermark when the record's epoch began; for a record too far ahead, the latest event time that
+            is accepted, which is before ``at``.
     """
 
     key: Any

@@ -1,6 +1,6 @@
 """Spare files: segments that are not needed any more, kept to be overwritten.
 
-To overwrite a file is cheaper than to append to one: its blocks are allocated, and an fdatasync need not store their
+Overwriting a file is cheaper than appending to one: its blocks are allocated, and an fdatasync need not store their
 sizes and places.
 
 Invariants:

@@ -128,7 +128,7 @@ class CapturedOnWorkers(CapturedBatches):
     def on_workers(self, make: Callable[..., Iterator[Any]], *arguments: Any) -> "list[ObjectRefGenerator]":
         """Call ``make(kept, *arguments)`` on each worker; return, by worker, the yielded values as Ray objects.
 
-        Each object belongs to this process, and is on the worker's node. To fetch the last object of a worker raises
+        Each object belongs to this process, and is on the worker's node. Fetching the last object of a worker raises
         the worker's error, for example that the job has ended.
         """
         return [

@@ -40,9 +40,10 @@ class FedJob:
     def when_over(self, call: EndCall) -> None:
         """Register a callback: ``call(failure)`` once the job has failed, ``call(None)`` once it was stopped.
 
-        On any thread. If the job has ended, it is called at once. It must not wait, but may start a thread. Its
-        exceptions are logged. Outside the driver's process the call may come a second late, and a stopped job counts as
-        lost, so ``failure`` is a JobError. Once all handles in that process are closed, it is never called.
+        The call may come on any thread, and comes at once if the job has ended. It must not wait, but may start a
+        thread. Its exceptions are logged. Outside the driver's process the call may come a second late, and a stopped
+        job counts as lost, so ``failure`` is a JobError. Once all handles in that process are closed, it is never
+        called.
         """
         self._handle._feed.end_calls.add(call)
 

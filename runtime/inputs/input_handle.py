@@ -58,8 +58,8 @@ class InputHandle:
     `Job.statistics` shows how long it waited.
 
     An input may have any number of handles. A time is complete once each handle has passed it or was closed. So records
-    may arrive in any order of times, from one process with several handles or from many processes. To pickle a handle,
-    for instance as an argument of a Ray call, passes it to the other process; it no longer works here.
+    may arrive in any order of times, from one process with several handles or from many processes. Pickling a handle,
+    for instance as an argument of a Ray call, passes it to the other process; in this process it then no longer works.
 
     Attributes:
         name: the input's name.

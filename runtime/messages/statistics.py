@@ -92,7 +92,7 @@ class JobStatistics:
     """The counts of a job, from the reports of its workers; print it for a table.
 
     ``workers`` has the workers that answered, ``silent`` the numbers of workers that are busy in an operator.
-    ``inputs`` has what was sent to each input; what other processes have sent, as of a second ago.
+    ``inputs`` has the counts of what was sent to each input; those of other processes may be a second old.
 
     ``topics`` has for each topic and partition the counts of its publisher, and is empty for a publisher that does not
     answer. ``subscribers`` is their number, and ``lag_bytes`` and ``lag_messages`` the lag of the slowest. Of those

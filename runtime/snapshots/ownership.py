@@ -63,7 +63,7 @@ class Ownership:
         """Make a snapshot the newest one of the folder; readers no longer see older ones beyond ``keep``.
 
         After an error other than `SnapshotDamaged` the snapshot may be committed all the same; the next commit finds
-        out. To commit a number again returns the existing manifest.
+        out. Committing a number again returns the existing manifest.
 
         Args:
             number: greater than those of all earlier snapshots in the folder.

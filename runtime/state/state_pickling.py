@@ -1,7 +1,7 @@
 """The pickled form of operators' state, which may have timestamp tokens.
 
-A token is pickled as its place: the output of its operator, the time and the substream. To unpickle it makes a new
-token at that place.
+A token is pickled as its place: the output of its operator, the time and the substream. Unpickling makes a new token at
+that place.
 
 A restored program defines its classes anew. Saved values must be instances of the new classes, or their keys would not
 equal those of new records; `tidewheel.host.program_classes` does that.

@@ -7,8 +7,8 @@ Invariants:
 
 - The gate of an input has a key closed only if all gates had; otherwise all gates will still receive the end.
 - The gate of another operator has the keys of its worker, as their former owners had them.
-- An operator receives each end that a worker had not read: of its own keys, if each substream is on one worker, and
-  otherwise of all. So it may receive an end again that a worker had read.
+- An operator receives each end that some worker had not read: only ends of its own keys if each substream is on one
+  worker, otherwise ends of all keys. So it may receive an end again that a worker had read.
 - An end must never meet the next substream of its key; a share where it could is refused.
 """
 

@@ -68,7 +68,7 @@ class Notificator:
         return (time, None) in self._pending or any(waited == time for waited, _ in self._pending)
 
     def notify_at(self, token: TimestampToken | LentToken, output: "OutputPort | None" = None) -> None:
-        """Let `ready` return a token for this token's time, once. To ask for the same time again changes nothing.
+        """Let `ready` return a token for this token's time, once. Asking for the same time again changes nothing.
 
         Args:
             token: if it is lent, it is retained. If the operator owns it, as after ``delayed(time)``, it now belongs to

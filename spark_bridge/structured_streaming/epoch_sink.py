@@ -2,8 +2,8 @@
 
 A commit writes three things, each durable before the next: the rows under a hidden name, the commit record in the
 checkpoint, and the file's final name. After a crash, if the hidden file of the record exists, it gets its final name.
-If not, it had that already, whatever readers have done with it since. Any other hidden file has no record, and its
-epochs are sent again.
+If there is no such file, it had its final name already; readers may have removed it since. Any other hidden file has no
+record, and its epochs are sent again.
 
 One commit is one file, since Spark might list two files at two moments. So parts carry their rows to the commit, and
 nothing of an epoch is on disk before.
