@@ -54,7 +54,6 @@ def note(spark: SparkSession) -> None:
 
 
 def column_types(df: DataFrame) -> list[tuple[str, str]]:
-    """Return the names and types of columns."""
     if not installed().converts_arrow:
         return jvm.column_types(df)
     return [(field.name, field.dataType.simpleString()) for field in df.schema.fields]

@@ -36,7 +36,6 @@ class EpochManifest:
 
 
 def manifest_bytes(manifest: EpochManifest) -> bytes:
-    """Return a manifest as JSON."""
     return msgspec.json.encode(manifest)
 
 

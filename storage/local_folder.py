@@ -72,7 +72,6 @@ class LocalFolder:
         return found
 
     def remove(self, names: Sequence[str]) -> None:
-        """Remove objects."""
         with self._clear_errors(f"{len(names)} objects", "removed"):
             for name in names:
                 (self._path / name).unlink(missing_ok=True)

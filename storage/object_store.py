@@ -80,7 +80,6 @@ class RemoteFolder:
         return True
 
     def read(self, name: str, size: int = 0) -> bytes | None:
-        """Return the bytes of an object."""
         with self._clear_errors(name, "read"):
             try:
                 if size <= _PIECE_BYTES:
@@ -116,7 +115,6 @@ class RemoteFolder:
         return b"".join([first.bytes(), *others])
 
     def sizes(self, prefix: str) -> Mapping[str, int]:
-        """Return the sizes of the objects under a prefix."""
         with self._clear_errors(prefix, "listed"):
             return {meta["path"]: meta["size"] for page in obstore.list(self._store, prefix) for meta in page}
 

@@ -99,8 +99,6 @@ class _Call:
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """The moment of a crash: before or after a call."""
-
     call: _Call
     is_after: bool
 

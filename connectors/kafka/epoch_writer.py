@@ -68,7 +68,6 @@ class EpochWriter:
         return None if offset is None else offset - 1
 
     def write(self, epoch: int, records: Iterable[Encoded]) -> None:
-        """Write an epoch and commit its number."""
         what = f"epoch {epoch} is not written to topic {self._topic!r} at {self._servers}"
         with self._trouble.explained(what):
             if not self._transactions:

@@ -125,7 +125,6 @@ class Trouble:
         self.is_down = False
 
     def note(self, error: Any) -> None:
-        """Note an error."""
         if error.name() == "_ALL_BROKERS_DOWN":
             self.is_down = True
         elif self.latest is None or not is_refused(self.latest):

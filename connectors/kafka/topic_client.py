@@ -60,7 +60,6 @@ class TopicClient:
     # ------------------------------------------------------------------ looking around
 
     def partitions(self, topic: str) -> list[int]:
-        """Return the numbers of a topic's partitions."""
         what = f"topic {topic!r} at {self._servers} cannot be looked up"
         found = self._ask(what, lambda wait_s: self._consumer.list_topics(topic, timeout=wait_s)).topics[topic]
         if found.error is not None:

@@ -148,7 +148,6 @@ def said_by(error: "psycopg.Error") -> str:
 
 
 def one_row(connection: "psycopg.Connection[Any]", query: Any, *given: Any) -> tuple[Any, ...]:
-    """Return the one row of a query."""
     found: tuple[Any, ...] | None = connection.execute(query, given).fetchone()
     assert found is not None, "the query has one row"
     return found

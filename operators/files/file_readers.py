@@ -25,8 +25,6 @@ _ROWS = 65_536
 
 
 class FileReader(Protocol):
-    """Reads files of one format."""
-
     def read(self, file: StoredFile, start: int = 0) -> Iterator[tuple[Batch, int]]:
         """Yield the batches from a position on, each with the position after it.
 
@@ -67,7 +65,6 @@ class JsonLinesReader:
     fit: SchemaFit | None = None
 
     def read(self, file: StoredFile, start: int = 0) -> Iterator[tuple[Batch, int]]:
-        """Yield the values of each block."""
         decode = msgspec.json.Decoder().decode_lines
         with opened(file) as raw, decompressed(raw, file.path) as reader:
             for block, end in line_blocks(reader, start):
@@ -98,7 +95,6 @@ class CsvReader:
     fit: SchemaFit | None = None
 
     def read(self, file: StoredFile, start: int = 0) -> "Iterator[tuple[pa.RecordBatch, int]]":
-        """Yield the rows of each block of the file."""
         layout = self._layout_of(file) if start else None
         with opened(file) as raw, decompressed(raw, file.path) as reader:
             for block, end in line_blocks(reader, start, self._quote()):
@@ -191,7 +187,6 @@ class ParquetReader:
     fit: SchemaFit | None = None
 
     def read(self, file: StoredFile, start: int = 0) -> "Iterator[tuple[pa.RecordBatch, int]]":
-        """Yield batches of row groups."""
         with opened(file) as raw, _parquet(raw, file.path) as reader:
             first = 0
             columns = self._present(reader)
@@ -214,7 +209,6 @@ class ParquetReader:
         return None
 
     def schema_of(self, file: StoredFile) -> "pa.Schema":
-        """Return the columns of a file."""
         with opened(file) as raw, _parquet(raw, file.path) as reader:
             return reader.read_row_groups([], columns=self.columns).schema
 
@@ -227,7 +221,6 @@ class ArrowReader:
     fit: SchemaFit | None = None
 
     def read(self, file: StoredFile, start: int = 0) -> "Iterator[tuple[pa.RecordBatch, int]]":
-        """Yield the batches of the file."""
         with opened(file) as raw, decompressed(raw, file.path) as reader:
             for number, batch in _arrow_batches(reader, start):
                 if batch.num_rows:

@@ -158,7 +158,6 @@ class PartitionPact(Pact):
         return None if connection.partition == worker else GatherPact(connection.partition)
 
     def describe(self) -> str:
-        """Describe the pact in words."""
         return "by partition"
 
 

@@ -114,7 +114,6 @@ class RecordingWriter:
         return self.length
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
     def _write(self, kind: int, *payload: Part) -> None:
@@ -138,7 +137,6 @@ def _opened_again(path: Path, head: bytes, length: int) -> IO[bytes]:
 
 
 def is_of_run(path: Path, run: str) -> bool:
-    """Tell whether the file is a recording of this run."""
     try:
         return read_header(path).run == run
     except (OSError, ValueError):

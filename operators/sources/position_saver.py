@@ -44,7 +44,6 @@ class PositionSaver:
 
     @property
     def is_idle(self) -> bool:
-        """True if all positions are saved."""
         with self._changed:
             return not self._asked and not self._is_saving
 

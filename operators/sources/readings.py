@@ -90,7 +90,6 @@ class Readings:
         return bool(self._readings[partition].ready)
 
     def forget(self, partition: Partition) -> None:
-        """Forget a partition that has ended."""
         del self._readings[partition]
 
     def close(self) -> None:

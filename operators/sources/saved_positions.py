@@ -28,7 +28,6 @@ class SavedPositions:
 
     @property
     def partitions(self) -> set[Partition]:
-        """The partitions that have waiting positions."""
         return set(self._waiting)
 
     @property

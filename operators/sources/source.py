@@ -47,7 +47,6 @@ class SourceBuild:
     endless: bool
 
     def __call__(self, context: OperatorContext) -> Schedule:
-        """Build the operator on a worker."""
         return self.build(context)
 
 

@@ -37,7 +37,6 @@ class WorkerSnapshots:
 
     @property
     def size(self) -> int:
-        """The size of the files in bytes."""
         return sum(blob.size for files in self.files for blob in files)
 
     def beginning(self, plan: Plan, worker: int, workers: int) -> WorkerBeginning | None:

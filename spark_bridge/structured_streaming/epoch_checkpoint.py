@@ -56,7 +56,6 @@ class WriterIdentity:
         return f"write_epochs-{self.writer}"
 
     def file(self, number: int) -> Path:
-        """Return the path of the file with this number."""
         return Path(self.path, f"epochs-{self.writer}-{number:010}.parquet")
 
     def hidden(self, number: int) -> Path:

@@ -16,7 +16,6 @@ class EpochFiles(files.Files):
     """The calls of the operating system. `sync_file` makes content durable, `sync_directory` makes names durable."""
 
     def write_table(self, path: Path, table: pa.Table) -> None:
-        """Write or replace a Parquet file."""
         with path.open("wb") as file:
             parquet.write_table(table, file)
 
