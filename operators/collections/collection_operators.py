@@ -26,7 +26,7 @@ class CollectionOperators(StreamBase[Record]):
         upserts: bool = False,
         name: str = "as_collection",
     ) -> "Collection":
-        """Make a collection from this stream: each record is added to it, or with a count also removed.
+        """Make a collection of this stream's records; with ``diff`` or ``upserts`` a record may also remove others.
 
         Args:
             columns: the names of the columns, for batches that are Arrow tables or structured arrays. The first is the
