@@ -30,6 +30,7 @@ from tidewheel.runtime.description.origin import adds_operators
 from tidewheel.runtime.description.pacts import BroadcastPact, Key
 
 if TYPE_CHECKING:
+    from tidewheel.operators.dead_letters import DeadLetters
     from tidewheel.operators.stream import Stream
 
 
@@ -79,6 +80,7 @@ class WindowOperators(StreamBase[Record]):
         flush_at: Time | None = None,
         at_most_ahead: Duration | None = None,
         clock: Callable[[], Any] | None = None,
+        dead_letters: "DeadLetters | None" = None,
         name: str = ...,
     ) -> Windowed[Record, list[Record]]: ...
 
@@ -94,6 +96,7 @@ class WindowOperators(StreamBase[Record]):
         flush_at: Time | None = None,
         at_most_ahead: Duration | None = None,
         clock: Callable[[], Any] | None = None,
+        dead_letters: "DeadLetters | None" = None,
         name: str = ...,
     ) -> Windowed[Record, Value]: ...
 
@@ -111,6 +114,7 @@ class WindowOperators(StreamBase[Record]):
         flush_at: Time | None = None,
         at_most_ahead: Duration | None = None,
         clock: Callable[[], Any] | None = None,
+        dead_letters: "DeadLetters | None" = None,
         name: str = ...,
     ) -> Windowed[Record, State]: ...
 
@@ -129,10 +133,11 @@ class WindowOperators(StreamBase[Record]):
         flush_at: Time | None = None,
         at_most_ahead: Duration | None = None,
         clock: Callable[[], Any] | None = None,
+        dead_letters: "DeadLetters | None" = None,
         name: str = ...,
     ) -> Windowed[Record, Value]: ...
 
-    @adds_operators("finish", "at_most_ahead", "clock")
+    @adds_operators("finish", "at_most_ahead", "clock", "dead_letters")
     def window(  # noqa: PLR0913 - each decides something of its own, and most may be left out
         self,
         windows: Windows,
@@ -147,37 +152,40 @@ class WindowOperators(StreamBase[Record]):
         flush_at: Time | None = None,
         at_most_ahead: Duration | None = None,
         clock: Callable[[], Any] | None = None,
+        dead_letters: "DeadLetters | None" = None,
         name: str = "window",
     ) -> Windowed[Record, Any]:
-        """Gather the records of each key by the time at which they happened, and send a result when a window closes.
+        """Gather the records of each key by when they happened, and send the result when a window closes.
 
         Args:
             windows: `TumblingWindows`, `SlidingWindows` or `SessionWindows`; durations are numbers, or timedeltas if
                 times are datetimes.
             key: a function of a record, or the name or names of columns.
-            at: a function that returns the event time of a record, or the name of a column: a number, a datetime or a
-                timedelta. All datetimes have a zone, or none has. None takes the record's epoch.
+            at: the event time of a record, by a function or the name of a column: a number, a datetime or a timedelta.
+                Datetimes all have a zone, or none has. None is the record's epoch.
             start: returns the initial state of a window. Without ``start`` and ``add``, the state is the list of
                 records in order of event time, then content.
             add: returns the state with a record added; called epoch by epoch, in order of event time within an epoch.
             finish: makes the value of a window from its state; by default the state itself.
-            combine: merges two states; it may change the first, which is the earlier one. It is for sessions, when a
-                record joins two of them. Without it, sessions keep their records and add them when they close.
-            lateness: how far behind the greatest event time a record may be and still be in time; 0 by default.
-            flush_at: the epoch of windows that are open when the input ends; the last epoch if that is later.
-            at_most_ahead: how far ahead of the clock a record may have happened; a record farther ahead goes to
-                ``late`` and moves no watermark. By default a day for datetimes; ``timedelta.max`` means no limit.
-                Numbers and timedeltas have no limit by default, and need a ``clock`` to have one.
-            clock: returns the present as an event time; each worker reads it once for each batch. By default the wall
-                clock, in UTC for naive datetimes. A restored job reads it again, so a record that was too far ahead may
-                then be in time: see "Records of the future" in docs/how-to/windows.md.
+            combine: merges two states; it may change the first, which is the earlier one. Sessions need it when a
+                record joins two of them. Without it they keep their records and add them when they close.
+            lateness: how much later than newer records a record may arrive and still be in time; 0 by default.
+            flush_at: the epoch, if none is later, at which open windows are sent when the input ends.
+            at_most_ahead: how far ahead of the clock a record may have happened; one farther ahead goes to ``late`` and
+                moves no watermark. By default a day for datetimes; ``timedelta.max`` is no limit. Numbers and
+                timedeltas have no limit by default, and need a ``clock`` for one.
+            clock: returns the present as an event time; each worker reads it once a batch. By default the wall clock,
+                in UTC for naive datetimes. A restored job reads it again, so a record that was too far ahead may then
+                be in time: see "Records of the future" in docs/how-to/windows.md.
+            dead_letters: where a record goes at which ``key`` or ``at`` raises, or that has no event time; None fails
+                the job. An error of another function fails it in any case.
             name: the operator's name.
 
         Raises:
             GraphError: an argument cannot be used, or the stream is in a loop, where times have no order.
 
-        Complexity: O(log n) to sort each record, with n records of the same epoch on a worker; ``add`` is called for
-        each window of a record.
+        Sorting costs O(log n) for each record among the n of its epoch and worker; ``add`` is called for each of its
+        windows.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("visits")
@@ -195,16 +203,19 @@ class WindowOperators(StreamBase[Record]):
         fold = make_fold(start, add, finish, combine, sessions=isinstance(windows, SessionWindows))
         keys = Keys.checked("window", key, self.schema)
         _check(self, windows, at, lateness, flush_at)
-        if at is None:
+        reader = None if at is None else EventTimeReader(keys, at, durations_of(windows)[0])
+        stream: StreamBase[Record] = self
+        if dead_letters is not None:
+            stream = self._with_good_keys(name, key, dead_letters, None if reader is None else reader.read_one)
+        if reader is None:
             has_no_limit = at_most_ahead is None and clock is None
             _require(has_no_limit, "with at=None, no record is ahead of its time: no at_most_ahead, no clock")
             build = build_epoch_windows(windows, fold, keys, self.nesting.domain)
-            results, late = self._operator(name, [], 2, build, [key])
+            results, late = stream._operator(name, [], 2, build, [key])
             return Windowed(results, late._stage(f"{name} late", lambda batch: batch)._for_effect(is_asked_for=False))
-        length = durations_of(windows)[0]
-        limit = AheadLimit.checked("operator 'window'", at_most_ahead, clock, length)
-        read = partial(read_timed, EventTimeReader(keys, at, length), limit, partial(too_far_ahead, windows))
-        timed, latest, ahead = self._operator(f"{name} times", [], 3, build_reading(read), [key], notify=False)
+        limit = AheadLimit.checked("operator 'window'", at_most_ahead, clock, reader.length)
+        read = partial(read_timed, reader, limit, partial(too_far_ahead, windows))
+        timed, latest, ahead = stream._operator(f"{name} times", [], 3, build_reading(read), [key], notify=False)
         build = build_event_windows(windows, fold, lateness, flush_at)
         results, late = timed._operator(name, [latest], 2, build, [None, BroadcastPact()])
         # The late records have an operator of their own, so that statistics count them whether or not an operator reads

@@ -19,6 +19,8 @@ DOORS: Final = (
     "tidewheel.types",
     "tidewheel.errors",
     "tidewheel.progress",
+    "tidewheel.connectors.delta",
+    "tidewheel.connectors.iceberg",
     "tidewheel.connectors.kafka",
     "tidewheel.connectors.postgres",
     "tidewheel.spark_bridge",
