@@ -77,10 +77,10 @@ class Dataflow(Described):
 
         Args:
             name: the input's name.
-            records: the type of the records, of which ``send`` checks a sample (a row of Arrow is a dict), or a
+            records: the type of the records, for which ``send`` checks a sample (a row of Arrow is a dict), or a
                 `pyarrow.Schema` that each batch must have. None accepts anything.
-            dead_letters: where a record of another type goes, with a TypeError. Then each record is checked, by the
-                worker that receives it, and ``send`` does not raise.
+            dead_letters: receives records of another type, each with a TypeError. Then the worker that receives a
+                record checks it, and ``send`` does not raise.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("lengths")
@@ -118,9 +118,9 @@ class Dataflow(Described):
 
         Sources wait while more bytes are in flight than `RuntimeConfig` allows.
 
-        A `Source` may say the epochs of its records. If the source states no times, epochs are common to all its
-        partitions: a partition that begins an epoch advances the others, idle ones too. By default each unit that the
-        source yields, such as a batch or a transaction, ends an epoch; a unit is never divided.
+        A `Source` may say the epochs of its records. If it does not, all its partitions have common epochs: a partition
+        that begins an epoch advances the others, idle ones too. By default each unit that the source yields, such as a
+        batch or a transaction, ends an epoch; a unit is never divided.
 
         Args:
             name: the operator's name.
@@ -128,13 +128,13 @@ class Dataflow(Described):
                 or `ReplaySource`, or your own `Source`.
             paced_by: a probe of this dataflow that the source waits for. No partition begins an epoch while
                 ``epochs_ahead`` of its epochs are incomplete there.
-            epochs_ahead: how many; 1 runs one epoch after the other. Operators that need several epochs to complete
-                one, such as windows, need more.
-            epoch_every_s: for a `Source` that says no epochs: begin an epoch every so many seconds.
-            epoch_records: for such a source: a partition ends the epoch behind the unit with which it has read so many
-                records of it.
-            dead_letters: where what the source reads and cannot make a record of goes, such as a line that is no JSON;
-                its error fails the job otherwise.
+            epochs_ahead: the number of epochs for ``paced_by``; with 1, one epoch runs after the other. Operators that
+                need several epochs to complete one, such as windows, need more.
+            epoch_every_s: for a `Source` that does not say epochs: begin an epoch every so many seconds.
+            epoch_records: for such a source: a partition ends an epoch after the unit with which it has read so many
+                records of the epoch.
+            dead_letters: receives everything that the source cannot turn into a record, such as a line that is not
+                JSON. Without it, such an error fails the job.
 
         Raises:
             GraphError: an argument is wrong, or the source cannot be pickled.
@@ -301,13 +301,13 @@ class Dataflow(Described):
     ) -> DeadLetters:
         """Return a stream of the records that operators and sources set aside, in place of failing the job.
 
-        Each operator or source to which you give it, as ``dead_letters=letters``, sends a record at which its function
-        raises there, as a `FailedRecord` at the time of the record. It is a stream like others: publish it, write it to
-        files, or capture it. Several may share it, in loops too.
+        Pass it to any operator or source as ``dead_letters=letters``. If a function raises for a record, that operator
+        then sends a `FailedRecord` to this stream, at the time of the record. The stream is like any other: publish it,
+        write it to files, or capture it. Several operators may share it, in loops too.
 
         Args:
             name: its name.
-            catch: the exception, or a tuple of them, with which a record is set aside; any other fails the job.
+            catch: the exception, or a tuple of them, for which a record is set aside; any other fails the job.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("parsing")

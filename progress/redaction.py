@@ -53,7 +53,7 @@ def redacted(text: str) -> str:
 
 
 def has_apparent_secret(text: str) -> bool:
-    """Tell whether a text has what looks like a password, key or token.
+    """Tell whether a text seems to contain a password, key or token.
 
     >>> has_apparent_secret("s3://me:pw@host"), has_apparent_secret("s3://tides/prices")
     (True, False)

@@ -148,7 +148,7 @@ class StreamBase(Generic[Record]):
         *,
         schema: "pa.Schema | None" = None,
     ) -> "Stream[Any]":
-        """Add an operator that sends ``divide(batch, refuse)``, and the records that this refuses as dead letters."""
+        """Add an operator that sends the results of ``divide(batch, refuse)``, and refused records as dead letters."""
         build = build_setting_aside(divide, caught_by(self._description, name, dead_letters))
         made, letters = self._operator(name, [], 2, build, notify=False, by_substream=True)
         dead_letters._receive(letters)
@@ -162,7 +162,7 @@ class StreamBase(Generic[Record]):
         dead_letters: "DeadLetters",
         *others: Key | None,
     ) -> "Stream[Record]":
-        """Set aside the records without such a key, or at which another function of a record raises."""
+        """Set aside the records that lack such a key, or for which another function of a record raises."""
         owner = Exchange(key)
         functions = [one for one in others if callable(one)]
 
@@ -183,7 +183,7 @@ class StreamBase(Generic[Record]):
     def _without_letters(
         self, name: str, dead_letters: "DeadLetters", schema: "pa.Schema | None" = None
     ) -> "Stream[Any]":
-        """Take the letters out of what the operator of this stream sends, which is named ``name``."""
+        """Take the letters out of the output of this stream's operator, which is named ``name``."""
         build = build_dividing(self._description.operators[self._outlet.source.operator].name)
         made, letters = self._operator(f"{name}: dead letters", [], 2, build, notify=False, by_substream=True)
         dead_letters._receive(letters)
@@ -242,7 +242,7 @@ def check_stream(name: str, other: object) -> Outlet:
 
 
 def caught_by(description: DataflowDescription, name: str, dead_letters: "DeadLetters | None") -> Caught:
-    """Return the exceptions after which an operator sends a letter; raise GraphError if it could not."""
+    """Return the exceptions for which an operator sends a letter; raise GraphError if it could send none."""
     from tidewheel.operators.dead_letters import DeadLetters
 
     if dead_letters is None:

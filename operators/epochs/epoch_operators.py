@@ -100,14 +100,14 @@ class EpochOperators(StreamBase[Record]):
 
         Args:
             key: a function of a record, or the name or names of columns.
-            start: makes the initial state of a key. Without it the first record is the state, and
-                ``add`` also merges two states: it is associative and commutative, and must not change its arguments.
+            start: makes the initial state of a key. Without it the first record is the state, and ``add`` also merges
+                two states: it must be associative and commutative, and must not change its arguments.
             add: returns the state with a record added; it may change a state that ``start`` has made.
             finish: makes the result of a key and its state; the default is the pair.
-            combine: merges two states; it may change the first. With it, workers fold their own records first and only
-                states travel to the keys' owners.
-            dead_letters: where a record goes at which ``key``, ``start`` or ``add`` raises; None fails the job.
-                The state of its key stays as it was, unless a function has changed it in place.
+            combine: merges two states; it may change the first. With it, workers first fold their own records, and only
+                states travel to the owners of the keys.
+            dead_letters: receives records for which ``key``, ``start`` or ``add`` raises; None fails the job. The state
+                of the key stays as it was, unless a function has changed it in place.
             name: the operator's name.
 
         >>> import tidewheel as tw

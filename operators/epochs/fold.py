@@ -33,7 +33,7 @@ class Fold:
         add: returns the state with a batch added; it may change its argument.
         split: divides the state among a number of workers, by the pact of the input.
         merge: merges two workers' states; it may change the first.
-        tried: adds a batch to the state in place, in place of ``add``, and returns the letters of refused records.
+        tried: like ``add``, but changes the state in place, and returns a letter for each refused record.
     """
 
     start: Callable[[], Any]

@@ -79,9 +79,10 @@ class KeyFold:
         return added(self.add, state, rows) if rows else state
 
     def fold_each(self, states: States, key: Any, rows: list[Any], caught: Caught) -> list[Aside]:
-        """Add the rows of a key one by one; return the letters of those at which a function raises a ``caught`` error.
+        """Add the rows of a key one by one.
 
-        These leave the state as it was, unless the function has changed it in place.
+        Return a letter for each row for which a function raises a ``caught`` error. Such a row leaves the state as it
+        was, unless the function has changed it in place.
         """
         failed = []
         for row in rows:

@@ -87,7 +87,7 @@ class StatefulMap:
     caught: Caught = ()
 
     def process(self, kept: Kept, batches: list[Batch]) -> Batch:
-        """Return the result of each record, or its letter; the state None is forgotten."""
+        """Return the result or the letter of each record; a key whose state is None is forgotten."""
         results: list[Any] = []
         for key, rows in _rows_by_key(self.keys, batches, self.order).items():
             state = kept.get(key)  # None is never kept

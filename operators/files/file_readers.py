@@ -304,7 +304,7 @@ def _chained(parts: list[list[Any]]) -> list[Any]:
 
 
 def _in_one(batches: "list[pa.RecordBatch]") -> "pa.RecordBatch":
-    """Return the rows of a block in one batch, since a position is behind all of them."""
+    """Return the rows of a block as one batch, since its position is after all of them."""
     import pyarrow as pa
 
     if len(batches) == 1:

@@ -66,7 +66,7 @@ class SchemaFit:
 
 
 def is_castable(found: "pa.DataType", wanted: "pa.DataType") -> bool:
-    """Tell whether values of a type can be of another one without a change, unless they are too large for it."""
+    """Tell whether all values of a type, unless too large, can be converted to another without a change."""
     from pyarrow import types
 
     if found == wanted or types.is_null(found):

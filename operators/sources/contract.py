@@ -31,14 +31,14 @@ Partition: TypeAlias = str | int
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """What a source has read and cannot make a record of, such as a message that is not in its format.
+    """Something that a source has read and cannot turn into a record, such as a message in another format.
 
-    A source that was given ``dead_letters`` sends it there. In any other job the error fails the source.
+    If the source was given ``dead_letters``, it sends this there. Otherwise the error fails the job.
 
     Attributes:
-        record: what was read, as bytes or text.
+        record: the bytes or text that was read.
         error: the reason.
-        place: where it was, such as ``"offset 17"``.
+        place: the place in the partition, such as ``"offset 17"``.
     """
 
     record: Any
@@ -48,16 +48,19 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Fetched(Generic[Record_co]):
-    """A batch of a partition, yielded by `Source.open`; `(batch, position)` is short for ``Fetched(batch, position)``.
+    """A batch of a partition, as `Source.open` yields it.
+
+    `(batch, position)` is short for ``Fetched(batch, position)``.
 
     Attributes:
-        batch: the records; an empty batch moves the position only.
-        position: where the partition goes on behind them. It can be pickled, and is not changed afterwards.
-        epoch: the epoch of the records, from a source that `says_epochs`.
-        frontier: the least times of this batch and later ones, where these may be before ``epoch``; by default that.
-        is_whole: False in the middle of a unit, such as a transaction: the rest is in the same epoch, so no epoch ends
-            behind this batch.
-        refused: a `Refused` for each thing that was read and has become no record.
+        batch: the records; an empty batch only moves the position.
+        position: where the partition continues after these records. It must be picklable; do not change it afterwards.
+        epoch: the epoch of the records, if the source `says_epochs`.
+        frontier: the least times of this batch and later ones, if later ones may be before ``epoch``; by default
+            ``epoch``.
+        is_whole: False in the middle of a unit, such as a transaction. The rest of the unit is in the same epoch, so no
+            epoch ends after this batch.
+        refused: a `Refused` for each thing that was read and could not be turned into a record.
     """
 
     batch: Iterable[Record_co] | Any

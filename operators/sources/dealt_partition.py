@@ -62,7 +62,7 @@ class DealtPartition:
         return True
 
     def send(self, epoch: Time, fetched: Fetched[Any], output: OutputPort) -> None:
-        """Send a batch, and the letters of what was refused, at an epoch that the tokens allow."""
+        """Send a batch, and letters for what was refused, at an epoch that the tokens allow."""
         for token in self.tokens:
             if token.time == epoch:
                 output.send(token, fetched.batch)

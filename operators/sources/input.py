@@ -38,7 +38,7 @@ class Schema(Protocol):
 
 
 def check_for(name: str, kind: object) -> "RecordCheck | SchemaCheck | None":
-    """Return the check of the input ``name`` for records of a type or batches of a `pyarrow.Schema`, if any.
+    """Return the check of the input ``name``, for records of a type or batches of a `pyarrow.Schema`; None without one.
 
     >>> check = check_for("numbers", int)
     >>> check([1, 2])
@@ -49,7 +49,7 @@ def check_for(name: str, kind: object) -> "RecordCheck | SchemaCheck | None":
     TypeError: input 'numbers' has records of int, not str: '1'
 
     Raises:
-        GraphError: ``kind`` is neither.
+        GraphError: ``kind`` is neither of the two.
     """
     if kind is None:
         return None
@@ -75,7 +75,7 @@ class SchemaCheck:
         return check_schema(batch, self.schema)
 
     def divide(self, batch: Batch, refuse: Refuse) -> Batch:
-        """Return a batch; or nothing, and refuse each row of a batch with another schema."""
+        """Return a batch with the schema; for any other batch, refuse each row and return nothing."""
         try:
             return self(batch)
         except TypeError as error:
@@ -103,7 +103,7 @@ class RecordCheck:
         return batch
 
     def divide(self, batch: Batch, refuse: Refuse) -> Batch:
-        """Return the records of the type, and refuse each other record."""
+        """Return the records of the type; refuse all others."""
         wanted = [isinstance(record, self.classes) for record in self._some(batch, 1, 0)]
         if all(wanted):
             return batch

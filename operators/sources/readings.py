@@ -48,13 +48,13 @@ class _Reading:
 
 
 class Readings:
-    """The readings of one worker.
+    """Reads the partitions of one worker.
 
     Args:
         name: the name of the source, for threads and log lines.
-        wake: called on a thread that has read something.
-        most_bytes: how much memory batches may take that wait for the loop.
-        caught: the errors with which what the source refuses is kept with the batch; another one ends the reading.
+        wake: called, on the thread of a partition, when that has read something.
+        most_bytes: how many bytes the batches that wait for the loop may take.
+        caught: the errors that stay with the batch when the source refuses something; any other error ends the reading.
     """
 
     def __init__(

@@ -57,7 +57,7 @@ class EventTimeReader:
         return list(zip(read_keys(batch, rows, self.keys), times, rows, strict=True)), times
 
     def read_one(self, record: Any) -> None:
-        """Raise an error unless a record has a key and an event time."""
+        """Raise an error if a record has no key or no event time."""
         self.read([record])
 
     def _times(self, batch: Batch, rows: Any) -> list[EventTime]:

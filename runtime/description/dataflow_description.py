@@ -102,7 +102,7 @@ class DataflowDescription:
         return replace(outlet, source=Source(outlet.source.operator, len(described.output_scopes) - 1))
 
     def add_input(self, to: Outlet, outlet: Outlet) -> None:
-        """Let the operator of ``to`` read one stream more, of its own scope."""
+        """Let the operator of ``to`` read one more stream, from its own scope."""
         described = self._operators[to.source.operator]
         self._check_ours(described.name, outlet)
         self._check_one_scope(described.name, (to.scope, outlet.scope))

@@ -58,7 +58,7 @@ class Edge:
 
     @property
     def is_late(self) -> bool:
-        """Whether its source was described later than its target."""
+        """True if its source was described after its target."""
         return self.source is not None and self.source.operator >= self.operator
 
     @property

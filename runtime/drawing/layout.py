@@ -83,7 +83,7 @@ def layout_of(outline: Outline, sizes: Sequence[Size]) -> Layout:
 
 
 def _gathered(edges: Sequence[Edge]) -> set[int]:
-    """Return the operators that read later ones, and those behind them, which a drawing shows last."""
+    """Return the operators that read from later ones, and those that follow them; a drawing shows them last."""
     found = {edge.operator for edge in edges if edge.is_late and edge.is_gathered}
     for edge in edges:
         if edge.source is not None and edge.source.operator in found and not edge.is_late:
