@@ -7,7 +7,8 @@ Invariants:
 - It acknowledges a tick once the tick is final, or the reader has acknowledged its message.
 - It forgets messages for which it has no room, the latest first, and asks for them again when there is room. So its
   memory is bounded.
-- It acknowledges silence with the message behind it, so ticks that are acknowledged in order form one range.
+- With a message it also acknowledges the silence before it. So if messages are acknowledged in order, the acknowledged
+  ticks form one range.
 
 If there is a gap, messages may only be out of order, so the subend waits before it asks. It asks at once if upstream
 will not send the ticks without a question, and after a longer time if no messages come at all. In total order it asks

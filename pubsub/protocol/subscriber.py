@@ -254,7 +254,7 @@ class Subscriber:
     def _rolled_back(self, returns: Iterable[Return], shown: Antichain) -> list[RolledBack]:
         """Return the events for returns to a snapshot.
 
-        Without a log, only batches after the shown frontier may be void.
+        ``shown`` is the frontier that the consumer knows. Without a log, only batches after it may be void.
         """
         return [
             RolledBack(partition, message.number, shown)
