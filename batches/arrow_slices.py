@@ -12,8 +12,8 @@ LARGE: Final = 32 * 1024
 def trimmed(batch: "pa.Table | pa.RecordBatch") -> Any:
     """Return a table or record batch with the same rows, whose buffers lie within those of ``batch``.
 
-    None if a column needs a copy, or a copy is faster: for small slices, columns that may have nulls, and other types
-    than numbers of whole bytes, dates and times.
+    None if a copy is needed or faster. A copy is faster for small slices. It is needed for columns that may have nulls,
+    and for types other than dates, times and numbers of whole bytes.
     """
     import pyarrow as pa
 

@@ -1,9 +1,9 @@
-"""The batch of a message: a list, an Arrow table or record batch, or a NumPy array, handled alike.
+"""The batch of a message: a list, an Arrow table or record batch, or a NumPy array, with one set of functions for all.
 
-Arrow and NumPy are only looked up among loaded modules, without which there are no such batches.
+This module does not import Arrow or NumPy: unless another module has done so, there are no such batches.
 
-A pickled slice of Arrow would include all of its table, and one without columns forget its number of rows; so it
-becomes a slice of its own rows, or an IPC stream.
+A pickled slice of Arrow would include all of its table, and a slice without columns would lose its number of rows. So a
+slice is copied, or written as an IPC stream.
 """
 
 import sys
@@ -47,7 +47,6 @@ def is_numpy(batch: Batch) -> bool:
 
 
 def check_batch(batch: Batch) -> None:
-    """Raise TypeError unless ``batch`` is of these types."""
     if not (isinstance(batch, list) or is_arrow(batch) or is_numpy(batch)):
         raise TypeError(
             f"a batch is a list, a pyarrow.Table, a pyarrow.RecordBatch or a numpy.ndarray, not "
@@ -96,8 +95,8 @@ def records(batch: Batch) -> list[Any]:
 def concatenate(batches: Sequence[Batch]) -> Batch:
     """Join batches, at least one: to a list, table or array if all are, else a list of records.
 
-    Arrays join if no value changes with the dtype, as integers would among floats. In tables string_view becomes
-    large_string; another single batch is returned as it is.
+    Arrays are joined to an array if the common dtype changes no value; integers and floats become a list. In tables
+    string_view becomes large_string. A single batch of another type is returned as it is.
 
     Raises:
         TypeError: names or types of tables' columns, or fields of structured arrays, differ.
@@ -198,7 +197,7 @@ def shown(schema: "pa.Schema") -> str:
 
 
 def type_of_values(kind: "pa.DataType") -> "pa.DataType":
-    """Return an Arrow type; for a dictionary, one without the type of its indices."""
+    """Return an Arrow type; of a dictionary, only the type of its values counts, not of its indices."""
     import pyarrow as pa
 
     return pa.dictionary(pa.int32(), kind.value_type, kind.ordered) if pa.types.is_dictionary(kind) else kind
@@ -217,7 +216,7 @@ def _with_one_dictionary(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
 
 
 def without_views(batch: Batch) -> Batch:
-    """Return an Arrow batch with large_string for string_view, whose rows Arrow cannot take or sort."""
+    """Return an Arrow batch with string_view columns as large_string: Arrow can neither take nor sort the former."""
     import pyarrow as pa
 
     types = batch.schema.types
@@ -242,7 +241,7 @@ def take_slice(batch: Batch, start: int, stop: int) -> Batch:
 
 
 def copy_of(batch: Batch) -> Batch:
-    """Return a batch that later changes of the list or array leave alone; its records are not copied."""
+    """Return a copy that later changes of the list or array do not affect; the records themselves are not copied."""
     return batch.copy() if isinstance(batch, list) or is_numpy(batch) else batch
 
 

@@ -1,8 +1,8 @@
-"""The memory of records, estimated in bounded time.
+"""An estimate of the memory that records hold, made in bounded time.
 
-The estimate samples a few records, and level by level a few of the objects that they refer to. Each sample differs, so
-that a few large records among many small ones count on average. It calls only methods of builtin classes, since users'
-methods may take long or raise.
+It samples a few records, and level by level a few of the objects that they refer to. Each call samples other records,
+so a few large ones among many small ones count on average. It calls only methods of builtin classes, since users'
+methods may be slow or raise.
 """
 
 from collections import deque
@@ -54,7 +54,7 @@ class RecordSizes:
         self._turn = 0
 
     def of(self, records: Sequence[Any]) -> int:
-        """Return about how many bytes the records, at least one, hold; O(1)."""
+        """Estimate the bytes of one or more records; O(1)."""
         count, kind = len(records), type(records[0])
         try:
             each, left = self._known.get(kind, (0.0, 0))
@@ -71,9 +71,9 @@ class RecordSizes:
 
 
 def held_bytes(records: Sequence[Any], turn: int = 0) -> int:
-    """Return about how many bytes records, at least one, hold with everything they refer to; O(1).
+    """Estimate the bytes of some records and of all objects that they refer to, from a sample; O(1).
 
-    An object that several sampled records share counts once.
+    There is at least one record. An object that several sampled records share counts once.
     """
     count = len(records)
     some = records if count == 1 else _some(records, min(_MOST_OF_A_LEVEL, 2 + count // _ONE_IN), turn)

@@ -1,4 +1,4 @@
-"""One object for all NaN, so that received values are found again."""
+"""One object for all NaN, so that a received value is found again in dicts and sets."""
 
 from math import nan
 from operator import is_

@@ -1,1 +1,1 @@
-"""The ends of dataflows: brokers, databases and lake tables."""
+"""Connectors: brokers, databases and lake tables as sources and sinks of dataflows."""

@@ -1,4 +1,4 @@
-"""``tidewheel serve``: the options, and the run until a signal ends it."""
+"""``tidewheel serve``: its options, and the gateway that it runs until a signal ends it."""
 
 import argparse
 import os
@@ -101,9 +101,9 @@ def serve(options: argparse.Namespace, show: Callable[[str], None]) -> None:
 
 
 def given_token(file: str | None, environment: MutableMapping[str, str]) -> str | None:
-    """Return the token of the file or, without one, of the environment; None for neither.
+    """Return the token in the file or, without a file, in the environment; None without either.
 
-    It is removed from the environment, so that later processes do not inherit it.
+    It is removed from the environment, so that processes started later do not inherit it.
 
     Raises:
         GatewayError: the file cannot be read, or has no token.

@@ -1,4 +1,4 @@
-"""Immutable sorted updates, packed into words if these have room, and the merge of two."""
+"""A batch: sorted updates that never change, packed into words if possible. Also the merge of batches."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -45,11 +45,11 @@ _VALUE, _TIMES = 1, 2
 
 
 class Batch:
-    """Immutable sorted updates; never empty.
+    """Sorted updates that never change; at least one.
 
     Args:
         columns: keys, values, the coordinates of times, and diffs, unless they are packed in ``words``.
-        is_part: whether it is one of very many batches in a run.
+        is_part: whether it is one of many batches in a run.
     """
 
     __slots__ = (
@@ -99,9 +99,9 @@ class Batch:
         return self.index()[0]
 
     def index(self) -> tuple[Integers, Integers]:
-        """Return the distinct keys, and the first row of each, followed by the number of all rows.
+        """Return the distinct keys, and the first row of each, followed by the number of rows.
 
-        The first call is linear in the batch, and so is every call if very many rows have many keys.
+        The first call is linear in the batch; so are all calls for a very large batch with many keys.
         """
         if self._index is not None:
             return self._index
@@ -125,7 +125,7 @@ class Batch:
         return self.column(_VALUE, rows)
 
     def take(self, keys: Integers, rows: Integers | None) -> Updates:
-        """Return all updates or those of some rows, with other keys."""
+        """Return all updates, or those in ``rows``, with ``keys`` in place of their keys."""
         if self._words is None or self._packing is None:
             _, values, *times, diffs = self._columns if rows is None else [taken(one, rows) for one in self._columns]
             return Updates(keys, values, tuple(times), diffs)
@@ -141,7 +141,7 @@ class Batch:
         return self._packing.least[-1] > 0 and all(a <= b for a, b in zip(latest, time, strict=True))
 
     def part(self, first: int, last: int) -> "Batch":
-        """Return the batch of the rows in a range; it shares their memory."""
+        """Return the batch of the rows from ``first`` to ``last``; it shares their memory."""
         words = None if self._words is None else self._words[first:last]
         return Batch([column[first:last] for column in self._columns], words, self._packing, is_part=True)
 
@@ -157,9 +157,9 @@ class Batch:
         return int(self._words.searchsorted(max(key - least, 0) << shift))
 
     def place(self, keys: Integers, offset: int = 0) -> "Placed | None":
-        """Return the place of the present ones of ``keys``, distinct and in order; None if none is present.
+        """Return where the batch has some of ``keys``, which are distinct and in order; None if it has none.
 
-        ``offset`` is the number of the reader's keys before them.
+        ``offset`` is how many keys the reader has before these.
         """
         if len(self) > _MOST_PLACES * len(keys) and not self._is_indexed:
             return self._searched(keys, offset)
@@ -196,7 +196,7 @@ class Batch:
         return Placed(self, found + first + offset, None, starts[found], counts[found]) if len(found) else None
 
     def time_masks(self) -> tuple[list[FlatTime], Integers] | None:
-        """Return times, and for each key a bit mask of the times of its updates; None for too many times.
+        """Return times, and for each key a bit mask of the times of its updates; None if there are too many times.
 
         The first call is linear in the batch.
         """
@@ -235,11 +235,11 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """The keys of a batch that a reader has asked for.
+    """The keys of a batch that a reader has asked for, and where their rows are.
 
     Attributes:
-        places: their places among the batch's keys, None if it has no index.
-        starts: the first row of each; ``counts`` is the number of its rows.
+        places: their indexes among the batch's keys; None if the batch has no index.
+        starts: the first row of each key; ``counts`` has the number of its rows.
     """
 
     batch: Batch
@@ -280,14 +280,14 @@ def batch_of(updates: Updates) -> Batch | None:
 
 
 def advanced(column: Integers, coordinate: int) -> Integers:
-    """Return a column of times with those before a coordinate set to it."""
+    """Return a column of times in which those before ``coordinate`` are set to it."""
     if column.strides == (0,) and len(column):
         return constant(max(int(column[0]), coordinate), len(column))
     return np.maximum(column, coordinate) if coordinate else column
 
 
 def merged(batches: Sequence[Batch], since: FlatTime) -> Batch | None:
-    """Return the sum of some batches with the times advanced to ``since``; None if nothing is left."""
+    """Return the sum of some batches, with times advanced to ``since``; None if nothing is left."""
     packings = [batch._packing for batch in batches if batch._packing is not None]
     packing = None
     if len(packings) == len(batches):

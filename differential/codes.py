@@ -1,11 +1,11 @@
-"""Codes of values: an int64 for each, equal for equal values, so that arrangements sort and compare only integers.
+"""Codes of values: an int64 for each, equal for equal values. So arrangements sort and compare only integers.
 
-Whole numbers are their own codes. Codes of floats keep their order. A pair of whole numbers of at most 32 bits makes
-one code. Other values are interned: a table numbers them, and `Codes.sweep` frees unused numbers. Of rows, the codes of
-all parts are interned, as bytes.
+Whole numbers are their own codes. Codes of floats keep their order. A pair of whole numbers of at most 32 bits has one
+code. Other values are *interned*: a table numbers them, and `Codes.sweep` frees numbers that are not used any more. For
+rows, the codes of all parts together are interned, as bytes.
 
-The first values decide the kind of the codes. When values of another kind come, `Codes.encode` announces that all codes
-become numbers of interned values, and holders of codes translate them.
+The first values decide the kind of codes. When values of another kind come, all codes become numbers of interned
+values. `Codes.encode` announces this, so that holders of codes can translate them.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,18 +36,18 @@ _TOGETHER = 1 << 9
 
 
 def overflow_of(updates: Updates, keys: "Codes", values: "Codes | None") -> CountOverflowError:
-    """Return the error of updates whose counts are too large; it names the record with the largest."""
+    """Return the error for updates with too large counts; it names the record with the largest."""
     key, value = most_counted(updates)
     columns = keys.decode(key) if values is None else [keys.decode(key)[0], values.decode(value)[0]]
     return CountOverflowError(short(_as_objects(columns)[0]))
 
 
 class Forgotten:
-    """Stands for a forgotten value: the class itself, which has no instance."""
+    """Stands for a forgotten value. The class itself is used; it has no instance."""
 
 
 class Interned:
-    """Immutable interned values with consecutive numbers."""
+    """Interned values with consecutive numbers; immutable."""
 
     __slots__ = ("__weakref__", "values")
 
@@ -62,8 +62,8 @@ class Codes:
     """The codes of the values of one column, or of the records of one operator.
 
     Attributes:
-        kind: ``"int"``, ``"float"``, ``"pair"`` or ``"object"``; None before the first value; for rows, the number of
-            parts of each column, 0 for one without rows.
+        kind: ``"int"``, ``"float"``, ``"pair"`` or ``"object"``; None before the first value. For rows, the number of
+            parts of each column, 0 for a column without rows.
     """
 
     __slots__ = ("_fields", "_free", "_numbers", "_parts", "_swept", "_values", "kind")
@@ -95,9 +95,9 @@ class Codes:
         return len(self._numbers)
 
     def encode(self, columns: Sequence[Column], translate: Callable[[Translate], None] = lambda _: None) -> Integers:
-        """Return the codes of values in one column, or of pairs in two.
+        """Return the codes of the values in one column, or of the pairs in two.
 
-        If all codes change, ``translate`` is called first, with a function from old codes to new ones.
+        If all codes change, call ``translate`` first, with a function from old codes to new ones.
 
         Raises:
             TypeError: a value cannot be hashed.
@@ -122,7 +122,7 @@ class Codes:
     def known(
         self, column: Column, translate: Callable[[Translate], None] = lambda _: None
     ) -> tuple[Integers | None, Integers]:
-        """Return the codes of those values of a column that have one, after their places; None for all places."""
+        """Return which values of a column have a code (their indexes, None for all), and these codes."""
         if self.kind is None or not len(column):
             return None, np.empty(0, np.int64)
         if self.kind != "object" and (isinstance(self.kind, tuple) or _kind([column]) != self.kind):
@@ -134,7 +134,7 @@ class Codes:
         return places, codes[places]
 
     def decode(self, codes: Integers) -> list[Column]:
-        """Return the values of codes, in one column, or pairs in two as they were encoded."""
+        """Return the values of codes: in one column, or in two if they were encoded as pairs."""
         if self.kind == "float":
             return [(codes ^ (codes >> 63 & _SIGN)).view(np.float64)]
         if self.kind == "pair":
@@ -148,7 +148,7 @@ class Codes:
         return [codes]
 
     def find(self, values: Sequence[Any]) -> list[int | None]:
-        """Return the code of each hashable value of one column; None for one without a code."""
+        """Return the code of each hashable value of one column; None for a value without a code."""
         if self.kind == "object":
             return [self._numbers.get(with_one_nan(value)) for value in values_of(column_of(values))]
         if self.kind == "int":
@@ -162,7 +162,7 @@ class Codes:
         return len(self._numbers) > max(_FEWEST, 2 * self._swept)
 
     def sweep(self, used: Integers) -> None:
-        """Forget interned values whose codes are not in ``used``, in time linear in their number."""
+        """Forget interned values whose codes are not in ``used``; linear in their number."""
         if not self._values:
             return
         is_used = np.zeros(len(self._values), bool)

@@ -1,12 +1,12 @@
-"""The least or greatest value of keys, read from the ends of their rows; and the times of keys.
+"""The *end* of a key: its least or greatest value, read from the first or last of its rows. Also the times of keys.
 
-The least value of a key is mostly among the first rows of each sorted batch, so a look-up reads a few rows, and more
-only if these do not decide it. Bit masks for each batch have the times of a key's updates.
+The least value of a key is mostly among the first rows of each sorted batch. So a look-up reads a few rows, and more
+only if these do not decide. Bit masks for each batch have the times of a key's updates.
 
-The rows also tell whether later times, where other updates count too, can change the end. They cannot if no row has a
-value before the end, or removes the end; a reduction then skips the key at those times.
+The rows also tell whether the end can change at later times, where more updates count. It cannot if no row has a value
+before the end, or removes the end. A reduction then skips the key at those times.
 
-Values must be in the order of their codes, as whole numbers and floats are, and interned values are not.
+Values must be in the order of their codes, as whole numbers and floats are. Interned values are not.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -37,8 +37,8 @@ class Ends:
     """The ends of several keys at one time.
 
     Attributes:
-        places: the places of keys that have an end, in no order.
-        is_settled: for each key, whether its end stays the same at all later times if no rows are added.
+        places: the indexes of keys that have an end, in no particular order.
+        is_settled: for each key, whether its end stays the same at all later times unless rows are added.
     """
 
     places: Integers
@@ -47,7 +47,7 @@ class Ends:
 
 
 def ends_of(place: Place, placed: Sequence[Placed], keys: Integers, time: FlatTime, *, greatest: bool) -> Ends:
-    """Return the least or greatest value with a positive count at ``time``, for each key that has one.
+    """Return, for each key that has one, the least or greatest value with a positive count at ``time``.
 
     ``keys`` are distinct and in order; ``placed`` is ``place(keys)``.
     """
@@ -97,7 +97,7 @@ def _ends_of_added(placed: Sequence[Placed], count: int, *, greatest: bool) -> E
 def _read(
     placed: Sequence[Placed], count: int, depth: int, most: int, *, greatest: bool
 ) -> tuple[Updates, "np.typing.NDArray[np.bool_]", Integers]:
-    """Read a few rows of each of ``count`` keys."""
+    """Read a few rows of each key; there are ``count`` keys."""
     has_all = np.ones(count, bool)
     bounds = np.full(count, -(2**63) if greatest else 2**63 - 1, np.int64)
     closer = np.maximum if greatest else np.minimum
@@ -127,10 +127,10 @@ def _ends(updates: Updates, *, greatest: bool) -> tuple[Integers, Integers]:
 
 
 def next_bounds(placed: Sequence[Placed], count: int, time: FlatTime) -> Iterator[tuple[FlatTime, Integers]]:
-    """Yield the least upper bounds of ``time`` and the keys' other times, each with the places of its keys.
+    """Yield the least upper bounds of ``time`` and the other times of keys, each with the indexes of its keys.
 
-    Of a key's bounds later than ``time``, bounds after another of its bounds are left out: they follow from there. If
-    some bounds are not ordered, all are yielded.
+    Of the bounds of a key, only the earliest are needed, since the others follow from there. If some bounds are not
+    ordered, all are yielded.
     """
     together: dict[FlatTime, list[Integers]] = {}
     for bound, places in _bounds_with(placed, time):
@@ -148,7 +148,7 @@ def next_bounds(placed: Sequence[Placed], count: int, time: FlatTime) -> Iterato
 
 
 def _bounds_with(placed: Sequence[Placed], time: FlatTime) -> Iterator[tuple[FlatTime, Integers]]:
-    """Yield each least upper bound of ``time`` and an update's time that is later than it, with the places of keys.
+    """Yield least upper bounds of ``time`` and updates' times that are later than ``time``, with the indexes of keys.
 
     A bound may occur several times.
     """

@@ -2,7 +2,7 @@
 
 A join is linear in each side. So a batch of one side adds to the result its join with all updates received on the other
 side, and nothing else. A joined update is at the least upper bound of the two times. Each pair of updates meets once,
-when the later one arrives, in any order of arrival.
+when the later of the two arrives, whatever the order of arrival.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +22,7 @@ from tidewheel.differential.updates import MOST_KEYS, FlatTime, concatenate
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """Joined updates: the columns of key, left value and right value, and times and diffs of the products."""
+    """Joined updates: the columns of key, left value and right value, with times and diffs."""
 
     columns: tuple[Column, Column, Column]
     times: tuple[Integers, ...]
@@ -33,7 +33,7 @@ class Join:
     """A reader of two arrangements, which may be the same.
 
     Args:
-        depth: the number of coordinates of times; those that an arrangement lacks are 0.
+        depth: the number of coordinates of times; those that an arrangement does not have are 0.
     """
 
     def __init__(self, depth: int, name: str, sides: Sequence[SharedArrangement]) -> None:
@@ -44,7 +44,7 @@ class Join:
             side.let_go(reader, (0,) * depth)
 
     def let_go(self, left: FlatTime | None, right: FlatTime | None) -> None:
-        """Note lower bounds of the later times of both inputs; None if no time can arrive.
+        """Record lower bounds of the times that can still arrive on each side; None if none can.
 
         Each side is compacted by the times that can arrive on the other.
         """
@@ -58,7 +58,7 @@ class Join:
         return left, right
 
     def receive(self, side: int, arriving: Iterable[Sequence[Number]]) -> Iterator[Joined]:
-        """Receive updates of side 0 or 1 until they are many; yield the additions to the result, in parts.
+        """Receive updates of side 0 or 1, up to a limit; yield the additions to the result, in parts.
 
         The result may be far larger than the updates.
         """

@@ -1,4 +1,4 @@
-"""A growing set of keys: few of them as arrays, many as a mask of their range."""
+"""A growing set of keys: an array while they are few, a bit mask of their range when they are many."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ _MOST_PLACES = 8
 
 
 class KeySet:
-    """Keys, each once.
+    """Distinct keys.
 
     >>> keys = KeySet()
     >>> keys.add(np.array([2, 5]))
@@ -35,7 +35,7 @@ class KeySet:
             self._gather()
 
     def parts(self) -> Iterator[Integers]:
-        """Yield all keys in order, about `MOST_KEYS` at once; the set must not change meanwhile."""
+        """Yield all keys in order, about `MOST_KEYS` at a time; do not change the set meanwhile."""
         if len(self._mask) and self._parts:
             self._gather()
         if self._parts:

@@ -1,4 +1,4 @@
-"""The values of keys in an arrangement at a time, for look-ups from outside."""
+"""The values of keys in an arrangement at a time, for look-ups by a program."""
 
 from collections.abc import Sequence
 from typing import Any, TypeAlias
@@ -15,9 +15,9 @@ Found: TypeAlias = list[tuple[Any, int]]
 
 
 def look_up(arrangement: SharedArrangement, reader: str, keys: Sequence[Any], time: int) -> list[Found]:
-    """Return the values of each key in an arrangement of pairs at a time, at or after its ``since``.
+    """Return the values of each key in an arrangement of pairs, at a time that is at or after its ``since``.
 
-    It reads the updates that the reader has received.
+    Only updates that the reader has received count.
     """
     codes = arrangement.keys.find(keys)
     sought = unique(np.array([code for code in codes if code is not None], np.int64))

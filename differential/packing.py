@@ -1,4 +1,4 @@
-"""Rows of integers packed into one word each: a column takes the bits of its range, the first column the highest ones.
+"""Rows of integers, each packed into one word: a column gets the bits that its range needs, the first one the highest.
 
 Words sort like the rows, take a fraction of the memory, and NumPy sorts them several times faster.
 """
@@ -40,7 +40,7 @@ _NARROW = 2**30
 
 
 class CountOverflowError(OverflowError):
-    """The count of a record needs more than 64 bits; ``args`` has the record as text, if known."""
+    """The count of a record needs more than 64 bits; ``args`` has the record as text, if it is known."""
 
     def __str__(self) -> str:
         record = self.args[0] if self.args else "a record"
@@ -52,11 +52,11 @@ class CountOverflowError(OverflowError):
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """The places of columns in words.
+    """Which bits of a word each column has.
 
     Attributes:
-        least: for each column the number that is 0 in the word; ``greatest`` is an upper bound of the numbers.
-        widths: the bits of each column; ``shifts`` are the bits behind it.
+        least: for each column, the number that is stored as 0; ``greatest`` is an upper bound of its numbers.
+        widths: the number of bits of each column; ``shifts`` is the number of bits after it.
     """
 
     least: tuple[int, ...]
@@ -66,7 +66,7 @@ class Packing:
 
     @classmethod
     def of_ranges(cls, ranges: Iterable[tuple[int, int]]) -> Self | None:
-        """Return the packing of columns with these ranges; None if a word has no room."""
+        """Return the packing of columns with these ranges; None if they do not fit into a word."""
         least, greatest = zip(*ranges, strict=True)
         widths = [(most - first).bit_length() for first, most in zip(least, greatest, strict=True)]
         shifts, shift = [], sum(widths)
@@ -79,7 +79,7 @@ class Packing:
 
     @classmethod
     def of(cls, columns: Sequence[Integers]) -> Self | None:
-        """Return the packing of non-empty columns; None if a word has no room."""
+        """Return the packing of columns, none of them empty; None if they do not fit into a word."""
         return cls.of_ranges(map(range_of, columns))
 
     @property
@@ -116,7 +116,7 @@ class Packing:
 
 
 def constant(value: int, count: int) -> Integers:
-    """Return a constant column, whose rows share one value in memory."""
+    """Return a constant column; all its rows share one value in memory."""
     return np.ndarray(count, np.int64, value.to_bytes(8, byteorder, signed=True), strides=(0,))
 
 
@@ -134,16 +134,15 @@ def range_of(column: Integers) -> tuple[int, int]:
 
 
 def sort_words(words: Integers) -> None:
-    """Sort words in place; fast also for a few sorted parts one after the other."""
+    """Sort words in place; also fast if they consist of a few sorted parts."""
     is_merge = len(words) > _MANY_SORTED and _LONG_RUN * np.count_nonzero(words[1:] < words[:-1]) < len(words)
     words.sort(kind="stable" if is_merge else None)
 
 
 def sum_words(words: Integers, packing: Packing) -> tuple[Integers, Integers]:
-    """Add up the diffs, the last column, of words that are equal otherwise.
+    """Add up the diffs, the last column, of words that are otherwise equal.
 
-    Returns:
-        A word for each sum other than 0, with any diff in it, and the sums, of any integer type.
+    Return a word for each sum other than 0, with any diff in it, and the sums, of any integer type.
     """
     if len(words) <= _MANY:
         return _sums(words, packing)
@@ -185,7 +184,7 @@ def sums_from(starts: Integers, diffs: Integers) -> Integers:
 
 
 def exact_sums(starts: Integers, diffs: Integers) -> "np.typing.NDArray[Any]":
-    """Return the sum of diffs from each start to the next, as int64 or Python's integers."""
+    """Return the sum of diffs from each start to the next, as int64 or as Python's integers."""
     if _largest(*range_of(diffs)) * len(diffs) >= _LIMIT:
         diffs = diffs.astype(object)
     sums: np.typing.NDArray[Any] = np.add.reduceat(diffs, starts)
@@ -212,7 +211,7 @@ def _in_64_bits(counts: Any) -> Integers:
 
 
 def replace_last(words: Integers, packing: Packing, column: Integers, wider: Packing) -> None:
-    """Replace the last column of words in place; ``wider`` has room for it, and is the same otherwise."""
+    """Replace the last column of words in place; ``wider`` has room for it and is otherwise the same packing."""
     for first in range(0, len(words), _MANY):
         some = words[first : first + _MANY]
         some >>= packing.widths[-1]
@@ -221,7 +220,7 @@ def replace_last(words: Integers, packing: Packing, column: Integers, wider: Pac
 
 
 def first_places(words: Integers, shift: int, count: int) -> Integers:
-    """Return the number of words below each number up to ``count``, without their last ``shift`` bits."""
+    """Return, for each number up to ``count``, the number of lesser words, each without its last ``shift`` bits."""
     below = np.zeros(count + 1, np.int64)
     for first in range(0, len(words), _MANY):
         some = np.bincount(words[first : first + _MANY] >> shift)
@@ -230,7 +229,7 @@ def first_places(words: Integers, shift: int, count: int) -> Integers:
 
 
 def counted_words(words: Integers, packing: Packing) -> tuple[Integers, Integers] | None:
-    """Return `sum_words` of words in any order, by counting; None if that is slower, or not exact.
+    """Do what `sum_words` does, for words in any order, by counting; None if that is slower or not exact.
 
     Linear in the number of words and of possible words.
     """
@@ -248,7 +247,7 @@ def counted_words(words: Integers, packing: Packing) -> tuple[Integers, Integers
 
 
 def are_distinct(words: Integers, width: int) -> bool:
-    """Tell whether sorted words differ from each other apart from the last ``width`` bits."""
+    """Tell whether sorted words differ from each other even without their last ``width`` bits."""
     for first in range(0, len(words), _MANY):
         rows = words[first : first + _MANY + 1]
         if width:
@@ -259,7 +258,7 @@ def are_distinct(words: Integers, width: int) -> bool:
 
 
 def starts_of(values: Integers) -> Integers:
-    """Return the place of the first of each run of equal values.
+    """Return the index of the first of each run of equal values.
 
     >>> starts_of(np.array([4, 4, 7, 4])).tolist()
     [0, 2, 3]

@@ -30,9 +30,9 @@ _LONG = 1 << 12
 
 
 def column_of(values: Sequence[Any]) -> Column:
-    """Return values as a column: int64 if all are ``int`` and fit, float64 if all are ``float``, else of objects.
+    """Return values as a column: int64 if all are ``int`` and fit, float64 if all are ``float``, else objects.
 
-    NumPy's numbers become Python's, as sums of small types would overflow.
+    NumPy's numbers become Python's, since sums of small types would overflow.
 
     >>> column_of([1, 2]).dtype.name, column_of([1, 0.5]).dtype.name, column_of([True]).dtype.name
     ('int64', 'object', 'object')
@@ -77,15 +77,15 @@ def with_one_nan(value: Any) -> Any:
 
 
 def _plain_float(value: float) -> float:
-    """Return one object for all NaN, and 0.0 for -0.0."""
+    """Return a float with one object for all NaN, and 0.0 for -0.0."""
     return value + 0.0 if value == value else nan  # noqa: PLR0124 - only a NaN differs from itself
 
 
 def as_column(values: Any) -> Column:
     """Return a user's array, or one value, as a column.
 
-    Whole numbers become int64 and other numbers float64; anything else becomes Python objects, with microseconds for
-    nanoseconds.
+    Whole numbers become int64, other numbers float64, anything else Python objects. Nanoseconds are cut to
+    microseconds.
 
     Raises:
         TypeError: the array has more than one dimension.
@@ -138,7 +138,7 @@ def _narrow(column: Column) -> "np.dtype[Any]":
 
 
 def rows_of(array: Array, rows: Any) -> Array:
-    """Return the updates in a slice, at places or by a mask; several times faster than an index."""
+    """Return the updates in a slice, at indexes or by a mask; several times faster than ``array[rows]``."""
     if isinstance(rows, slice):
         return array[rows]
     found: Array = array.take(rows.nonzero()[0] if rows.dtype.kind == "b" else rows)
@@ -216,7 +216,7 @@ def as_pairs(array: Array, operator: str) -> Array:
     """Return ``array``, whose records must be pairs, in two columns.
 
     Raises:
-        TypeError: the records are no pairs; the error names the operator, a record and the remedy.
+        TypeError: the records are not pairs; the error names the operator, a record and the remedy.
     """
     pairs = in_two_columns(array)
     if is_pairs(pairs):
@@ -231,7 +231,7 @@ def as_pairs(array: Array, operator: str) -> Array:
 def in_two_columns(array: Array) -> Array:
     """Return ``array`` in two columns if all its records are pairs.
 
-    They may be in one column beside other records, or as results of a reduction of records.
+    Pairs may be in one column when they came with other records, or are the results of a reduction.
 
     >>> pairs = array_of([column_of([(1, "a"), (2, "b")])], np.ones(2, np.int64))
     >>> pairs.dtype.names, in_two_columns(pairs).dtype.names

@@ -1,16 +1,16 @@
 """The reduction of a collection by key, one complete time after the other.
 
-At a time ``t`` the reducer looks at each key whose input has changed at ``t``, or that was postponed to ``t``. It
-accumulates the key's input at or before ``t``, computes the output, subtracts the previous output at or before ``t``,
+At a time ``t`` the reducer looks at each key whose input has changed at ``t``, and at keys postponed to ``t``. It adds
+up the key's input at or before ``t`` and computes the output. Then it subtracts the previous output at or before ``t``,
 and sends the difference.
 
 A change at ``t`` can also change the output at later times, where it first meets another change of the key. These are
-the least upper bounds of ``t`` and the other times of the key's input. So the key is postponed to the later ones, and
-again from there: in the end to the least upper bounds of all sets of its times. No time is completed before a lesser
-one, so such a bound is still to come.
+the least upper bounds of ``t`` and the other times of the key's input. So the key is postponed to those that are later
+than ``t``. From there it is postponed again, and so gets to the least upper bounds of all sets of its times. No time is
+completed before a lesser one, so such a bound is still to come.
 
-Two things save most of this work. If one bound comes before another, the key is postponed to the first, and from there
-to the next. It is not postponed if neither its input nor its output can change the result later, as
+Two things save most of this work. If one bound comes before another, the key is postponed only to the first, and from
+there to the next. And it is not postponed if neither its input nor its output can change the result later, as
 `tidewheel.differential.ends` tells.
 
 Source: McSherry, Murray, Isaacs and Isard, "Differential dataflow" (CIDR 2013), section 4.
@@ -34,7 +34,7 @@ from tidewheel.differential.updates import FlatTime, Updates, at_time, summed
 
 
 class Reducer:
-    """A reader of an arrangement that keeps its result there."""
+    """A reader of an arrangement that also keeps its result there."""
 
     def __init__(self, arrangement: SharedArrangement, name: str, reduction: Reduction) -> None:
         self._arrangement = arrangement
@@ -44,11 +44,11 @@ class Reducer:
         self.let_go((0,) * arrangement.depth)
 
     def let_go(self, since: FlatTime | None) -> None:
-        """Note a lower bound of the times to complete, None if there are none."""
+        """Record a lower bound of the times that it will complete; None if there are none."""
         self._arrangement.let_go(self._name, since)
 
     def receive(self, time: FlatTime, numbers: Iterable[Number]) -> None:
-        """Receive updates at a time, which must be completed later."""
+        """Receive updates at a time, which `complete` must follow."""
         for number in numbers:
             for batch in self._arrangement.take(self._name, number):
                 self._await(time, batch.keys)
@@ -60,7 +60,7 @@ class Reducer:
         """Complete a time whose updates have all been received.
 
         Returns:
-            The changes of the output at ``time``, in parts; and later times to complete, too.
+            The changes of the output at ``time``, in parts, and later times that must also be completed.
         """
         awaiting = self._arrangement.awaiting.pop((self._name, time), KeySet())
         later, changes = list[FlatTime](), list[Array]()
@@ -87,7 +87,7 @@ class Reducer:
             yield bound
 
     def _result(self, time: FlatTime, keys: Integers, placed: Sequence[Placed]) -> Result:
-        """Return the output that ``keys`` must have at a time, with the codes of values.
+        """Return the output that ``keys`` must have at a time, with the codes of its values.
 
         This may change the codes of the previous output.
         """

@@ -1,6 +1,6 @@
-"""Functions of all values of a key, for all keys of one time at once.
+"""Reductions: functions of all values of a key, applied to all keys of one time at once.
 
-Each gets the accumulated rows (place of the key, value, count), and returns the rows of the result. Python runs for
+Each gets the accumulated rows (index of the key, value, count), and returns the rows of the result. Python runs for
 each key only for a user's function, or if values are not ordered as integers.
 """
 
@@ -23,10 +23,10 @@ Form: TypeAlias = Literal["record", "counted", "pair"]
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Accumulated rows, sorted by the places of keys and then the codes of values; no count is 0.
+    """Accumulated rows, sorted by the indexes of keys and then by the codes of values; no count is 0.
 
     Attributes:
-        keys: the codes of the distinct keys, each at its place.
+        keys: the codes of the distinct keys; ``groups`` has, for each row, the index of its key.
         values: the code of each row's value; ``counts`` has its count.
     """
 
@@ -67,7 +67,7 @@ class Rows:
 
     @property
     def starts(self) -> Integers:
-        """The first row of each key with rows."""
+        """The first row of each key that has rows."""
         return starts_of(self.groups)
 
     def spans(self) -> Iterable[tuple[int, int]]:
@@ -77,10 +77,10 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The rows of a result: places of keys, values and counts.
+    """The rows of a result: indexes of keys, values and counts.
 
     ``values`` are codes of the input's values if the reduction keeps these, else a column. ``is_settled`` says for each
-    key whether its result stays the same at all later times; None for unknown.
+    key whether its result stays the same at all later times; None if unknown.
     """
 
     groups: Integers
@@ -93,8 +93,8 @@ class Reduction(ABC):
     """A function of the values of each key.
 
     Attributes:
-        keeps_values: whether the values of a result are values of the key.
-        form: the records of the result; unless it is ``"pair"``, whole records are the keys.
+        keeps_values: whether the values of a result are among the values of the key.
+        form: what the records of the result are; unless it is ``"pair"``, whole records are the keys.
     """
 
     keeps_values: bool = False
@@ -105,7 +105,7 @@ class Reduction(ABC):
 
 
 class Threshold(Reduction):
-    """Each record as often as a function of record and count says; without one, once."""
+    """Each record, as often as a function of record and count says; without a function, once."""
 
     form = "record"
 
@@ -142,7 +142,7 @@ class Count(Reduction):
 
 
 class Extreme(Reduction):
-    """The least value of each key, or the greatest."""
+    """The least or the greatest value of each key."""
 
     keeps_values = True
 
@@ -158,7 +158,7 @@ class Extreme(Reduction):
 
 
 class TopK(Reduction):
-    """The greatest values of each key, or the least; a value counts as often as its count."""
+    """The greatest or the least values of each key; a value counts as often as its count."""
 
     keeps_values = True
 
@@ -179,7 +179,7 @@ class TopK(Reduction):
 
 
 class Sum(Reduction):
-    """The sum of the values of each key, or their mean."""
+    """The sum or the mean of the values of each key."""
 
     def __init__(self, *, mean: bool) -> None:
         self._mean = mean
@@ -220,7 +220,7 @@ class Sum(Reduction):
 
 
 class Grouped(Reduction):
-    """All values that a user's function returns for a key and the list of its values."""
+    """All values that a user's function returns for a key and the list of the key's values."""
 
     def __init__(self, function: Callable[[Any, list[Any]], Iterable[Any]]) -> None:
         self._function = function

@@ -1,7 +1,7 @@
 """Runs: batches one after the other, each with greater keys than the one before.
 
-A merge of two long runs makes a new one batch by batch, and frees theirs on the way. So it needs little memory, and its
-columns stay in the processor's cache. All rows of a key are in one batch of a run.
+A merge of two long runs makes a new one batch by batch, and frees their batches on the way. So it needs little memory,
+and its columns stay in the processor's cache. All rows of a key are in one batch of a run.
 """
 
 import ctypes
@@ -25,7 +25,7 @@ _TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None)
 
 
 class Run:
-    """Batches with ever greater keys."""
+    """Batches, each with greater keys than the one before."""
 
     __slots__ = ("_firsts", "batches", "count")
 
@@ -35,7 +35,7 @@ class Run:
         self._firsts = [batch.key_at(0) for batch in batches[1:]]
 
     def place(self, keys: Integers) -> Sequence[Placed]:
-        """Return where distinct keys in order are, in the batches that have some of them."""
+        """Return where ``keys``, distinct and in order, are in the batches that have some of them."""
         if len(self.batches) == 1:
             placed = self.batches[0].place(keys)
             return () if placed is None else (placed,)
@@ -48,7 +48,7 @@ class Run:
 
 
 def merged_runs(one: Run, other: Run, since: FlatTime) -> list[Batch]:
-    """Return the batches of the sum of two runs, which this empties, with times advanced to ``since``."""
+    """Return the batches of the sum of two runs, with times advanced to ``since``; this empties both runs."""
     if one.count + other.count <= _MOST_AT_ONCE:
         both = merged([*one.batches, *other.batches], since)
         return [] if both is None else [both]

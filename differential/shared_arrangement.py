@@ -1,13 +1,14 @@
 """The arrangement of one collection, shared by all operators of a worker that need it by the same key.
 
-A message tells each reader the number of new updates, at their time. Until all readers have received it, the updates
-are a spine of their own; then they are added to the main spine. A reader sees the main spine and the spines whose
-numbers it has received, just as in an arrangement of its own.
+A message tells each reader the number of new updates, at their time. Until all readers have received it, these updates
+are in a spine of their own; then they are added to the main spine. A reader sees the main spine and the spines whose
+numbers it has received, as if it had an arrangement of its own.
 
-Each reader promises a frontier. The main spine is compacted to the greatest lower bound of them all. A reader in a loop
-sees times with more coordinates, which are 0 and not stored; only its outer coordinates matter.
+Each reader promises a frontier: it asks for no earlier times. The main spine is compacted to the greatest lower bound
+of these frontiers. A reader in a loop has times with more coordinates. In the arrangement these are 0 and not stored;
+only the outer coordinates matter.
 
-A reduction keeps its result here, too, and the keys to look at.
+A reduction also keeps its result here, and the keys that it will look at.
 
 Source: McSherry, Lattuada, Schwarzkopf and Roscoe, "Shared arrangements" (VLDB 2020), sections 4 and 5.
 """
@@ -41,14 +42,14 @@ class SharedArrangement:
     """The records of a collection by key.
 
     Args:
-        operator: the operator that first asked for it, for errors.
-        by_record: whether whole records are the keys, with value 0; else records are pairs.
+        operator: the operator that first asked for the arrangement, for errors.
+        by_record: whether whole records are the keys, with value 0; otherwise records are pairs.
 
     Attributes:
-        keys: the codes of keys; ``values`` are those of values.
-        readers: each reader's promised lower bound of the times it will ask for, None for no times.
-        since: the least readable time; earlier ones are compacted, perhaps on another worker.
-        awaiting: the keys to look at, by the name of a reduction and a time.
+        keys: the codes of keys; ``values`` has the codes of values.
+        readers: for each reader a lower bound of the times that it will ask for; None if it asks for none.
+        since: the least time that can be read; earlier times are compacted, perhaps on another worker.
+        awaiting: by the name of a reduction and a time, the keys to look at.
     """
 
     def __init__(self, depth: int, operator: str, *, by_record: bool = False) -> None:
@@ -68,10 +69,10 @@ class SharedArrangement:
         return {**self.__dict__, "readers": {}}
 
     def receive(self, worker: int, time: FlatTime, arrays: Sequence[Array]) -> Number | None:
-        """Add updates at a time; return their number for readers, None if they add up to nothing.
+        """Add updates at a time; return their number, for readers; None if they cancel out.
 
         Raises:
-            TypeError: a record is no pair where pairs are arranged, or cannot be hashed.
+            TypeError: a record cannot be hashed, or is not a pair although the arrangement is by key.
         """
         if self._by_record:
             columns, diffs = gathered(arrays)
@@ -94,7 +95,7 @@ class SharedArrangement:
         return number
 
     def take(self, reader: str, number: Number) -> list[Batch]:
-        """Return the updates of a number to a reader; no batches if the reader, or another worker, has them already."""
+        """Return the updates with this number to a reader; nothing if the reader, or another worker, has had them."""
         taken = list[Batch]()
         for part in [one for one, missing in self._missing.items() if one[:2] == number and reader in missing]:
             batches = self.spines[part].batches
@@ -107,7 +108,7 @@ class SharedArrangement:
         return taken
 
     def let_go(self, reader: str, since: FlatTime | None) -> None:
-        """Note a reader's lower bound of the times it will ask for, None for no times."""
+        """Record a lower bound of the times that a reader will ask for; None if it asks for none."""
         promised = since and since[: self.depth]
         if self.readers.get(reader, ()) == promised:
             return
@@ -131,11 +132,11 @@ class SharedArrangement:
         return concatenate([spine.look_up(keys) for spine in self._seen(reader)], self.depth)
 
     def place(self, reader: str, keys: Integers) -> list[Placed]:
-        """Return the places of some keys that a reader sees, as `Spine.place` does."""
+        """Return where some keys are that a reader sees, as `Spine.place` does."""
         return [placed for spine in self._seen(reader) for placed in spine.place(keys)]
 
     def find_keys(self, column: Column) -> tuple[Integers | None, Integers]:
-        """Return the places of keys that may be here, None for all, and their codes, in order."""
+        """Return which keys may be in the arrangement (their indexes, None for all), and their codes, in order."""
         places, codes = self.keys.known(column, self._translate_keys)
         if places is None:
             return None, codes
@@ -149,7 +150,7 @@ class SharedArrangement:
         return self.values.decode(codes)[0]
 
     def result(self, reduction: str, *, keeps_values: bool) -> tuple[Spine, Codes]:
-        """Return the spine of a reduction's result, and the codes of its values, which may be the input's."""
+        """Return the spine of a reduction's result, and the codes of its values, which may be those of the input."""
         if not keeps_values:
             self._results.setdefault(reduction, Codes())
         return self._spine(reduction), self._codes(reduction)
@@ -164,13 +165,13 @@ class SharedArrangement:
         return codes.encode([column], translate)
 
     def overflow_of(self, updates: Updates, spine: Any) -> CountOverflowError:
-        """Return the error of a spine's updates whose counts are too large; it names a record."""
+        """Return the error for updates of a spine with too large counts; it names a record."""
         return overflow_of(updates, self.keys, None if self._by_record else self._codes(spine))
 
     def divided(self, owners: Owners, workers: int, make: Callable[[], Self]) -> list[Self]:
-        """Return each worker's part, in arrangements that ``make`` makes.
+        """Divide the arrangement among workers; return the parts, in arrangements that ``make`` makes.
 
-        Numbers stay: each worker has some of the updates of each.
+        Each worker gets some of the updates of each number.
         """
         shares = [make()._like(self) for _ in range(workers)]
         for spine, keys, others in self._pieces():
@@ -183,16 +184,16 @@ class SharedArrangement:
         return shares
 
     def add(self, other: Self) -> Self:
-        """Add another arrangement; return this one, readable at times that both have."""
+        """Add another arrangement to this one; it can then be read at times at which both could be read."""
         self._like(other)
         for spine, keys, others in other._pieces():
             self._load(self._part(spine, other._missing.get(spine)), keys, others)
         return self
 
     def _part(self, spine: Any, missing: set[str] | None) -> Any:
-        """Return the number for updates that these readers have not received, None for all readers.
+        """Return the number for updates that these readers have not received; None stands for all readers.
 
-        A reader may have received the updates of a number from one worker only; those have longer numbers.
+        A reader may have received the updates of a number from one worker only; such updates get longer numbers.
         """
         while missing is not None and self._missing.setdefault(spine, set(missing)) != missing:
             spine = (*spine, 0)

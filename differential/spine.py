@@ -1,16 +1,17 @@
-"""Arrangements: updates indexed by key, in sorted immutable batches that are merged geometrically.
+"""Arrangements: updates indexed by key, in sorted batches that never change and are merged geometrically.
 
-A `Spine` is a list of runs of batches, each at least twice as large as the next. A new batch takes its place by size,
-so few old updates are not merged with very many new ones. So an update is merged, and a look-up visits runs, a
-logarithmic number of times.
+A `Spine` is a list of runs of batches, each run at least twice as large as the next. A new batch takes its place by
+size, so a few old updates are not merged with very many new ones. So both the merges of an update and the runs that a
+look-up visits are logarithmic in number.
 
 Readers promise to ask only for times at or after some element of a frontier. ``since`` is the greatest lower bound of
-its elements. A merge replaces each time by its least upper bound with ``since``. That is at or before the same later
-times, with the same least upper bounds. So readers see no difference, and updates whose times become equal are added
-up.
+its elements. A merge replaces each time by its least upper bound with ``since``. The new time is at or before the same
+times that readers ask for, and has the same least upper bounds with them. So readers see no difference, and updates
+whose times become equal are added up.
 
-The source takes, over the elements ``f``, the greatest lower bound of the least upper bounds of the time and ``f``.
-That is the same here, as coordinates are totally ordered and both operations distribute.
+The source instead takes, for each element ``f`` of the frontier, the least upper bound of the time and ``f``, and then
+the greatest lower bound of these. That is the same here, since coordinates are totally ordered and both operations
+distribute.
 
 Source: McSherry, Lattuada, Schwarzkopf and Roscoe, "Shared arrangements" (VLDB 2020), section 4.
 """
@@ -39,7 +40,7 @@ _SMALL = 8192
 
 
 def ranges(starts: Integers, counts: Integers) -> Integers:
-    """Return the whole numbers of several ranges, one after the other.
+    """Return the whole numbers in several ranges, one range after the other.
 
     >>> ranges(np.array([5, 0]), np.array([2, 3])).tolist()
     [5, 6, 0, 1, 2]
@@ -57,7 +58,7 @@ class Spine:
 
     Attributes:
         runs: the runs of batches, the largest first.
-        since: readers ask for times at or after it; None without readers.
+        since: readers ask only for times at or after it; None if there are no readers.
     """
 
     __slots__ = ("depth", "runs", "since")
@@ -100,16 +101,16 @@ class Spine:
         self.runs[place - 1 : place + 1] = [Run(batches)] if batches else []
 
     def let_go(self, since: FlatTime | None) -> None:
-        """Note that readers ask only for times at or after ``since``; None if there are no more reads."""
+        """Record that readers ask only for times at or after ``since``; None if they ask no more."""
         self.since = since
         if since is None:
             self.runs = []
 
     def look_up(self, keys: Integers) -> Updates:
-        """Return the updates of distinct ``keys`` in order; their places stand for the keys.
+        """Return the updates of ``keys``, which are distinct and in order; each update's key is an index in ``keys``.
 
-        They are not consolidated, and times are advanced to ``since``. Linear in the result, plus a binary search for
-        each key and batch.
+        The updates are not added up, and their times are advanced to ``since``. Linear in the result, plus a binary
+        search for each key and batch.
         """
         parts = []
         since = self.since or (0,) * self.depth
@@ -121,11 +122,11 @@ class Spine:
         return concatenate(parts, self.depth)
 
     def place(self, keys: Integers) -> list[Placed]:
-        """Return where distinct ``keys`` in order are, in the batches that have some of them."""
+        """Return where ``keys``, distinct and in order, are in the batches that have some of them."""
         return [placed for run in self.runs for placed in run.place(keys)]
 
     def translate(self, *, keys: Translate | None = None, values: Translate | None = None) -> None:
-        """Replace the codes of all keys or values by a function of them."""
+        """Replace the codes of all keys or values with ``keys`` or ``values``, functions of codes."""
         batches, self.runs = self.batches, []
         for batch in batches:
             old = batch.updates
@@ -134,6 +135,6 @@ class Spine:
             self.insert(Updates(new_keys, new_values, old.times, old.diffs))
 
     def column(self, column: Literal["keys", "values"]) -> Integers:
-        """Return all values, or all distinct keys of each batch, in no order."""
+        """Return all values, or the distinct keys of each batch, in no particular order."""
         found = [batch.keys if column == "keys" else batch.values() for batch in self.batches]
         return np.concatenate([np.empty(0, np.int64), *found])

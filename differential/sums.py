@@ -1,10 +1,10 @@
 """Exact sums and means of values with counts.
 
-Sums of whole numbers are exact. A sum of floats is the exact sum, rounded once. So it depends only on the values and
+A sum of whole numbers is exact. A sum of floats is the exact sum, rounded once, so it depends only on the values and
 their counts.
 
-Columns of floats are added without rounding: of all values, the highest bits that add up exactly in any order are split
-off, then the next ones, until nothing is left, in two or three turns for most columns.
+Columns of floats are added without rounding. From all values, the highest bits that add up exactly in any order are
+split off, then the next ones, until nothing is left. Most columns need two or three turns.
 
 Source: Rump, Ogita and Oishi, "Accurate floating-point summation, part I" (SIAM J. Sci. Comput. 2008), section 3.
 """
@@ -90,7 +90,7 @@ def mean_of(values: Sequence[Any], counts: Sequence[int], total: int) -> Any:
 
 
 def column_sums(values: Column, counts: Integers, starts: Integers) -> Column:
-    """Return the sum from each start to the next, as `sum_of` does; not empty."""
+    """Return the sums of the values from each start to the next, as `sum_of` does; the column is not empty."""
     if values.dtype.kind == "f":
         return _float_sums(values, counts, starts)
     # The sum of the absolute values as a float: not quite exact, but without overflow.
@@ -102,7 +102,10 @@ def column_sums(values: Column, counts: Integers, starts: Integers) -> Column:
 
 
 def column_means(values: Column, counts: Integers, starts: Integers) -> tuple[Column, npt.NDArray[np.bool_]]:
-    """Return the mean from each start to the next, and a mask of those with a total count other than 0; not empty."""
+    """Return the means of the values from each start to the next, and a mask of those whose total count is not 0.
+
+    The column is not empty.
+    """
     sums, totals = column_sums(values, counts, starts), exact_sums(starts, counts)
     kept = totals != 0
     totals[~kept] = 1

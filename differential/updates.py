@@ -1,7 +1,7 @@
 """Updates in int64 columns: key, value, one time coordinate for each nested scope, and diff.
 
-`consolidate` sorts updates by key, value and time, adds the diffs of equal ones, and drops those of 0. Columns of
-together at most 63 bits are packed into one word, which NumPy sorts several times faster.
+`consolidate` sorts updates by key, value and time, adds the diffs of equal ones, and drops those that are 0. If the
+columns have together at most 63 bits, they are packed into one word, which NumPy sorts several times faster.
 """
 
 from collections import Counter
@@ -55,7 +55,7 @@ def nested(time: Sequence[int]) -> Any:
 
 
 def lower_bound(times: Iterable[FlatTime]) -> FlatTime | None:
-    """Return the greatest lower bound of some times, None if there are none.
+    """Return the greatest lower bound of some times; None if there are none.
 
     >>> lower_bound([(1, 0), (0, 3)])
     (0, 0)
@@ -65,7 +65,7 @@ def lower_bound(times: Iterable[FlatTime]) -> FlatTime | None:
 
 @dataclass(slots=True)
 class Updates:
-    """Updates in columns of one length; ``times`` has one column for each coordinate."""
+    """Updates in columns of equal length; ``times`` has one column for each coordinate."""
 
     keys: Integers
     values: Integers
@@ -136,7 +136,7 @@ def consolidate(updates: Updates) -> Updates:
 
 
 def summed(columns: Sequence[Integers], diffs: Integers) -> list[Integers]:
-    """Return rows sorted by their columns, then the summed diffs of equal rows, without zeros."""
+    """Return rows sorted by their columns, followed by the summed diffs of equal rows, without those that are 0."""
     if len(diffs) <= 1:
         if len(diffs) and diffs[0] == 0:
             return [one[:0] for one in (*columns, diffs)]
@@ -169,7 +169,7 @@ def _starts_of_rows(columns: Sequence[Integers]) -> Integers:
 
 
 def most_counted(updates: Updates) -> tuple[Integers, Integers]:
-    """Return the key and value with the largest counts, as columns of one row; slow.
+    """Return the key and value with the largest count, as columns of one row; slow.
 
     >>> most_counted(at_time(np.array([1, 2, 1]), np.array([5, 6, 5]), np.array([2**62, 7, 2**62]), (0,)))
     (array([1]), array([5]))
@@ -191,7 +191,7 @@ def unique(*parts: Integers) -> Integers:
 
 
 def split_by_time(times: Sequence[Integers]) -> Iterable[tuple[FlatTime, Any]]:
-    """Yield each distinct time of some rows, in order, with the places of its rows."""
+    """Yield each distinct time of some rows, in order, with the indexes of its rows."""
     count = len(times[0])
     if not count:
         return

@@ -1,6 +1,6 @@
-"""The check of names that users give: of dataflows, operators, inputs, topics, subscriptions and the like.
+"""The check of names that users give to dataflows, operators, inputs, topics, subscriptions and the like.
 
-One rule, since names occur in JSON, labels of metrics, tables and paths.
+All names follow one rule, since they occur in JSON, labels of metrics, tables and paths.
 """
 
 import unicodedata
@@ -16,7 +16,7 @@ _CONTROLS: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 
 def check_name(of: str, name: object, error: Callable[[str], Exception], most: int = MOST_CHARACTERS) -> None:
-    """Raise ``error`` of a message unless ``name`` can be a name; linear.
+    """Raise ``error(message)`` unless ``name`` is a valid name; linear.
 
     >>> check_name("a topic", "words of 今日", ValueError)
     >>> check_name("a topic", "", ValueError)

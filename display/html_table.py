@@ -18,7 +18,7 @@ _OTHER_RECORDS = "record"
 def html_table(title: str, batches: Iterable[tuple[str | None, Batch]], total: int) -> str:
     """Return the first records as HTML rows, with a cell for each column of a dict or Arrow row.
 
-    Each batch has its time as text, or None for a common one; only the needed ones are read.
+    Each batch comes with its time as text, None if all have the same. Batches after the last shown record are not read.
 
     >>> html_table("epoch 3", [(None, [{"a": "<b>"}])], 1)
     '<table><caption>epoch 3: 1 record</caption><tr><th>a</th></tr><tr><td>&lt;b&gt;</td></tr></table>'

@@ -1,6 +1,6 @@
 """The live views of jobs and topics, by name.
 
-A view lies above jobs and topics, which do not import it; a job loads its view here when it is asked for.
+Views import jobs and topics, which must not import views. So a job loads a view by name when a user asks for it.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """JSON merge patches: the difference of two documents, and its merging.
 
-A document is a dict with string keys, in which no dict has None as a value. Arguments are not changed; results share
-parts with them, and must not be changed either.
+A document is a dict with string keys, in which no dict has None as a value. The functions do not change their
+arguments. Results share parts with them, so do not change results either.
 
 Source: RFC 7386, "JSON Merge Patch".
 """

@@ -1,4 +1,4 @@
-"""The output of a notebook's cell, without other libraries than the notebook's."""
+"""The output of a notebook cell, with no library but those of the notebook."""
 
 import sys
 from collections.abc import Mapping

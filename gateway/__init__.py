@@ -1,6 +1,6 @@
 """Live topics, and inboxes of jobs, for clients outside of Ray: browsers, data tools, and programs that send records.
 
-Imports here need no web server; the libraries of the extra ``gateway`` load when a `Gateway` starts.
+Importing this package loads no web server; the libraries of the extra ``gateway`` are needed when a `Gateway` starts.
 """
 
 from tidewheel.gateway.access import new_token

@@ -2,11 +2,12 @@
 
 For an HTTP request it checks, in this order:
 
-- The host that the client addresses, on loopback one of this machine's usual names. A page whose name was made to point
-  here (DNS rebinding) sends that name, and is refused.
-- The page that sends the request, as the browser names it: of the gateway's own address or of an allowed origin.
-- The token, with which a client may read every topic, in a header. Browsers cannot set that: a WebSocket has the token
-  in a subprotocol, and Server-Sent Events in the query.
+- The host that the client addresses. On loopback it must be one of this machine's usual names. This refuses pages of a
+  foreign name that was made to point here (DNS rebinding).
+- The page that sends the request, as the browser names it. It must be of the gateway's own address or of an allowed
+  origin.
+- The token, with which a client may read every topic. It comes in a header. Browsers cannot always set that: a
+  WebSocket has the token in a subprotocol, and Server-Sent Events have it in the query.
 
 For a call over Arrow Flight it checks the token.
 """
@@ -45,7 +46,7 @@ class Access:
     """The rules of one gateway.
 
     Args:
-        hosts: the names of the gateway, in lower case; None for any.
+        hosts: the names by which clients may address the gateway, in lower case; None for any.
         origins: the origins of other pages that may send requests, such as ``http://localhost:3000``.
 
     >>> access = Access(token=None, hosts=frozenset({"localhost"}))
@@ -62,7 +63,7 @@ class Access:
 
         Args:
             headers: the request's headers, with names in lower case; browsers send ``origin`` and ``sec-fetch-site``.
-            may_be_opened: whether another site may open this by a link in a window, which it cannot read.
+            may_be_opened: whether another site may open this in a window by a link, without being able to read it.
         """
         host, origin = headers.get("host", ""), headers.get("origin")
         name = host_name(host)
@@ -82,9 +83,9 @@ class Access:
         return None
 
     def token_refusal(self, shown: Iterable[str]) -> Refusal | None:
-        """Return why a request with these tokens is refused; None if it is not.
+        """Return why a request that shows these tokens is refused; None if it is not.
 
-        The time of the comparison does not depend on the tokens' contents.
+        The time of the comparison does not depend on the contents of the tokens.
         """
         if self.token is None:
             return None
@@ -96,7 +97,7 @@ class Access:
 
 
 def tokens_in(authorizations: Iterable[str], subprotocols: Iterable[str] = ()) -> list[str]:
-    """Return the tokens of ``Authorization`` headers, empty for other schemes, and of a WebSocket's subprotocols.
+    """Return the tokens in ``Authorization`` headers (empty for other schemes) and in a WebSocket's subprotocols.
 
     >>> tokens_in(["Bearer abc", "Basic abc"], ["tidewheel", "bearer.def"])
     ['def', 'abc', '']
@@ -109,7 +110,7 @@ def tokens_in(authorizations: Iterable[str], subprotocols: Iterable[str] = ()) -
 
 
 def host_name(header: str) -> str | None:
-    """Return the name in a Host header, in lower case without port; None for none.
+    """Return the name in a Host header, in lower case and without port; None if it has none.
 
     >>> host_name("LocalHost:8787"), host_name("[::1]:8787"), host_name("[::1")
     ('localhost', '::1', None)

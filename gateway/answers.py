@@ -73,7 +73,7 @@ async def refuse_http(request: Request, error: Exception) -> Response:
 
 
 async def confess(request: Request, error: Exception) -> Response:
-    """Answer with an unexpected error, and log it without anything from the client."""
+    """Answer with an unexpected error, and log it without anything that the client has sent."""
     return answer({"message": unexpected(error)}, 500)
 
 

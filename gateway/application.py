@@ -1,7 +1,7 @@
 """The routes of the gateway: topics, as Server-Sent Events and over WebSockets, and those of its sites.
 
-Two guards apply `Access` first: one refuses foreign pages; the other checks the token behind CORS, so that the browser
-shows its refusal to a permitted page.
+Two guards apply `Access` first. One refuses foreign pages. The other checks the token; it is behind CORS, so that the
+browser shows its refusal to a permitted page.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ _TOPICS_PREFIX, _EVENTS_SUFFIX = "/topics/", "/events"
 
 
 class _TopicName(PathConvertor):
-    """Any text: the name of a topic may contain slashes and blanks."""
+    """Any text, since the name of a topic may contain slashes and blanks."""
 
     regex = r"[\s\S]+"
 
@@ -92,7 +92,7 @@ async def _list_topics(request: Request) -> Response:
 def application(access: Access, clients: Clients, sites: Sequence[Site], keep_alive_s: float) -> ASGIApp:
     """Return the ASGI application of a gateway.
 
-    After ``keep_alive_s`` seconds without an event, a stream sends a sign of life.
+    After ``keep_alive_s`` seconds without an event, a stream shows that it is alive.
     """
 
     async def events(request: Request) -> Response:

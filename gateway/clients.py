@@ -1,7 +1,7 @@
 """The clients of the gateway: at most a given number at once, and none when it stops.
 
-Each client has a subscription and a thread of its own, which reads one item for each request. The messages of a slow
-client stay with the publishers, as for any slow subscriber, and do not delay others.
+Each client has its own subscription and thread, which reads one item at each request. The messages for a slow client
+wait at the publishers, as for any slow subscriber, and do not delay others.
 """
 
 import logging
@@ -43,7 +43,7 @@ class OwnThread:
         threading.Thread(target=self._run, name=name, daemon=True).start()
 
     def submit(self, call: Callable[[], R]) -> "Future[R]":
-        """Run ``call`` on the thread; return the future of its result; without effect after `stop`."""
+        """Run ``call`` on the thread and return a future of its result; after `stop` this has no effect."""
         future: Future[R] = Future()
         self._calls.put((future, call))
         return future
@@ -65,7 +65,7 @@ class OwnThread:
 
 
 def asked(question: Callable[[], R]) -> "Future[R]":
-    """Run a call that may hang, such as to the catalog of topics, on its own thread; return its future."""
+    """Run a call that may hang, such as one to the catalog of topics, on a thread of its own; return its future."""
     thread = OwnThread("tidewheel-gateway-question")
     answer = thread.submit(question)
     thread.stop()
@@ -77,7 +77,7 @@ class TopicFeed(Generic[T]):
     """A subscription and the items made from its events; thread-safe, never waits.
 
     Args:
-        left: called once after the feed is closed and its subscription has ended.
+        left: called once, when the feed is closed and its subscription has ended.
     """
 
     subscribe: Callable[[], Subscription]
@@ -146,7 +146,7 @@ class Clients:
     """The feeds of all clients, of every protocol; thread-safe.
 
     Args:
-        max_epoch_bytes: the largest size of incomplete epochs of a client.
+        max_epoch_bytes: how many bytes the incomplete epochs of a client may have.
     """
 
     def __init__(self, most: int, max_epoch_bytes: int = MAX_EPOCH_BYTES) -> None:
@@ -160,7 +160,7 @@ class Clients:
         """Return the feed of a new client, which leaves by closing the feed.
 
         Raises:
-            TooManyClients: the gateway is full, or it stops.
+            TooManyClients: the gateway has its largest number of clients, or is stopping.
         """
         with self._changed:
             if self._is_closed:
@@ -183,7 +183,7 @@ class Clients:
             feed.close()
 
     def wait_until_none(self, timeout_s: float) -> bool:
-        """Wait until all subscriptions have ended; return False on a timeout."""
+        """Wait until all subscriptions have ended; return False after ``timeout_s`` seconds."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._feeds, timeout_s)
 
@@ -197,10 +197,10 @@ class Clients:
 
 
 def assembled(domain: TimeDomain, events: Iterator[Event], max_bytes: int) -> Iterator[Epoch | Event]:
-    """Yield an `Epoch` in place of its batches, before the event that completes it; pass on others but `RolledBack`.
+    """Yield epochs in place of batches, each before the event that completes it; pass on other events but `RolledBack`.
 
     Raises:
-        TidewheelError: incomplete epochs exceed the bound.
+        TidewheelError: incomplete epochs exceed ``max_bytes``.
     """
     assembler, size = EpochAssembler(domain), 0
     for event in events:

@@ -1,6 +1,6 @@
-"""The limits of connections' share of this process's file descriptors.
+"""The limit on the file descriptors of this process that connections may use.
 
-Connections cost descriptors before they send a token, so clients without one could use up all.
+A connection uses descriptors before it sends a token, so clients without a token could use up all.
 """
 
 import resource
@@ -11,12 +11,12 @@ _MOST_SILENT = 128
 
 
 def most_silent() -> int:
-    """Return how many connections without a request a listener may have: 1 to 128, a sixteenth of the descriptors."""
+    """Return how many connections without a request a listener may have: a sixteenth of the descriptors, 1 to 128."""
     return max(1, min(_limit() // _SILENT_SHARE, _MOST_SILENT))
 
 
 def leaves_room(newest: int) -> bool:
-    """Tell whether an eighth of the descriptors was free when the process opened this one.
+    """Tell whether an eighth of the descriptors was free when the process opened ``newest``.
 
     The kernel assigns the lowest free number, so all lower ones are in use.
     """

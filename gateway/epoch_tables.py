@@ -1,4 +1,4 @@
-"""Whole epochs as Arrow record batches of one schema, that of the first."""
+"""Complete epochs as Arrow record batches with one schema, that of the first epoch."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _REFUSALS = (pa.ArrowException, TypeError, ValueError, OverflowError, LookupErro
 
 @dataclass(frozen=True, slots=True)
 class TimedBatch:
-    """Records of one epoch: a ``pyarrow.RecordBatch``, and the time as JSON."""
+    """Records of one epoch: a ``pyarrow.RecordBatch``, and the epoch's time as JSON."""
 
     batch: Any
     time: bytes
@@ -27,13 +27,13 @@ def timed_batches(
 ) -> Iterator[TimedBatch]:
     """Yield the record batches of a topic's complete epochs.
 
-    An epoch is one batch, several if it is too large for Arrow, none if it has only ends of substreams. Tables stay as
-    they are, but dictionaries become plain columns, since a Flight stream cannot carry them. Dicts become rows, with
-    null for a missing key.
+    An epoch is one batch; several if it is too large for Arrow, none if it has only ends of substreams. Tables stay as
+    they are, except that dictionary-encoded columns become plain, since a Flight stream cannot carry them. Dicts become
+    rows, with null for a missing key.
 
     Raises:
-        TidewheelError: the topic failed, incomplete epochs are too large, or records are neither tables nor dicts, or
-            do not fit the first schema.
+        TidewheelError: the topic has failed, incomplete epochs are too large, records are neither tables nor dicts, or
+            they do not fit the first schema.
     """
     schema: pa.Schema | None = None
     for epoch in assembled(domain, events, max_epoch_bytes):

@@ -1,4 +1,4 @@
-"""The errors of the gateway; those of a topic are `DeliveryError`."""
+"""The errors of the gateway; the errors of a topic are `DeliveryError`."""
 
 from tidewheel.progress import TidewheelError
 
@@ -8,7 +8,7 @@ class GatewayError(TidewheelError):
 
 
 class BadRequest(GatewayError):  # noqa: N818  it names what happened
-    """A request is not valid; the message says why, and the right form."""
+    """A request is not valid; the message says why, and what is."""
 
 
 class TooLarge(BadRequest):
@@ -16,7 +16,7 @@ class TooLarge(BadRequest):
 
 
 class TooManyClients(GatewayError):  # noqa: N818  it names what happened
-    """The gateway has its largest number of clients, or it stops."""
+    """The gateway has its largest number of clients, or is stopping."""
 
 
 class InputFull(GatewayError):  # noqa: N818  it names what happened
@@ -24,7 +24,7 @@ class InputFull(GatewayError):  # noqa: N818  it names what happened
 
 
 class UnknownJob(GatewayError):  # noqa: N818  it names what happened
-    """The gateway has found no job of this name."""
+    """The gateway has not found a job with this name."""
 
 
 class UnknownInput(GatewayError):  # noqa: N818  it names what happened

@@ -1,10 +1,10 @@
-"""The Arrow Flight server of the gateway: a topic is a stream of record batches, one an epoch, until its end.
+"""The Arrow Flight server of the gateway: a topic is a stream of record batches, one for each epoch, until its end.
 
-A client asks for a flight by the topic's name, as a path of one part, or by a JSON command, and reads it with the
-ticket in the answer, which is the same JSON. Every error is a `pyarrow.flight.FlightError`; others would show the
-client the paths of this code.
+A client asks for a flight by the topic's name, as a path with one part, or by a JSON command. It reads the flight with
+the ticket in the answer, which is the same JSON. Every error is a `pyarrow.flight.FlightError`; others would show the
+client paths of this code.
 
-A thread of gRPC waits only for its client; calls that may hang run on other threads, and end when the client leaves, so
+A thread of gRPC waits only for its client. Calls that may hang run on other threads, and end when the client leaves. So
 neither the server nor the process waits for them.
 """
 
@@ -61,15 +61,15 @@ class TokenFactory(flight.ServerMiddlewareFactory):  # type: ignore[misc,unused-
 
 
 class FlightServer:
-    """The server; it listens from its creation.
+    """The server. It listens as soon as it is created.
 
     Arrow Flight listens at a Unix socket in a private folder, behind a `Forwarder`.
 
     Args:
-        stall_s: the seconds without an acknowledgement after which a connection breaks.
+        stall_s: a connection breaks after so many seconds without an acknowledgement.
 
     Raises:
-        GatewayError: the port is taken, or the address is not this machine's.
+        GatewayError: the port is taken, or this machine does not have the address.
     """
 
     def __init__(self, address: IpAddress, port: int, access: Access, clients: Clients, stall_s: float) -> None:
@@ -89,7 +89,7 @@ class FlightServer:
     def stop(self) -> None:
         """Stop listening, let running calls end, and break the connections of clients that read nothing.
 
-        All streams' feeds must be closed before, so that the streams end.
+        Close the feeds of all streams before, so that the streams end.
         """
         self._forwarder.close_listener()
         ending = threading.Thread(target=self._server.shutdown, name="tidewheel-gateway-flight-end", daemon=True)
@@ -102,7 +102,7 @@ class FlightServer:
 
 
 class _Flights(flight.FlightServerBase):  # type: ignore[misc,unused-ignore]
-    """Answers calls, each on a thread of gRPC's."""
+    """Answers calls, each on a thread of gRPC."""
 
     def __init__(self, clients: Clients, location: str, factory: TokenFactory) -> None:
         super().__init__(location, middleware={"token": factory})

@@ -1,6 +1,6 @@
 """A listener that forwards each connection to a Unix socket, in both directions.
 
-It serves a server that accepts connections by itself and cannot break them, such as gRPC's: the forwarder can break the
+It is for a server that accepts connections by itself and cannot break them, such as gRPC's: the forwarder can break the
 connection of a client that reads nothing. The kernel moves the bytes between sockets (``splice``).
 """
 
@@ -21,14 +21,14 @@ _CLOSES_WITHIN_S = 1.0
 
 
 class Forwarder:
-    """Forwards connections from its creation until `stop`.
+    """Forwards connections, from its creation until `stop`.
 
-    Each connection has a thread for each direction, and its sockets close when both have ended. A client has 10 s for
-    its greeting; with too many silent clients, or too few free file descriptors, the oldest connection without greeting
-    is closed.
+    Each connection has a thread for each direction, and its sockets close when both have ended. A client has 10 s to
+    send its greeting. If too many clients are silent, or too few file descriptors are free, the oldest connection
+    without a greeting is closed.
 
     Args:
-        greeting: the first bytes of every client, before it waits for the server.
+        greeting: the first bytes that every client sends before it waits for the server.
     """
 
     def __init__(self, listener: socket.socket, target: str, greeting: bytes, name: str) -> None:

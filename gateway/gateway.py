@@ -23,16 +23,16 @@ _LEAVE_WITHIN_S = 2.0
 
 
 class Gateway:
-    """Serves the topics of this process and of the Ray cluster during its block, and sites such as `LivePage`.
+    """Serves topics of this process and of the Ray cluster, and sites such as `LivePage`, during its ``with`` block.
 
     The gateway runs on its own threads, and each client has its own subscription.
 
     Args:
         config: addresses, token and limits; by default those of `GatewayConfig`.
-        sites: served beside topics.
+        sites: the sites to serve beside topics.
 
     Raises:
-        GatewayError: on entering the block, if libraries are missing or a port is taken.
+        GatewayError: when the block is entered, if libraries are missing or a port is taken.
     """
 
     def __init__(self, config: GatewayConfig | None = None, sites: Sequence[Site] = ()) -> None:
@@ -52,7 +52,7 @@ class Gateway:
 
     @property
     def page_url(self) -> str:
-        """The address of the live page, with the token in its fragment, which browsers do not send."""
+        """The address of the live page. The token is in its fragment, which browsers do not send."""
         return f"{self.url}/#{urlencode({} if self.token is None else {'token': self.token})}"
 
     @property
@@ -63,11 +63,11 @@ class Gateway:
 
     @property
     def clients(self) -> int:
-        """The number of present clients."""
+        """The number of clients now."""
         return len(self._clients)
 
     def start(self) -> None:
-        """Begin to listen, once; a failed start may be tried again."""
+        """Begin to listen, once; if that fails, it may be tried again."""
         config = self._config
         check_extra("gateway", "the gateway", GatewayError)
         from tidewheel.gateway.application import application
@@ -89,7 +89,7 @@ class Gateway:
             raise
 
     def stop(self) -> None:
-        """End all streams, tell each client why, and stop listening, within seconds; idempotent."""
+        """End all streams, tell each client why, and stop listening; this takes seconds; idempotent."""
         self._clients.close()
         for site in self._sites:
             site.close()

@@ -1,4 +1,4 @@
-"""The options of a gateway, their allowed combinations, and its addresses and sockets."""
+"""The options of a gateway, the check of their combinations, and its addresses and sockets."""
 
 import ipaddress
 import socket
@@ -23,15 +23,15 @@ class GatewayConfig:
         host: the address or name to listen at.
         port: the port of HTTP; 0 for any free one.
         flight_port: the port of Arrow Flight; 0 for any free one, None for no Arrow Flight.
-        token: the token that clients need, a new one by default; None for none.
+        token: the token that clients need; a new one by default, None if they need none.
         origins: the origins of other pages that may send requests, such as ``http://localhost:3000``.
-        max_clients: the largest number of clients at once.
-        max_epoch_bytes: the largest size of incomplete epochs of a client, encoded.
-        keep_alive_s: the seconds without an event after which an event stream sends a comment.
-        stall_s: the seconds after which the gateway disconnects a client that reads nothing.
+        max_clients: how many clients there may be at once.
+        max_epoch_bytes: how many bytes the incomplete epochs of a client may have, encoded.
+        keep_alive_s: after so many seconds without an event, an event stream sends a comment.
+        stall_s: a client that reads nothing is disconnected after so many seconds.
 
     Raises:
-        GatewayError: a value is not valid, or any host of the network could read without a token.
+        GatewayError: a value is not valid, or other hosts of the network could read without a token.
     """
 
     host: str = "127.0.0.1"
@@ -67,7 +67,7 @@ class GatewayConfig:
 
     @property
     def hosts(self) -> frozenset[str] | None:
-        """The host names that clients may use, None for any."""
+        """The host names that clients may use; None for any."""
         if not self.address.is_loopback:
             return None  # such an address has names that this process does not know; its clients need a token
         return frozenset({"localhost", "127.0.0.1", "::1", self.host.lower(), str(self.address)})
@@ -96,7 +96,7 @@ def resolve(host: str) -> IpAddress:
         for candidate in found:
             if candidate[0] == family:
                 address = ipaddress.ip_address(candidate[4][0])
-                mapped = address.ipv4_mapped if address.version == 6 else None  # which Pythons judge differently
+                mapped = address.ipv4_mapped if address.version == 6 else None  # Python's versions judge these unlike
                 return mapped or address
     raise GatewayError(f"host {host!r} is no address of this machine")
 
@@ -113,10 +113,11 @@ def url(scheme: str, address: IpAddress, port: int) -> str:
 def listen(address: IpAddress, port: int, stall_s: float, option: str = "--port") -> socket.socket:
     """Return a listening socket.
 
-    A connection breaks after ``stall_s`` seconds without an acknowledgement. An error names the option of the port.
+    A connection breaks after ``stall_s`` seconds without an acknowledgement. Errors name ``option``, with which the
+    user chooses the port.
 
     Raises:
-        GatewayError: the port is taken, or the address is not this machine's.
+        GatewayError: the port is taken, or this machine does not have the address.
     """
     try:
         family = socket.AF_INET6 if address.version == 6 else socket.AF_INET

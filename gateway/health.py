@@ -26,12 +26,12 @@ _ANSWERS_WITHIN_S = 5.0
 
 
 class OneQuestion(Generic[Answer]):
-    """A question to the cluster that may hang, on the event loop.
+    """A question to the cluster that may hang, asked on the event loop.
 
-    For any number of clients, one question is pending at a time, and its answer is good for a second.
+    Whatever the number of clients, one question is pending at a time, and its answer is valid for a second.
 
     Args:
-        question: asks the cluster; it raises TidewheelError if there is none.
+        question: asks the cluster; raises TidewheelError if there is no cluster.
     """
 
     def __init__(self, question: Callable[[], Answer], within_s: float = _ANSWERS_WITHIN_S) -> None:
@@ -41,7 +41,7 @@ class OneQuestion(Generic[Answer]):
         self._asked_s = 0.0
 
     async def answer(self) -> Answer:
-        """Return the answer or raise the question's error; GatewayError if it takes too long."""
+        """Return the answer or raise the question's error; raise GatewayError if it takes too long."""
         now = time.monotonic()
         if self._asked is None or (self._asked.done() and now - self._asked_s > _FRESH_S):
             self._asked, self._asked_s = asked(self._question), now
@@ -61,7 +61,7 @@ class OneQuestion(Generic[Answer]):
 
 
 def health_routes(has_token: Callable[[HTTPConnection], bool]) -> list[Route]:
-    """Return the routes; only a request with the token learns why it is not ready."""
+    """Return the routes. Only a request with the token is told why the gateway is not ready."""
     readiness = OneQuestion(topics)
 
     async def health(request: Request) -> Response:

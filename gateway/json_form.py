@@ -1,7 +1,7 @@
 """The JSON form of times and records.
 
-JSON values stay as they are; NumPy's become Python's, times ISO 8601, bytes base64, NaN, NaT and infinity null, and
-others their `str`.
+JSON values stay as they are. Values of NumPy become Python's, times ISO 8601, bytes base64. NaN, NaT and infinity
+become null, and all other values their `str`.
 """
 
 import sys
@@ -19,7 +19,7 @@ def encode_json(value: Any) -> bytes:
     r"""Return a value as JSON in UTF-8, without line breaks.
 
     Raises:
-        TidewheelError: the value contains itself or half a character, or its `str` fails.
+        TidewheelError: the value contains itself or an incomplete character, or its `str` fails.
 
     >>> encode_json({"n": float("nan"), "raw": b"\0", "z": 1j})
     b'{"n":null,"raw":"AA==","z":"1j"}'

@@ -1,4 +1,4 @@
-"""A topic's messages for a browser: one for each whole epoch, or batch, or other event."""
+"""The messages about a topic to a browser: one for each epoch, or each batch, and for each other event."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,21 +17,21 @@ END_ID = "end"
 
 @dataclass(frozen=True, slots=True)
 class LiveMessage:
-    """One message.
+    """One message to a browser.
 
     Args:
-        kind: the event; ``"end"`` and ``"error"`` are the last ones.
-        content: of an epoch or batch ``time`` and ``records``; with an epoch, or alone with their ``time``, keys of
-            ``ended`` substreams; the possible times as ``frontier``; the dropped ``times``; the ``message`` of an
-            error. A batch, and ends alone, have ``partition`` and ``number``. ``rolled_back`` has those of the last
-            valid message, and the ``frontier``.
+        kind: the kind of event; ``"end"`` and ``"error"`` come last.
+        content: for an epoch or batch, ``time`` and ``records``; keys of ``ended`` substreams come with an epoch, or
+            alone with their ``time``; for a move of the frontier, the ``frontier``; for dropped epochs, their
+            ``times``; for an error, its ``message``. A batch, and ends alone, have ``partition`` and ``number``.
+            ``rolled_back`` has those of the last valid message, and the ``frontier``.
     """
 
     kind: Kind
     content: dict[str, Any] = field(default_factory=dict)
 
     def as_event(self) -> bytes:
-        r"""Return one Server-Sent Event, whose id is the time of an epoch; raises as `encode_json` does.
+        r"""Return one Server-Sent Event; for an epoch, its id is the time; raises as `encode_json` does.
 
         >>> LiveMessage("epoch", {"time": 3, "records": ["a"]}).as_event()
         b'event: epoch\nid: 3\ndata: {"time":3,"records":["a"]}\n\n'
@@ -59,7 +59,7 @@ def error_message(error: object) -> LiveMessage:
 def live_messages(
     domain: TimeDomain, events: Iterator[Event], max_epoch_bytes: int = MAX_EPOCH_BYTES, *, whole: bool = True
 ) -> Iterator[LiveMessage]:
-    """Yield the messages of a topic's events; an error is the last one."""
+    """Yield the messages for a topic's events; after an error there are no more."""
     try:
         if whole:
             for item in assembled(domain, events, max_epoch_bytes):
@@ -95,7 +95,7 @@ def _place(item: Batch | SubstreamsEnded | RolledBack) -> dict[str, Any]:
 
 
 def encoded(messages: Iterator[LiveMessage], *, as_events: bool) -> Iterator[bytes]:
-    """Yield messages as bytes; one without a JSON form becomes an error, the last message."""
+    """Yield messages as bytes; a message without a JSON form becomes an error, which is the last message."""
     form = LiveMessage.as_event if as_events else LiveMessage.as_object
     for message in messages:
         try:

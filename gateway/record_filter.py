@@ -1,6 +1,6 @@
-"""Conditions on records, as clients of the gateway and the command line write them: compared, never evaluated.
+"""Conditions on records, as clients of the gateway and the command line write them. They only compare, and run no code.
 
-A condition is ``FIELD OPERATOR VALUE``, such as ``n>1`` or ``city==Oslo``; it is parsed where it is written, and
+A condition is ``FIELD OPERATOR VALUE``, such as ``n>1`` or ``city==Oslo``. The receiver of the text parses it, and
 publishers compare plain values.
 
 - The field is a key of a dict, a column of a table, a field of a dataclass, struct or named tuple, or the index of a
@@ -8,8 +8,8 @@ publishers compare plain values.
 - The operator is one of ``== != < <= > >=``.
 - The value is JSON (a number, a string in quotes, ``true``, ``false`` or ``null``), or else a plain string.
 
-Values must be of one kind: ``zip==1500`` is an error for a string field; write ``zip=="1500"``. `None` differs from
-every value, and is neither less nor greater.
+Field and value must be of the same kind: ``zip==1500`` is an error for a string field; write ``zip=="1500"``. `None`
+differs from every value, and is neither less nor greater.
 """
 
 import dataclasses
@@ -71,7 +71,7 @@ class Comparison:
 
     @classmethod
     def parse(cls, text: str) -> "Comparison":
-        """Return the condition in a text; raise BadRequest for another text."""
+        """Return the condition in a text; raise BadRequest if the text is not a condition."""
         if len(text) > LONGEST:
             raise BadRequest(f"where= has {len(text):,} characters, and may have {LONGEST:,}")
         begin = _after(_BLANKS, text, 0)
@@ -94,7 +94,7 @@ class Comparison:
 
         Raises:
             ValueError: the record has no such field.
-            TypeError: its field cannot be compared with the value.
+            TypeError: the field cannot be compared with the value.
         """
         field, value = self.field, self.value
         if field is None:
@@ -125,10 +125,10 @@ class RecordFilter:
 
     @classmethod
     def parse(cls, texts: Iterable[str]) -> "RecordFilter | None":
-        """Return the filter of some conditions, None without any.
+        """Return the filter of these conditions; None if there are none.
 
         Raises:
-            BadRequest: one is no condition, or there are too many.
+            BadRequest: a text is not a condition, or there are too many.
         """
         comparisons = tuple(Comparison.parse(text) for text in texts)
         if len(comparisons) > MOST:
@@ -177,7 +177,7 @@ def _value(text: str, begin: int) -> Value:
 
 
 def _field_of(record: Any, name: str) -> Any:
-    """Return a field of a record; only of data, so that no client can reach anything else."""
+    """Return a field of a record, but only of its data, so that a client can reach nothing else."""
     if isinstance(record, Mapping):
         if name in record:
             return record[name]

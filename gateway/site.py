@@ -9,13 +9,13 @@ if TYPE_CHECKING:
 
 
 class Site(Protocol):
-    """Routes behind the gateway's guards."""
+    """Routes of a site, which the gateway serves behind its guards."""
 
     def routes(self, keep_alive_s: float) -> "Sequence[BaseRoute]":
-        """Return the routes; an idle stream sends a sign of life every ``keep_alive_s`` seconds."""
+        """Return the routes; an idle stream shows every ``keep_alive_s`` seconds that it is alive."""
 
     def is_open(self, request: "HTTPConnection") -> bool:
-        """Tell whether anyone may read the requested file, without a token, also by a link of a foreign page."""
+        """Tell whether anyone may read the requested file, without a token, even by a link on a foreign page."""
 
     def close(self) -> None:
         """End all streams, without waiting."""

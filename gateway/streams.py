@@ -1,8 +1,8 @@
 """Topics as streams for browsers, by Server-Sent Events and by WebSocket, until the topic ends or the client leaves.
 
-A WebSocket has one JSON object a message; the gateway ignores what a client sends. The guard refuses a WebSocket
-without a valid token over HTTP. Other errors are an object of type ``error`` on the open WebSocket, then a close code,
-since a browser hides HTTP refusals from its page.
+A WebSocket has one JSON object a message; the gateway ignores what a client sends. If a WebSocket has no valid token,
+the guard refuses it over HTTP. Any other error is sent as an object of type ``error`` on the open WebSocket, followed
+by a close code, since a browser hides HTTP refusals from its page.
 
 Source: the HTML standard, section "Server-sent events".
 """
@@ -60,7 +60,7 @@ class EventStream(StreamingResponse):
     """The response to one client, until its events end or the client leaves.
 
     Args:
-        feed: their feed, if any, which the stream closes at the end of the response.
+        feed: the feed that the events are made of, if any; the stream closes it at the end of the response.
     """
 
     def __init__(self, events: AsyncGenerator[bytes, None], feed: TopicFeed[bytes] | None = None) -> None:

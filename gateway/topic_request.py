@@ -1,4 +1,4 @@
-"""A client's request: a topic, a filter of its records, and their form."""
+"""A client's request: a topic, a filter of its records, and the form in which to send them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _SWITCH = {"true": True, "false": False}
 
 
 class _Command(msgspec.Struct, forbid_unknown_fields=True):
-    """A request as a Flight descriptor or ticket has it."""
+    """A request, as a Flight descriptor or ticket has it."""
 
     topic: str
     where: list[str] = []
@@ -32,7 +32,7 @@ class TopicRequest:
     """A request for a topic.
 
     Args:
-        whole: whether to send complete epochs, and not single batches.
+        whole: whether to send complete epochs instead of single batches.
     """
 
     topic: str
@@ -42,7 +42,7 @@ class TopicRequest:
 
     @classmethod
     def from_query(cls, topic: str, parameters: Iterable[tuple[str, str]]) -> "TopicRequest":
-        """Return the request of a URL.
+        """Return the request in a URL.
 
         Raises:
             BadRequest: a parameter is unknown, repeated, or wrong.
@@ -71,12 +71,12 @@ class TopicRequest:
 
     @classmethod
     def from_command(cls, command: bytes) -> "TopicRequest":
-        """Return the request of a Flight ticket, or of a descriptor's command.
+        """Return the request in a Flight ticket, or in a descriptor's command.
 
         It is a JSON object with ``topic``, and optionally ``where`` (a list) and ``slow``.
 
         Raises:
-            BadRequest: the value is of another kind.
+            BadRequest: it is something else.
 
         >>> TopicRequest.from_command(b'{"topic": "words", "where": ["n>1"]}').topic
         'words'
@@ -93,7 +93,7 @@ class TopicRequest:
         return msgspec.json.encode({"topic": self.topic})
 
     def subscribe(self) -> Subscription:
-        """Connect to the existing topic; raises as `subscribe` does."""
+        """Subscribe to the topic, which must exist; raises as `subscribe` does."""
         try:
             return subscribe(self.topic, timeout_s=0, where=self.where, slow=self.slow)
         except UnknownTopic as error:
@@ -104,7 +104,7 @@ class TopicRequest:
 
 
 def check_exists(topic: str) -> None:
-    """Raise UnknownTopic unless a job publishes the topic, DeliveryError if this is unknown."""
+    """Raise UnknownTopic unless a job publishes the topic, DeliveryError if this cannot be found out."""
     names = tuple(found.name for found in topics())
     if topic not in names:
         raise _unknown(topic, names)

@@ -22,7 +22,7 @@ _ACCEPTS_AT_ONCE = 4
 
 
 class _Http(H11Protocol):
-    """Closes the connection of a client that sends no request in time, or has no room."""
+    """Closes the connection of a client that sends no request in time, or for which there is no room."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -49,7 +49,10 @@ class _Http(H11Protocol):
 
 
 class _Server(uvicorn.Server):
-    """Signals when it listens, and closes all connections at its end; it handles no signals off the main thread."""
+    """Signals when it listens, and closes all connections when it ends.
+
+    It handles no signals, since it is not on the main thread.
+    """
 
     def __init__(self, config: uvicorn.Config, listens: threading.Event) -> None:
         super().__init__(config)
@@ -113,7 +116,7 @@ class WebServer:
             raise GatewayError(f"the web server did not start: {self._error or 'it hangs'}")
 
     def stop(self) -> None:
-        """Stop listening, and end all requests within seconds."""
+        """Stop listening, and end all requests; this takes seconds."""
         self._server.should_exit = True
         if self._thread.ident is not None:  # it was started
             self._thread.join(_STOPS_WITHIN_S)

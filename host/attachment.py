@@ -15,8 +15,9 @@ from tidewheel.progress import Time
 class AttachmentHost:
     """The job of an attachment.
 
-    ``pump``, on the local engine, runs the job one round in the calling thread; False if there was no work. ``nodes``,
-    on Ray, has the id of each worker's node; ``keeps_snapshots`` tells whether the job may restart from a snapshot.
+    On the local engine, ``pump`` runs the job one round in the calling thread, and returns False if there was no work.
+    On Ray, ``nodes`` has the id of each worker's node. ``keeps_snapshots`` tells whether the job may restart from a
+    snapshot.
     """
 
     job: str
@@ -33,21 +34,21 @@ class RunningAttachment(Protocol):
 
     @property
     def problem(self) -> str | None:
-        """The problem that hinders it now."""
+        """The problem that hinders the attachment now; None if there is none."""
 
     @property
     def pending(self) -> Sequence[Any]:
-        """The Ray calls whose answers `check` receives."""
+        """The pending Ray calls whose answers `check` reads."""
 
     @property
     def has_ended(self) -> bool:
-        """True if the attachment needs nothing more of a job whose workers have done all work; the job then ends."""
+        """True if the attachment needs nothing more of a job whose workers have finished; the job then ends."""
 
     def check(self) -> None:
-        """Raise a `TidewheelError` if a part of it has died, without waiting."""
+        """Raise a `TidewheelError` if a part of the attachment has died; never wait."""
 
     def go_back(self, nodes: Sequence[str]) -> None:
-        """Prepare for workers on these nodes that return to a snapshot and get new handles."""
+        """Prepare for new workers on these nodes, which return to a snapshot and get new handles."""
 
     @abstractmethod
     def wait_for_subscribers(self, count: int, timeout_s: float) -> None:
@@ -58,11 +59,11 @@ class RunningAttachment(Protocol):
 
     @abstractmethod
     def statistics(self) -> Sequence[Mapping[str, int]]:
-        """Return counts of each part that answers, by name."""
+        """Return the statistics of each part that answers."""
 
     @abstractmethod
     def finish(self, error: str | None, timeout_s: float, *, on_purpose: bool = False) -> None:
-        """End it within ``timeout_s`` seconds: as complete if ``error`` is None, else with the error for its users.
+        """End the attachment within ``timeout_s`` seconds: as complete, or with an ``error`` for its users.
 
         ``on_purpose`` says that the user has stopped the job.
         """
@@ -72,18 +73,18 @@ class Attachment(Protocol):
     """The description of an attachment."""
 
     def start(self, host: AttachmentHost) -> RunningAttachment:
-        """Start it; if that fails, raise and leave nothing behind."""
+        """Start the attachment; on failure raise, and leave nothing behind."""
 
 
 class RunningTelemetry(Protocol):
-    """The topic on which a job describes itself, while the job runs."""
+    """The running topic on which a job describes itself."""
 
     @property
     def listeners(self) -> int:
-        """The number of subscribers; publishing for other processes counts as at least one."""
+        """The number of subscribers; a topic that is open to other processes counts at least one."""
 
     def open(self) -> None:
-        """Publish also for other processes of the cluster, soon, without waiting; idempotent."""
+        """Begin soon to publish for other processes of the cluster too, without waiting; idempotent."""
 
     def publish(self, record: Mapping[str, Any]) -> None:
         """Publish a record as the next epoch, without waiting."""
@@ -101,12 +102,12 @@ class Telemetry(Protocol):
     """The description of a job's telemetry topic."""
 
     def start(self, host: AttachmentHost, came: Callable[[], None]) -> RunningTelemetry:
-        """Start it; call ``came``, on any thread, for each new subscriber."""
+        """Start the topic; call ``came``, on any thread, for each new subscriber."""
 
     def page(self) -> LivePage: ...
 
     def view(self, job: str, chosen: tuple[str, str]) -> Any | None:
-        """Return a live view of a job of this process, for a notebook; None if that is impossible.
+        """Return a live view of a job of this process, for a notebook; None if there can be none.
 
-        ``chosen`` is a choice in it, such as ``("probe", "done")``, or ``("none", "")``.
+        ``chosen`` is what the view shows first, such as ``("probe", "done")``, or ``("none", "")``.
         """

@@ -1,9 +1,8 @@
-"""Work that may wait while a loop has other things to do: it gets a share of the loop's time, in short turns.
+"""Background work on an event loop: it gets a share of the loop's time, in short turns.
 
-A long piece of work is cut into turns of a few milliseconds, which take one `SHARE`th of a busy loop's time.
-
-Without a free core, the work that turns give to other processes takes time from the loop's other users; turns then take
-one `SMALL_SHARE`th.
+A long piece of work is cut into turns of a few milliseconds, which take one `SHARE`th of a busy loop's time. If the
+machine has no free core, other processes that the turns wake take time from the loop too; turns then take one
+`SMALL_SHARE`th.
 """
 
 import asyncio
@@ -28,7 +27,7 @@ _SCHEDULED: Final = Path("/proc/thread-self/schedstat")
 
 
 def time_scheduled() -> tuple[int, int]:
-    """Return how many nanoseconds this thread has run, and has waited for a core; zeros if unknown.
+    """Return how many nanoseconds this thread has run, and how many it has waited for a core; zeros if unknown.
 
     Source: "Scheduler Statistics" in the documentation of the Linux kernel.
     """
@@ -43,10 +42,10 @@ class BackgroundTurns:
     """The turns of one kind of work on a loop.
 
     Args:
-        loop: the loop, on whose thread all calls are.
+        loop: the event loop; call all methods on its thread.
         turn: does a piece of the work; returns whether there is more.
-        progress: returns a number that changes with the loop's other work.
-        scheduled: returns how long the loop's thread has run, and has waited for a core, in one unit.
+        progress: returns a number that changes when the loop does other work.
+        scheduled: returns how long the loop's thread has run and waited for a core; see `time_scheduled`.
     """
 
     def __init__(
@@ -90,7 +89,7 @@ class BackgroundTurns:
 
 
 class CoreScarcity:
-    """Tells whether a thread has lately waited for a core; each look halves the weight of the past.
+    """Tells whether a thread has lately waited for a core; each call halves the weight of earlier waits.
 
     >>> times = iter([(0, 0), (10, 0), (20, 30), (60, 30), (160, 30)])
     >>> scarcity = CoreScarcity(lambda: next(times))

@@ -1,6 +1,7 @@
-"""The identity of a class of the main program, by which another process finds its own class.
+"""The identity of a class of the main program, by which another process finds its own version of the class.
 
-Different runs and processes define a class with equal names, code and fields, so this identity travels with the name.
+Two runs or processes define a class with equal names, code and fields. So its identity is made of these, and travels
+with its name.
 """
 
 import dataclasses
@@ -43,7 +44,7 @@ _OWN_PICKLING = ("__setstate__", "__reduce__", "__reduce_ex__")
 
 
 class ClassDefinition(NamedTuple):
-    """A definition of a class at the top level of the main program, or nested in one.
+    """The definition of a class at the top level of the main program, or nested in such a class.
 
     Attributes:
         code: a digest of methods and attributes, also of the program's base classes and metaclass.
@@ -86,10 +87,10 @@ def class_of_program(name: str) -> type | None:
 
 
 def can_read(kind: type, fields: tuple[str, ...] | None) -> bool:
-    """Tell whether instances that were pickled with some fields can be of a class.
+    """Tell whether instances pickled with the given fields can be unpickled as this class.
 
-    They can if the fields are the same, if only fields with defaults were appended, or if the class controls its
-    unpickling, as by ``__setstate__``; an Enum needs all members.
+    They can if the fields are the same, if the class has appended only fields with defaults, or if it controls its
+    unpickling, as by ``__setstate__``. An Enum needs all members.
     """
     has = _fields(kind)
     if has is None or fields is None or has == fields or _has_own_pickling(kind):

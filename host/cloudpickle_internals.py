@@ -1,6 +1,6 @@
 """All private parts of cloudpickle that tidewheel uses.
 
-cloudpickle tracks the classes that it pickles by value, by id, so that a class that arrives twice is one class.
+cloudpickle gives each class that it pickles by value an id, so that a class that arrives twice becomes one class.
 ``tests/unit/host/test_cloudpickle_internals.py`` says what tidewheel relies on.
 """
 
@@ -19,10 +19,10 @@ class ClassTracker(Protocol):
     def id_of(self, kind: Any) -> str: ...
 
     def tracked(self, id_: str, came: Any) -> Any:
-        """Return the class of an id: the present one, else the received one."""
+        """Return the class of an id: the present one if there is one, else ``came``, the received one."""
 
     def fill(self, kind: Any, state: Any, set_state: Callable[[Any, Any], Any]) -> Any:
-        """Give a class its received attributes by ``set_state(kind, state)``, or leave it; return it."""
+        """Give a class its received attributes by ``set_state(kind, state)``, unless it has them; return the class."""
 
     def adopt(self, ids: Iterable[tuple[Any, str]]) -> None: ...
 

@@ -1,4 +1,4 @@
-"""The extras of tidewheel: the libraries that a part of it needs, and the command that installs them."""
+"""The extras of tidewheel: which libraries each part needs, and the command that installs them."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -50,7 +50,7 @@ def check_extra(extra: Extra, part: str, error: Callable[[str], TidewheelError])
     Args:
         extra: the extra.
         part: the part of tidewheel that needs them, as the subject of the message.
-        error: makes the error of its message.
+        error: makes the error from a message.
     """
     for library in LIBRARIES[extra]:
         if find_spec(library) is None:

@@ -1,6 +1,7 @@
-"""Lines of the log: an event's fields, its JSON line, its handler and its settings.
+"""Lines of the log: the fields of an event, its line of JSON, the handler and its settings.
 
-A record's message names job, operator and worker for people, and its attributes (``extra`` in `logging`) for programs.
+The message of a record names job, operator and worker for people; the attributes (``extra`` in `logging`) name them for
+programs.
 """
 
 import logging
@@ -27,7 +28,7 @@ _OF_LOGGING = {*vars(logging.makeLogRecord({})), "asctime", "message", "taskName
 
 
 def about(job: str | None = None, *, operator: str | None = None, worker: int | None = None) -> dict[str, object]:
-    """Return the ``extra`` of an event, without None.
+    """Return the ``extra`` of an event: the fields that are not None.
 
     >>> about("sums-d24a72a9", worker=1)
     {'job': 'sums-d24a72a9', 'worker': 1}
@@ -85,15 +86,15 @@ def write_lines(
     stream: TextIO | None = None,
     fields: Callable[[], Mapping[str, object]] = dict,
 ) -> None:
-    """Let this process write lines as configured; other settings of the program stay.
+    """Let this process write log lines; other settings of the program stay.
 
     Args:
         level: the level of the logger; ``"NOTSET"`` leaves it.
-        form: ``"json"`` writes JSON lines, which handlers of loggers above do not receive. ``"text"`` writes lines only
-            with a level and without another handler.
+        form: ``"json"`` writes JSON lines, and hides them from the handlers of parent loggers. ``"text"`` writes lines
+            only if a level is given and the logger has no other handler.
         logger: the name of the logger, None for the root.
         stream: by default standard error.
-        fields: returns fields of this thread's records; a record's own go first.
+        fields: returns fields that records of this thread get, unless a record has them.
     """
     redact_records()
     found = logging.getLogger(logger)
@@ -135,7 +136,7 @@ class LogSettings:
 
 @cache
 def redact_records() -> None:
-    """Remove secrets from tidewheel's log records, for every handler; idempotent."""
+    """Remove secrets from all log records of tidewheel, whatever handler writes them; idempotent."""
     logging.setLogRecordFactory(partial(_redacted, logging.getLogRecordFactory()))
 
 

@@ -1,4 +1,4 @@
-"""Another process of this node: whether a signal has stopped it, and how to end it."""
+"""Another process of this machine: whether a signal has stopped it, and how to kill it."""
 
 import os
 import signal
@@ -11,10 +11,10 @@ _STOPPED = b"T"
 
 
 class OtherProcess:
-    """A process of the same user on this node, to be closed.
+    """A process of the same user on this machine; close it after use.
 
     Raises:
-        OSError: there is none of that id, or the system has no descriptors for processes.
+        OSError: no process has that id, or the system has no descriptors for processes.
     """
 
     def __init__(self, pid: int) -> None:
@@ -23,7 +23,7 @@ class OtherProcess:
 
     @property
     def is_stopped(self) -> bool:
-        """True if SIGSTOP or the like has stopped the process; not for a debugger."""
+        """True if a signal such as SIGSTOP has stopped the process; a debugger does not count."""
         try:
             stat = Path(f"/proc/{self.pid}/stat").read_bytes()
         except OSError:
@@ -31,7 +31,7 @@ class OtherProcess:
         return stat[stat.rfind(b")") + 1 :].split()[:1] == [_STOPPED]
 
     def kill(self) -> None:
-        """End it at once, even a stopped one."""
+        """End the process at once, even a stopped one."""
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._descriptor, signal.SIGKILL)
 

@@ -1,4 +1,4 @@
-"""Memory in the processes of workers, publishers and relays: the C library's, and Python's garbage collection."""
+"""The memory settings of workers, publishers and relays: those of the C library, and of Python's garbage collection."""
 
 import ctypes
 import gc
@@ -33,10 +33,10 @@ def keep_freed_memory() -> None:
 
 
 def collect_rarely() -> None:
-    """Collect garbage cycles after 20,000 new objects, not 700, and not among present objects.
+    """Search for garbage cycles after 20,000 new objects instead of 700, and never among the present objects.
 
-    Records and their counts are many objects without cycles that live for a while, and modules never go. Source: the
-    documentation of Python's ``gc.freeze`` and ``gc.set_threshold``.
+    Records and their counts are many objects that live for a while, and have no cycles; modules stay for ever. Source:
+    the documentation of Python's ``gc.freeze`` and ``gc.set_threshold``.
     """
     gc.freeze()
     gc.set_threshold(_MANY_OBJECTS, _OFTEN, _OFTEN)

@@ -1,17 +1,18 @@
-"""The classes of the main program: each process has one for each, however they arrive.
+"""The classes of the main program: a process has one class for each of them, however its instances arrive.
 
-Other processes cannot import the main program, so its classes are pickled by value; unpickled twice, they would be two
-classes, and ``isinstance`` and ``==`` would fail. So cloudpickle and Ray's copy of it get one tracker of classes, in
-which a class of the main program has its definition as id.
+Other processes cannot import the main program, so its classes are pickled by value. A class that is unpickled twice
+would be two classes, and ``isinstance`` and ``==`` would fail. So cloudpickle, and Ray's copy of it, get one tracker of
+classes, which identifies a class of the main program by its definition.
 
-The class of a definition depends on the process:
+Which class a definition stands for depends on the process:
 
-- In a process whose main program has a class of that name, it is that class, if it can read the fields; if the program
-  has defined the class again with other code, as in a notebook, older data are an error.
-- In a worker it is the class that came first, under the same conditions; that of its operators came first of all.
-- In any other process, such as a publisher, it is a class with the same code or fitting fields, else a further class.
+- In a process whose main program has a class of that name: that class, if it can read the fields. If the program has
+  defined the class again with other code, as in a notebook, older data are an error.
+- In a worker: the class that arrived first, under the same conditions; the classes of its operators arrive before all
+  others.
+- In any other process, such as a publisher: a class with the same code or matching fields, else a further class.
 
-Other classes pickled by value, such as those in functions, have random ids in the same tracker.
+Other classes pickled by value, such as those inside functions, have random ids in the same tracker.
 """
 
 import io
@@ -48,7 +49,7 @@ class ClassChanged(TidewheelError):  # noqa: N818 - named for what it says
 
 
 class ProgramClasses:
-    """The tracker of one process: the classes that it pickles by value or has received by value, while used."""
+    """The tracker of one process: the classes in use that it pickles by value or has received by value."""
 
     def __init__(self) -> None:
         self.is_worker = False
@@ -80,10 +81,10 @@ class ProgramClasses:
         return definition
 
     def tracked(self, id_: str, came: Any) -> Any:
-        """Return the class of an id: the present one, else the received one.
+        """Return the class of an id: the present one if there is one, else ``came``, the received one.
 
-        Only workers and `checked` blocks refuse other definitions than theirs; other uses of Ray or cloudpickle are the
-        program's own.
+        Only workers and `checked` blocks refuse another definition; other uses of Ray or cloudpickle belong to the
+        program.
 
         Raises:
             ClassChanged: this process has another definition of the class.
@@ -103,7 +104,7 @@ class ProgramClasses:
             return found
 
     def of(self, definition: ClassDefinition) -> type | None:
-        """Return this process's class of a definition, None for none.
+        """Return this process's class of a definition; None if it has none.
 
         Raises:
             ClassChanged: this process has another definition of the class.
@@ -144,7 +145,7 @@ class ProgramClasses:
             return known[0] if len(known) == 1 else None
 
     def pickled(self, kind: type) -> bytes:
-        """Return a class pickled by value, as at the first call since `pickle_anew`."""
+        """Return a class pickled by value; the bytes are made at the first call since `pickle_anew`."""
         found = self._pickles.get(kind)
         if found is None:
             found = self._pickles[kind] = cloudpickle.dumps(kind, PROTOCOL)
@@ -155,7 +156,7 @@ class ProgramClasses:
         self._pickles.clear()
 
     def is_filled(self, kind: Any) -> bool:
-        """Tell whether a class has all its attributes; one by value is empty at first."""
+        """Tell whether a class has all its attributes; a class that arrives by value is empty at first."""
         return kind in self._made_here or kind in self._complete
 
     def fill(self, kind: Any, state: Any, set_state: Callable[[Any, Any], Any]) -> Any:
@@ -180,7 +181,7 @@ CLASSES = ProgramClasses()
 
 @contextmanager
 def checked() -> Iterator[None]:
-    """Raise ClassChanged if Ray brings, in the block, a record of a redefined class of the program."""
+    """Raise ClassChanged after the block if Ray has brought a record of a class that the program has redefined."""
     before = _IS_CHECKED.set(True)
     try:
         yield
@@ -194,7 +195,7 @@ def share_tracker() -> None:
 
 
 class ByValuePickler(cloudpickle.Pickler):  # type: ignore[misc] # it has no types
-    """A pickler that writes for a class of the main program its definition, and how to make it."""
+    """A pickler that writes, for a class of the main program, its definition and how to make it."""
 
     def reducer_override(self, value: Any) -> Any:
         if isinstance(value, type) and value.__module__ == PROGRAM:

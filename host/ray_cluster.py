@@ -1,10 +1,10 @@
-"""The Ray cluster of this process: joining, losing and leaving it, and ids in it.
+"""The Ray cluster of this process: how to join and leave it, whether it is lost, and ids in it.
 
-A process joins once, under a lock: two threads that join Ray at a time fail or get half a connection.
+A lock lets one thread join: two threads that join Ray at once fail or get half a connection.
 
-A cluster is gone when neither its control store nor this node's raylet listens. Ray ends a driver's process a minute
-later, without notice; before, `lost` says so, and the next call that needs a cluster leaves the old one and joins
-another.
+A cluster is gone when neither its control store nor the raylet of this node listens. A minute later, Ray ends the
+driver's process without notice. Until then `lost` reports it, and the next call that needs a cluster leaves the old one
+and joins another.
 """
 
 import errno
@@ -41,7 +41,7 @@ _NO_PROCESS_LISTENS = {errno.ECONNREFUSED, errno.ENOENT}
 
 @cache
 def actor_class(kind: type) -> Any:
-    """Return the Ray actor class of a class, always the same: Ray keeps memory for each for ever."""
+    """Return the Ray actor class of a class, always the same object: Ray never frees the memory of an actor class."""
     import ray
 
     return ray.remote(kind)
@@ -51,9 +51,9 @@ def actor_class(kind: type) -> Any:
 def connect(failure: type[TidewheelError], within_s: float = _CONNECT_TIMEOUT_S) -> None:
     """Make this process a driver of a Ray cluster, unless it is part of one.
 
-    The cluster is that of ``RAY_ADDRESS``, else that of ``ray start`` on this machine, else a new one that ends with
-    this process; never one that another program has started for itself. It waits for an answer of the cluster for
-    ``within_s`` seconds, ten at most.
+    It joins the cluster of ``RAY_ADDRESS``, else that of ``ray start`` on this machine, else starts one that ends with
+    this process. It never joins a cluster that another program has started for itself. It waits at most ``within_s``
+    seconds for an answer, and never more than ten.
 
     Raises:
         TidewheelError: there is no connection; its type is ``failure``.
@@ -71,8 +71,9 @@ def connect(failure: type[TidewheelError], within_s: float = _CONNECT_TIMEOUT_S)
 def connect_to_running(failure: type[TidewheelError], within_s: float = _CONNECT_TIMEOUT_S) -> None:
     """Make this process a driver of the running cluster, unless it is part of one.
 
-    It is that of ``RAY_ADDRESS``, else that of ``ray start`` on this machine, else the only one that runs here. A lost
-    cluster is left in the background. It waits for an answer of the cluster for ``within_s`` seconds, ten at most.
+    It joins the cluster of ``RAY_ADDRESS``, else that of ``ray start`` on this machine, else the only one that runs
+    here. It leaves a lost cluster in the background. It waits at most ``within_s`` seconds for an answer, and never
+    more than ten.
 
     Raises:
         TidewheelError: there is no such cluster, or more than one; its type is ``failure``.
@@ -87,7 +88,7 @@ def connect_to_running(failure: type[TidewheelError], within_s: float = _CONNECT
 
 
 def are_several_here() -> bool:
-    """Tell whether several clusters run on this machine, among which `connect_to_running` does not choose."""
+    """Tell whether several clusters run on this machine, so that `connect_to_running` cannot choose one."""
     started, running = ray_internals.clusters_here()
     return os.environ.get("RAY_ADDRESS", "") in _NO_ADDRESS and started is None and len(running) > 1
 
@@ -106,10 +107,10 @@ def other_clusters() -> list[str]:
 
 
 def lost() -> str:
-    """Return a clause that this process's cluster is gone; empty if the cluster is there, or this process has none.
+    """Return a clause which says that this process's cluster is gone; empty if it is there, or there is none.
 
-    It takes a round trip to the control store, a second if that does not even refuse; only then it asks the raylet,
-    which logs each time.
+    This takes a round trip to the control store, or a second if that does not even refuse. Only then it asks the
+    raylet, which logs each attempt.
     """
     joined = ray_internals.joined_at()
     if joined is None or not is_out_of_reach():
@@ -132,9 +133,9 @@ def membership() -> Membership:
 
 
 def left(former: Membership) -> str:
-    """Return a clause that a cluster is gone or was left by this process; empty if it is part of it.
+    """Return a clause which says that a cluster is gone or that this process has left it; empty if it is still a part.
 
-    Ray's handles of that cluster are then useless, even in another cluster.
+    Ray's handles of such a cluster are useless, even in another cluster.
     """
     if former and former == membership():
         return lost()
@@ -142,7 +143,7 @@ def left(former: Membership) -> str:
 
 
 def is_out_of_reach() -> bool:
-    """Tell whether the control store is missing or silent: most calls of Ray would wait for it."""
+    """Tell whether the control store is missing or silent, so that most calls of Ray would hang."""
     joined = ray_internals.joined_at()
     try:
         if joined is not None:
@@ -181,7 +182,9 @@ def node_id() -> str:
 
 
 def _is_part(failure: type[TidewheelError], leaves_within_s: float) -> bool:
-    """Tell whether this process is part of a cluster; leave one that is gone, on a thread: it takes Ray five seconds.
+    """Tell whether this process is part of a cluster.
+
+    It leaves a cluster that is gone, on a thread, since Ray needs five seconds for it.
 
     Raises:
         TidewheelError: the process has not left its former cluster within ``leaves_within_s`` seconds.
@@ -253,7 +256,7 @@ def _place(address: str) -> str:
 
 
 def _require_control_store(address: str, within_s: float) -> None:
-    """Raise unless a cluster answers at ``host:port`` or ``ray://host:port``: Ray itself would try for minutes."""
+    """Raise unless a cluster answers at ``host:port`` or ``ray://host:port``; Ray itself would try for minutes."""
     place = _place(address)
     if not place:
         return

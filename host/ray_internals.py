@@ -63,8 +63,8 @@ def owner_address(reference: "ObjectRef[Any]") -> bytes:
 def call_java(actor: Any, method: str, *arguments: object) -> "ObjectRef[Any]":
     """Call a method of a Java actor; return the resulting object.
 
-    ``actor.method.remote`` calls Java only if the whole process loads its code from files; Ray then exports no
-    functions, and other threads' tasks fail. So this function submits the call itself.
+    ``actor.method.remote`` calls Java only if the whole process loads its code from files. Ray then exports no
+    functions, so tasks of other threads fail. This function submits the call itself.
 
     Relies on the language, id and class in ``ActorHandle``, on ``JavaFunctionDescriptor`` with the number of arguments
     as the signature, and on ``CoreWorker.submit_actor_task``.
@@ -134,7 +134,7 @@ def call_control_store(address: str) -> None:
 
 
 def clusters_here() -> tuple[str | None, list[str]]:
-    """Return the address of the cluster of ``ray start`` here, or None, and those of all that run here."""
+    """Return the address of the cluster of ``ray start`` on this machine, or None, and of all clusters running here."""
     from ray._private import services, utils
 
     find: Any = services.find_gcs_addresses  # its types leave out the cache
@@ -144,9 +144,9 @@ def clusters_here() -> tuple[str | None, list[str]]:
 
 
 def starter_of(address: str) -> str:
-    """Return the program that has started a cluster of this machine for itself, in words; empty for none.
+    """Return, in words, which program has started a cluster of this machine for itself; empty if none has.
 
-    Only the names of the program and of its first argument are shown.
+    The words show only the names of the program and of its first argument.
     """
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -163,7 +163,7 @@ def starter_of(address: str) -> str:
 def use_stored_token() -> None:
     """Use this user's token, if any, as `ray.init` does for a cluster of this machine.
 
-    No effect if RAY_AUTH_MODE is set, or before Ray 2.59, which uses tokens only if that says so.
+    It has no effect if RAY_AUTH_MODE is set, or before Ray 2.59, which uses tokens only with that setting.
     """
     from ray._private.authentication import authentication_token_setup as setup
 
@@ -172,9 +172,9 @@ def use_stored_token() -> None:
 
 
 def show_exceptions_without_ray(if_true: "Callable[[], bool]") -> None:
-    """Show an exception that ends this process without a call to Ray, if a condition holds.
+    """If ``if_true()`` holds, show an exception that ends this process without a call to Ray.
 
-    Ray's hook first calls the control store, and if that is dead ends the process without showing the exception.
+    Ray's own hook first calls the control store. If that is dead, it ends the process without showing the exception.
     """
     import ray._private.worker as private
 
@@ -192,9 +192,9 @@ class ProgramsThreads:
 
 
 def never_join_from_our_threads() -> None:
-    """Let Ray's functions raise on tidewheel's threads if this process has left its cluster.
+    """Let Ray's functions raise on threads of tidewheel if this process has left its cluster.
 
-    Otherwise Ray would join or start another one there; the program's threads may want that.
+    Otherwise Ray would join or start another cluster on such a thread; the threads of the program may want that.
 
     Relies on ``enable_auto_connect`` of ``ray._private.auto_init_hook``, whose truth Ray tests before it joins.
     """

@@ -1,6 +1,6 @@
-"""The last warnings and errors that this process has logged, for observers of its job.
+"""The last warnings and errors that this process has logged, for those who watch its job.
 
-They are collected where Python makes log records: a handler would keep ``logging.basicConfig`` from adding one.
+They are collected where Python makes log records. A handler would keep ``logging.basicConfig`` from adding its own.
 """
 
 import logging
@@ -46,8 +46,8 @@ class RecentLines:
     """Keeps the last 20 lines from WARNING on; thread-safe.
 
     Args:
-        fields: returns the known fields of this thread's records, as `about` does; a record's own go first.
-        logger: keep only lines of this logger and those below it, or of a known job.
+        fields: returns fields that records of this thread get, as `about` does, unless a record has them.
+        logger: keep only lines of this logger and its children, and lines that name a job.
     """
 
     def __init__(self, fields: Callable[[], Mapping[str, object]] = dict, logger: str = "") -> None:
@@ -66,13 +66,13 @@ class RecentLines:
             _FOLLOWERS[:] = [*(one for one in _FOLLOWERS if one() is not None), ref(self)]
 
     def of(self, job: str) -> tuple[LogLine, ...]:
-        """Return the lines about a job, or about no particular one, oldest first."""
+        """Return the lines about a job and those about no particular job, oldest first."""
         with self._lock:
             self._settle()
             return tuple(line for line in self._lines if line.job in (None, job))
 
     def keep(self, record: logging.LogRecord) -> None:
-        """Keep the line of a record; its ``extra`` may come later."""
+        """Keep a record as a line; Python may add its ``extra`` later."""
         fields = self._fields()
         is_ours = record.name == self._logger or record.name.startswith(f"{self._logger}." if self._logger else "")
         if not is_ours and "job" not in fields:
@@ -87,7 +87,7 @@ class RecentLines:
             self._last = (line, record)
 
     def _settle(self) -> None:
-        """Keep the line of the last record, which gets its ``extra`` after it was made."""
+        """Make the line of the last record, which has its ``extra`` by now."""
         if self._last is not None:
             line, record = self._last
             known: dict[str, Any] = {name: vars(record)[name] for name in _FIELDS if name in vars(record)}

@@ -1,6 +1,6 @@
-"""The retries of a failed operation: how often, for how long, and with which pauses.
+"""The retries of a failed operation: how many, for how long, and with which pauses.
 
-`pause_s` only decides, for loops that must not block; `call` and `call_async` try, decide and pause.
+`pause_s` only decides, for loops that must not block. `call` and `call_async` try, decide and pause.
 
 Source: "Exponential Backoff And Jitter", AWS Architecture Blog.
 """
@@ -27,8 +27,7 @@ class Retry:
 
     Args:
         attempts: the greatest number of attempts; None for any.
-        within_s: the seconds after the first attempt within which the last one begins; the last pause is shortened to
-            that.
+        within_s: the last attempt begins at most so many seconds after the first; its pause is shortened to that.
         first_pause_s: in seconds; 0 for no pauses.
         factor: the ratio of successive pauses; 1 for equal ones.
         longest_pause_s: in seconds.
@@ -70,7 +69,7 @@ class Retry:
             raise ValueError(f"Retry: jitter={self.jitter!r} is the share of a pause that is random, and at most 1")
 
     def pause_s(self, failures: int, elapsed_s: float = 0.0, draw: Callable[[], float] = random.random) -> float | None:
-        """Return the pause in seconds before the next attempt, after ``failures`` failed ones; None for no attempt."""
+        """Return the seconds to wait after ``failures`` failed attempts; None if there is no further attempt."""
         if (self.attempts is not None and failures >= self.attempts) or elapsed_s >= self.within_s:
             return None
         try:
@@ -91,8 +90,8 @@ class Retry:
     ) -> T:
         """Call a function until it returns; return its value.
 
-        ``on_failure`` receives each error that another attempt follows, and the number of failures. ``clock``,
-        ``sleep`` and ``draw`` replace time and chance, for tests and for a sleep that something ends.
+        Before each further attempt, ``on_failure`` receives the last error and the number of failures. ``clock``,
+        ``sleep`` and ``draw`` replace time and chance, for tests and for a sleep that something can end.
 
         Raises:
             ValueError: neither ``attempts`` nor ``within_s`` is given.

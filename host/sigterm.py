@@ -1,4 +1,4 @@
-"""The SIGTERM handler of a driver, which Ray replaces by one that prints a C++ trace and aborts."""
+"""The SIGTERM handler of a driver: Ray replaces it by one that prints a C++ trace and aborts."""
 
 import signal
 import threading
@@ -10,12 +10,12 @@ _EXIT_CODE = 128
 
 
 class Terminated(SystemExit):
-    """SIGTERM ends the program; within an operator, unlike `sys.exit`, this is no failure of the operator."""
+    """Raised by SIGTERM to end the program; unlike `sys.exit`, it is no failure of the operator that is running."""
 
 
 @contextmanager
 def keeping_sigterm() -> Iterator[None]:
-    """Restore the program's SIGTERM handler after Ray may have replaced it; on the main thread only.
+    """Keep the program's SIGTERM handler, which Ray may replace within the block; on the main thread only.
 
     Without a handler the program ends as by ``sys.exit(143)``, so ``with`` blocks and ``finally`` clauses run.
     """

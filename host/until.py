@@ -1,4 +1,4 @@
-"""Waiting, with a deadline, for a condition that nothing reports."""
+"""Waiting, with a deadline, for a condition that has no event."""
 
 import time
 from collections.abc import Callable
@@ -18,9 +18,9 @@ def until(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], object] = time.sleep,
 ) -> T:
-    """Call a condition until it returns something true; return that.
+    """Call a condition until it returns a true value; return the value.
 
-    Use it only without an event, queue or future for the condition.
+    Use it only where no event, queue or future reports the condition.
 
     Args:
         condition: called at once, after each pause, and a last time at the deadline.
@@ -31,7 +31,7 @@ def until(
         sleep: waits for some seconds.
 
     Raises:
-        Exception: the condition was not true in time, by ``error``.
+        Exception: made by ``error``: the condition was not true in time.
 
     >>> numbers = iter([0, 0, 3])
     >>> until(lambda: next(numbers), within_s=5, every_s=0)

@@ -19,7 +19,7 @@ def worker_name(job: str, worker: int) -> str:
 
 
 def first_workers(job: str) -> Iterator[Any]:
-    """Yield the actors of the workers 0 of the cluster's jobs, that of ``job`` first.
+    """Yield the actor of worker 0 of each job of the cluster, that of ``job`` first.
 
     Raises:
         RayError: the cluster does not answer.

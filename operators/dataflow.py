@@ -75,10 +75,10 @@ class Dataflow(Described):
 
         Args:
             name: the input's name.
-            records: the type of the records, of which ``send`` checks a sample (a row of Arrow is a dict), or a
+            records: the type of the records, for which ``send`` checks a sample (a row of Arrow is a dict), or a
                 `pyarrow.Schema` that each batch must have. None accepts anything.
-            dead_letters: where a record of another type goes, with a TypeError. Then each record is checked, by the
-                worker that receives it, and ``send`` does not raise.
+            dead_letters: receives records of another type, each with a TypeError. Then the worker that receives a
+                record checks it, and ``send`` does not raise.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("lengths")
@@ -116,9 +116,9 @@ class Dataflow(Described):
 
         Sources wait while more bytes are in flight than `RuntimeConfig` allows.
 
-        A `Source` may say the epochs of its records. If the source states no times, epochs are common to all its
-        partitions: a partition that begins an epoch advances the others, idle ones too. By default each unit that the
-        source yields, such as a batch or a transaction, ends an epoch; a unit is never divided.
+        A `Source` may say the epochs of its records. If it does not, all its partitions have common epochs: a partition
+        that begins an epoch advances the others, idle ones too. By default each unit that the source yields, such as a
+        batch or a transaction, ends an epoch; a unit is never divided.
 
         Args:
             name: the operator's name.
@@ -126,13 +126,13 @@ class Dataflow(Described):
                 or `ReplaySource`, or your own `Source`.
             paced_by: a probe of this dataflow that the source waits for. No partition begins an epoch while
                 ``epochs_ahead`` of its epochs are incomplete there.
-            epochs_ahead: how many; 1 runs one epoch after the other. Operators that need several epochs to complete
-                one, such as windows, need more.
-            epoch_every_s: for a `Source` that says no epochs: begin an epoch every so many seconds.
-            epoch_records: for such a source: a partition ends the epoch behind the unit with which it has read so many
-                records of it.
-            dead_letters: where what the source reads and cannot make a record of goes, such as a line that is no JSON;
-                its error fails the job otherwise.
+            epochs_ahead: the number of epochs for ``paced_by``; with 1, one epoch runs after the other. Operators that
+                need several epochs to complete one, such as windows, need more.
+            epoch_every_s: for a `Source` that does not say epochs: begin an epoch every so many seconds.
+            epoch_records: for such a source: a partition ends an epoch after the unit with which it has read so many
+                records of the epoch.
+            dead_letters: receives everything that the source cannot turn into a record, such as a line that is not
+                JSON. Without it, such an error fails the job.
 
         Raises:
             GraphError: an argument is wrong, or the source cannot be pickled.
@@ -225,24 +225,24 @@ class Dataflow(Described):
         schema: Any = None,
         name: str | None = None,
     ) -> Stream[Any]:
-        """Add a stream of the epochs that another job publishes from its subscription on.
+        """Add a stream of the epochs that another job publishes, from the moment of the subscription on.
 
-        Times are those of the topic and complete with it; the stream ends when the topic does. All records arrive on
-        worker 0: `rebalance`, or an operator with a key, spreads them. Either job may start first. If the publishing
-        job fails, this one fails; the reverse is not so. Ends of substreams do not arrive with the topic: `substreams`
-        divides the stream again. If the publishing job has snapshots to go back to, epochs arrive whole. A job that
-        continues from a snapshot misses epochs, and warns of it.
+        Times are those of the topic. A time is complete when it is complete in the topic, and the stream ends when the
+        topic does. All records arrive on worker 0; `rebalance`, or an operator with a key, spreads them. Either job may
+        start first. If the publishing job fails, this one fails, but not the reverse. Ends of substreams do not arrive
+        with the topic; `substreams` divides the stream again. If the publishing job keeps snapshots, each epoch arrives
+        as a whole. A job that continues from a snapshot misses epochs, and warns of it.
 
         Args:
             topic: its name.
             timeout_s: how long to wait for the topic to exist, in seconds; None waits forever.
-            atomic: whether to leave out an epoch that was partly published before the subscription.
+            atomic: whether to leave out an epoch of which a part was published before the subscription.
             where: the condition on records, as for `tidewheel.subscribe`.
-            slow: the treatment of this job when it falls behind. ``"block"`` holds back the other job,
-                ``"drop_epochs"`` leaves out whole epochs, ``"disconnect"`` fails this job. A topic with exactly-once
-                delivery keeps unread messages in its log, and holds no job back.
-            block_limit_s: how long this job may hold back the other without receiving, in seconds, before it fails.
-            schema: the expected type or `pyarrow.Schema` of the records; others fail this job.
+            slow: what happens when this job falls behind. ``"block"`` holds back the other job, ``"drop_epochs"``
+                leaves out whole epochs, ``"disconnect"`` fails this job. A topic with exactly-once delivery keeps
+                messages in its log, and holds no job back.
+            block_limit_s: after how many seconds this job fails if it holds back the other and receives nothing.
+            schema: the expected type or `pyarrow.Schema` of the records; other records fail this job.
             name: the operator's name.
 
         Raises:
@@ -293,22 +293,21 @@ class Dataflow(Described):
         bound: Bound | None = None,
         ordered: bool = False,
     ) -> tuple[Stream[Any], ...]:
-        """Add an operator of any number of ports; ``build`` returns ``schedule(*inputs, *outputs)``.
+        """Add an operator with any number of ports; ``build`` returns its function ``schedule(*inputs, *outputs)``.
 
         Args:
             inputs: the streams it reads, all of one scope.
             outputs: how many outputs it has, in the same scope.
             build: called once on each worker with an `OperatorContext`.
-            summaries: for (input, output), the change of a time on the way, such as
-                ``PathSummary.identity(stream.nesting)``; one that goes back is refused. Without a pair, no message of
-                that input leaves by that output, and waiting messages hold nothing back behind it. By default a time at
-                any input can leave by any output unchanged.
-            name: the operator's name.
+            summaries: for a pair (input, output), how times change on the way, such as
+                ``PathSummary.identity(stream.nesting)``. A summary that decreases times is refused. Without a pair, no
+                message of that input leads to output there, so its waiting messages hold nothing back behind that
+                output. By default a time at any input can leave by any output unchanged.
             name: the operator's name.
             exchange: for each input, how records are spread over the workers.
             notify: False for an operator that never looks at a frontier.
             bound: how the operator learns the ends of substreams, as for `Stream.unary`.
-            ordered: in which order it learns them.
+            ordered: whether it learns them in order, as for `Stream.unary`.
 
         >>> import tidewheel as tw
         >>> def build(context):
@@ -354,13 +353,13 @@ class Dataflow(Described):
     ) -> DeadLetters:
         """Return a stream of the records that operators and sources set aside, in place of failing the job.
 
-        Each operator or source to which you give it, as ``dead_letters=letters``, sends a record at which its function
-        raises there, as a `FailedRecord` at the time of the record. It is a stream like others: publish it, write it to
-        files, or capture it. Several may share it, in loops too.
+        Pass it to any operator or source as ``dead_letters=letters``. If a function raises for a record, that operator
+        then sends a `FailedRecord` to this stream, at the time of the record. The stream is like any other: publish it,
+        write it to files, or capture it. Several operators may share it, in loops too.
 
         Args:
             name: its name.
-            catch: the exception, or a tuple of them, with which a record is set aside; any other fails the job.
+            catch: the exception, or a tuple of them, for which a record is set aside; any other fails the job.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("parsing")
@@ -401,7 +400,7 @@ class Dataflow(Described):
         return Loop(self, self._description.root.inside(name))
 
     def feedback(self, advance: int = 1, *, name: str = "feedback") -> Feedback[Any]:
-        """Return the open end of a cycle in the outermost scope; records return ``advance`` epochs later.
+        """Return the open end of a cycle in the outermost scope; records come back ``advance`` epochs later.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("halving")
@@ -421,7 +420,7 @@ class Dataflow(Described):
     def explain(self, *, fused: bool = False) -> str:
         """Return the dataflow as text: each operator with its inputs, indented by scope.
 
-        ``<-`` is an edge on which records stay on their worker, ``<=`` one on which they are spread, with its pact.
+        ``<-`` is an edge on which records stay on their worker; ``<=`` is one on which they are spread, with its pact.
         `Job.explain` says why a job waits.
 
         Args:

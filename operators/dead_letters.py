@@ -1,4 +1,4 @@
-"""The stream of records that operators and sources have set aside, wherever they are in a dataflow."""
+"""The stream of records that operators and sources of a dataflow have set aside."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 
 
 class DeadLetters(Stream[FailedRecord[Any]]):
-    """A stream of failed records; operators and sources add to it, made before or after its readers.
+    """A stream of failed records, to which operators and sources add.
 
-    A letter has the time of its record, of which a loop takes the rounds off. It belongs to no substream.
+    They may be described before or after its readers. A failed record has the time of the original, without the
+    coordinates of loops. It belongs to no substream.
     """
 
     __slots__ = ("_caught",)

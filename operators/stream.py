@@ -1,4 +1,4 @@
-"""Streams, with the methods that add the next operator; and loops."""
+"""Streams, with the methods that add the next operator. Also loops."""
 
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -72,12 +72,13 @@ class Stream(
 ):
     """The records that one output of one operator sends, each at a time.
 
-    A message carries a batch: a list, an Arrow table or record batch, or a NumPy array. A function of a record is
-    called for each one, with a dict for a row of Arrow; `map_batches` gets whole batches.
+    A message carries a batch: a list, an Arrow table or record batch, or a NumPy array. If an operator takes a function
+    of a record, the function is called for each record, with a dict for a row of Arrow. `map_batches` gets whole
+    batches.
 
     Every operator takes ``name=``, which errors, statistics and drawings show; the default is the method's name. Names
-    are unique within their scope: the second "parse" that you add is "parse-2". Within the loop "rounds" it is
-    "rounds/parse". An operator of several parts names them after itself, such as "parse: partial".
+    are unique within their scope: the second "parse" that you add becomes "parse-2". Within the loop "rounds" the name
+    is "rounds/parse". If an operator has several parts, they are named after it, such as "parse: partial".
     """
 
     __slots__ = ()
@@ -102,18 +103,19 @@ class Stream(
         bound: Bound | None = None,
         ordered: bool = False,
     ) -> "Stream[Any]":
-        """Add an operator of one input and one output that may hold tokens and look at its frontier.
+        """Add an operator with one input and one output, which may hold tokens and look at its frontier.
 
-        On a stream with substreams, a batch belongs to the substream of the token with which it is sent. There an
+        On a stream with substreams, a batch belongs to the substream of the token with which it is sent. So the
         operator must keep records by ``(token.time, token.key)``, or read `without_substreams`.
 
         Args:
             build: called once on each worker with an `OperatorContext`; returns ``schedule(input, output)``.
             exchange: how records are spread over the workers; None leaves them on their workers.
             name: the operator's name.
-            bound: with ``"soft"`` the operator finds ended substreams in ``input.ended``. With ``"firm"`` it receives
-                each substream in one piece, then its end, and then the next. Open substreams wait before it and hold
-                their epochs open. In a loop with it, no operator must keep tokens until a time is complete.
+            bound: how the operator learns the ends of substreams. With ``"soft"`` it finds ended substreams in
+                ``input.ended``. With ``"firm"`` it receives each substream in one piece, then its end, and then the
+                next. Substreams that have not ended wait before the operator and hold their epochs open. In a loop with
+                ``"firm"``, no operator may keep tokens until a time is complete.
             ordered: whether substreams end in the order in which they were closed.
 
         >>> import tidewheel as tw
@@ -146,15 +148,15 @@ class Stream(
         bound: Bound | None = None,
         ordered: bool = False,
     ) -> "Stream[Any]":
-        """Add an operator of two inputs and one output that may hold tokens and look at its frontiers.
+        """Add an operator with two inputs and one output, which may hold tokens and look at its frontiers.
 
         Args:
             other: the other stream, of the same scope.
             build: called once on each worker with an `OperatorContext`; returns ``schedule(left, right, output)``.
             exchange: how the records of each side are spread over the workers; None leaves them on their workers.
             name: the operator's name.
-            bound: how it learns the ends of substreams, as for `unary`.
-            ordered: in which order it learns them.
+            bound: how the operator learns the ends of substreams, as for `unary`.
+            ordered: whether it learns them in order, as for `unary`.
 
         >>> import tidewheel as tw
         >>> def build(context):
@@ -183,7 +185,7 @@ class Stream(
 
 
 class Feedback(Stream[Record]):
-    """The stream of records that return in a loop; it can be read before it is connected."""
+    """The stream of records that come back in a loop; operators can read it before it is connected."""
 
     __slots__ = ("_feedback",)
 
@@ -192,16 +194,16 @@ class Feedback(Stream[Record]):
         self._feedback = operator
 
     def connect(self, stream: Stream[Record]) -> None:
-        """Close the loop: records of ``stream`` return here a round later.
+        """Close the loop: records of ``stream`` come back here a round later.
 
         Raises:
-            GraphError: it is connected already, or ``stream`` is in another scope or dataflow.
+            GraphError: this is connected already, or ``stream`` is in another scope or dataflow.
         """
         self._description.connect(self._feedback, check_stream("feedback", stream))
 
 
 class Loop:
-    """A scope whose streams have times ``(outer, round)``; its ``with`` block only shows its extent."""
+    """A scope whose streams have times ``(outer, round)``; its ``with`` block only shows readers where the loop is."""
 
     __slots__ = ("_flow", "_scope")
 
@@ -210,7 +212,7 @@ class Loop:
         self._scope = scope
 
     def feedback(self, advance: int = 1, *, name: str = "feedback") -> Feedback[Any]:
-        """Return a stream of fed-back records, which `Feedback.connect` connects later."""
+        """Return the stream of the records that come back; `Feedback.connect` connects it later."""
         scope = self._scope
         if not isinstance(scope.nesting.coordinate_domains[-1], IntegerDomain):
             raise GraphError(

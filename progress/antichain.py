@@ -1,10 +1,10 @@
-"""Antichains, immutable or kept while counts change: sets of times no two of which are ordered, as frontiers are.
+"""Antichains: sets of times, such as frontiers, in which no time is before another.
 
-In a `MutableAntichain` every time with a positive count is in the frontier, or hangs below one time at or before it.
-Only that relation is asked, so the forest serves any partial order. When an element leaves the frontier, the times
-below it are compared in pairs and then with the rest, so that half of them go down a level: the pairing heap,
-generalised to partial orders. A time below the frontier whose count is no longer positive stays until it reaches the
-top, or until such times are the greater part.
+A `MutableAntichain` follows changing counts. It keeps each time with a positive count in the frontier, or in a tree
+below one time at or before it. It asks only whether one time is at or before another, so these trees serve any partial
+order. When an element leaves the frontier, the times below it are compared in pairs and then with the rest, so that
+half of them go down a level. This is the pairing heap, generalised to partial orders. A time whose count is no longer
+positive stays in its tree until it reaches the top, or until such times are the majority.
 
 Source: Fredman, Sedgewick, Sleator, Tarjan, "The pairing heap: a new form of self-adjusting heap", Algorithmica 1986.
 """
@@ -16,7 +16,7 @@ from tidewheel.progress.time_domain import Time, TimeDomain
 
 
 class Antichain:
-    """The minimal elements of a set of times, a lower bound on all of them; immutable.
+    """The minimal elements of a set of times: a lower bound on all of them. Immutable.
 
     Iteration is in order of insertion; equality is equality of sets.
 
@@ -44,7 +44,7 @@ class Antichain:
     ) -> "Antichain":
         """Return the antichain of distinct, unordered ``times`` without comparing them.
 
-        ``less_equal`` is the domain's `comparison`, if it was made before.
+        ``less_equal`` is the domain's `comparison`, if the caller has it already.
         """
         antichain = cls(domain)
         antichain._elements = tuple(times)
@@ -53,7 +53,7 @@ class Antichain:
         return antichain
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Leave out the comparison, which may be a function of this process."""
+        """Pickle the elements only: the comparison may be a function of this process."""
         return Antichain.from_minimal, (self._domain, self._elements)
 
     def _insert(self, time: Time) -> None:
@@ -67,7 +67,7 @@ class Antichain:
         return self._domain
 
     def less_equal(self, time: Time) -> bool:
-        """Tell whether some element is at or before ``time``: whether ``time`` can still occur."""
+        """Tell whether ``time`` can still occur: some element is at or before it."""
         less_equal = self._less_equal
         for element in self._elements:  # noqa: SIM110 - operators ask this for every time they hold, in every call
             if less_equal(element, time):
@@ -111,7 +111,7 @@ class MutableAntichain:
     """Counts of times, with the minimal times of positive count.
 
     A count may be negative for a while, since changes of different workers arrive in any order. A time with a negative
-    count neither holds the frontier back nor lets another time pass.
+    count has no effect on the frontier.
 
     >>> from tidewheel.progress import IntegerDomain
     >>> counts = MutableAntichain(IntegerDomain())
@@ -134,8 +134,8 @@ class MutableAntichain:
     def update(self, changes: Iterable[tuple[Time, int]]) -> list[tuple[Time, int]]:
         """Apply signed changes of counts; return the changes of the frontier, as +1 and -1 by time.
 
-        Complexity: for each change, the elements of the frontier; when one leaves, amortised the logarithm of the
-        counted times.
+        Complexity: for each change, linear in the frontier; when an element leaves, also the logarithm of the counted
+        times, amortised.
         """
         if len(self._counts) == 1 and (simple := self._replace_only(changes)) is not None:
             return simple

@@ -1,16 +1,17 @@
-"""Net changes of counts, and the batch of them that a worker holds back.
+"""Net changes of counts, and the batch of changes that a worker holds back.
 
-Progress that cannot move any frontier waits, and is merged with later progress. A worker must send its changes, whole,
-once they remove a pointstamp that may be the last one to hold some frontier back. It need not send them while
+A worker holds back progress that cannot move any frontier, and merges it with later progress. It must send its changes,
+all of them, once they remove a pointstamp that may be the last one to hold some frontier back. It need not send them
+while
 
-- they only add pointstamps: those come from tokens that every view counts, so frontiers allow for them already; or
-- each removed pointstamp is covered: the frontier at some location before it says that an earlier one is still there
-  and leads to it. Whatever the one holds back, the other holds back too.
+- they only add pointstamps: these come from tokens that every view counts, so the frontiers allow for them already; or
+- each removed pointstamp is covered: a frontier on the way to it shows an earlier pointstamp that leads to it and holds
+  back the same frontiers.
 
-Nothing is held for ever. Suppose that nothing moves while workers hold batches, and take an earliest pointstamp that is
-removed but still counted in the views. Its removal is held, so an earlier pointstamp covers it, which is not removed
-and rightly holds back the same frontiers. So no frontier is late. When a covering frontier moves, the covered changes
-are checked again.
+No change is held for ever. Suppose that nothing moves while workers hold batches. Take an earliest pointstamp that a
+worker has removed while the views still count it. An earlier pointstamp covers it, so that one is not removed, and
+rightly holds back the same frontiers. So no frontier is late. When a covering frontier moves, the worker checks the
+covered changes again.
 
 Source: demand-driven progress batches in timely dataflow; the rule and its proof are ours.
 """
@@ -89,7 +90,7 @@ class HeldBatch:
 
     Args:
         tracker: the view whose frontiers decide what is covered.
-        hold_back: False sends every step's changes at its end.
+        hold_back: if False, a worker sends the changes of every step at its end.
     """
 
     def __init__(self, tracker: Tracker, *, hold_back: bool) -> None:
@@ -116,15 +117,16 @@ class HeldBatch:
         return False
 
     def frontiers_moved(self, moved: set[int]) -> None:
-        """Check the held changes again if the frontier of one of these locations covers some."""
+        """Check the held changes again if one of these locations' frontiers covers some of them."""
         if not self._urgent and not self._covers.isdisjoint(moved):
             self._covers.clear()
             self._urgent = any(self._matters_now(location) for location in list(self._earliest))
 
     def _matters(self, location: int, time: Time) -> bool:
-        """Tell whether the held changes of this pointstamp might move a frontier, unless checked before.
+        """Tell whether the removal of this pointstamp might move a frontier.
 
-        Only the earliest removed times of a location are checked: a pointstamp that covers one covers all later ones.
+        It checks only the earliest removed times of a location, each once: a pointstamp that covers one of them covers
+        all later ones.
         """
         if not self._takes_away((location, time), self._changes.get((location, time))):
             return False
@@ -173,10 +175,10 @@ class HeldBatch:
 
 
 class NetBatch(HeldBatch):
-    """Changes that an accumulator has received from all workers and not yet sent to them.
+    """The changes that an accumulator has received from all workers and not yet sent to them.
 
-    It knows every view, so it sends only when a pointstamp that the views count is removed: the first of several
-    workers to drop a token for a time changes nothing.
+    The accumulator knows every view. So it sends only when all workers together have removed a pointstamp that the
+    views count. If only the first of several workers drops a token for a time, nothing changes.
     """
 
     def _takes_away(self, pointstamp: tuple[int, Time], difference: int) -> bool:

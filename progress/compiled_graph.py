@@ -1,13 +1,13 @@
 """The compiled form of a graph: the minimal summaries of the paths between locations.
 
-Many paths between two locations of interest lead through others, whose frontiers sum up everything before them. So a
-count is carried only to the next stations (the locations of interest), and frontiers from there on:
-`Reachability.entries` and `Reachability.onward`.
+The runtime reads the frontier at some locations only, the *locations of interest*. Most paths between two of them lead
+through a third, whose frontier sums up everything before it. So the tracker carries a count only to the next locations
+of interest, called stations, and from there it carries frontiers: see `Reachability.entries` and `Reachability.onward`.
 
-In a cycle frontiers would chase each other round and round. Every cycle has steps that advance time; their ends are its
-heads. Heads are stations too, unless the cycle has fewer locations of interest, and they get every count in the cycle
-directly, by the summaries of all ways round. The rest has no cycles: frontiers only bear on later stations, and each is
-settled once for each change.
+In a cycle, frontiers would pass each other round and round. Every cycle has steps that advance time; the ends of these
+steps are the *heads* of the cycle. Heads are stations too, unless the cycle has fewer locations of interest than heads.
+The stations of a cycle get every count in it directly, by the summaries of all ways round. Without cycles, a frontier
+bears only on later stations, so the tracker settles each station once for each change.
 
 The tables have the size of the graph, times the heads (or fewer locations of interest) of each cycle, and a path for
 each pair of a location and a station that it reaches directly.
@@ -32,12 +32,12 @@ Paths: TypeAlias = tuple[PathSummary, ...]
 class CompiledGraph:
     """A checked graph, which computes path summaries to destinations on demand and keeps them.
 
-    Locations are numbered in the order of `GraphShape.locations`, alike on every worker.
+    Locations are numbered in the order of `GraphShape.locations`, which is the same on every worker.
 
     Raises GraphError if some cycle does not strictly advance time.
 
     Attributes:
-        together: for each location the number at which all workers' counts are added up.
+        together: for each location, the number of the location where the counts of all workers are added up.
     """
 
     def __init__(self, graph: GraphShape) -> None:
@@ -59,7 +59,7 @@ class CompiledGraph:
     def reaching(self, end: Location) -> dict[Location, Paths]:
         """Return the minimal summaries of the paths to ``end``, for every location that reaches it.
 
-        Complexity: on the first call for ``end``, the size of the graph before it, for each summary kept.
+        Complexity: on the first call for ``end``, the size of the graph before it, times the kept summaries.
         """
         found = self._reaching.get(end)
         if found is None:
@@ -68,7 +68,7 @@ class CompiledGraph:
         return found
 
     def reachability(self, interesting: Iterable[Location]) -> "Reachability":
-        """Return the stations that each location reaches directly, one object for equal locations of interest.
+        """Return the stations that each location reaches directly; calls for the same locations return one object.
 
         Complexity: the size of the graph on the first call, then the number of locations of interest.
         """
@@ -128,7 +128,7 @@ _MOST_COVERS = 4
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """The paths between a location and a station, given by rank; ``paths`` is None for one that changes nothing."""
+    """The paths between a location and the station with number ``rank``; ``paths`` is None if they change no time."""
 
     rank: int
     paths: Paths | None
@@ -165,7 +165,7 @@ class Reachability:
             self._add_paths_to(end, component[end] if end in direct else None, component)
 
     def _direct(self, component: Mapping[int, int], heads: set[int]) -> set[int]:
-        """Return the stations that get every count in their cycle directly: its heads, or all of interest if fewer."""
+        """Return the stations that get every count of a cycle directly: heads or, if fewer, locations of interest."""
         by_cycle: dict[int, tuple[set[int], set[int]]] = {}
         for head in heads:
             by_cycle.setdefault(component[head], (set(), set()))[0].add(head)
@@ -179,7 +179,7 @@ class Reachability:
         }
 
     def _add_paths_to(self, end: int, cycle: int | None, component: Mapping[int, int]) -> None:
-        """Enter the paths to a station: back to the stations before it, or to those before its cycle."""
+        """Record the paths to a station: from the stations before it, or from those before its cycle."""
         passes = lambda number: component[number] == cycle or number not in self.rank_of  # noqa: E731
         for start, paths in self._compiled.search_back(end, passes).items():
             passage = Passage(self.rank_of[end], _unless_unchanged(paths))
@@ -189,7 +189,7 @@ class Reachability:
                 self.entries.setdefault(start, []).append(passage)
 
     def covers(self, location: int) -> list[Passage]:
-        """Return some locations of interest before a location: a time possible there is possible here later.
+        """Return some locations of interest before a location: times that can occur there can come here later.
 
         Complexity: on the first call, the size of the graph; then O(1).
         """

@@ -1,10 +1,11 @@
-"""The cycles of a graph: which nodes share a cycle, and the refusal of cycles that do not advance time.
+"""The cycles of a graph: which nodes share a cycle, and an error for a cycle that does not advance time.
 
-In a cycle that returns a time unchanged, no frontier could pass that time. A cycle keeps the coordinates that all of
-its steps keep, the outermost ``kept``, and forgets the others. It is sound exactly if some step strictly advances one
-of those. So for each number of coordinates, among the steps that keep at least so many, those that advance one of them
-are left out. A remaining cycle with a step that keeps no more is refused. Linear in the graph for each depth of
-nesting.
+If a cycle returned a time unchanged, no frontier could pass that time. A cycle keeps the outermost coordinates that all
+of its steps keep, and forgets the others. It is sound exactly if some step strictly advances a kept coordinate.
+
+The check runs once for each number ``kept`` of coordinates. It looks only at steps that keep at least so many, and
+leaves out those that strictly advance one of them. If a cycle remains with a step that keeps no more, the graph is
+refused. Linear in the graph for each depth of nesting.
 
 Source: seed "Progress Tracking", section "A Compiled Representation" (the one constraint on the graph).
 """
@@ -37,7 +38,7 @@ def refuse_idle_cycles(graph: GraphShape) -> None:
 
 
 def _cycle_through(steps: Iterable[Step], kept: int) -> list[Step]:
-    """Return a shortest cycle through some step that keeps exactly ``kept`` coordinates, [] if there is none."""
+    """Return a shortest cycle through a step that keeps exactly ``kept`` coordinates; [] if there is none."""
     outgoing: dict[Location, list[Step]] = {}
     for step in steps:
         outgoing.setdefault(step.start, []).append(step)
@@ -50,7 +51,7 @@ def _cycle_through(steps: Iterable[Step], kept: int) -> list[Step]:
 
 
 def _shortest_path(outgoing: _Adjacency, start: Location, end: Location) -> list[Step]:
-    """Return the steps of a shortest path, [] if ``start`` is ``end``; there must be one."""
+    """Return the steps of a shortest path; [] if ``start`` is ``end``. A path must exist."""
     arrived_by: dict[Location, Step] = {}
     queue = deque([start])
     while end not in arrived_by and end != start:

@@ -1,7 +1,7 @@
 """The errors of the progress layer, and the base of all errors of tidewheel.
 
-Errors are picklable: they cross from a worker to the driver. The text of an error is redacted as it is made, since a
-quoted argument may have a password.
+Errors are picklable: they cross from a worker to the driver. An error redacts its text when it is made, since a quoted
+argument may contain a password.
 """
 
 from typing import Any
@@ -14,8 +14,7 @@ _LONGEST_LINE, _KEPT_FIRST, _KEPT_LAST = 2000, 1200, 600
 class TidewheelError(Exception):
     """The base of every error that tidewheel raises on purpose.
 
-    A message shows the wrong value, of any size. The error shortens a line of more than 2,000 characters in the middle,
-    so that the remedy at its end stays.
+    The error shortens a line of more than 2,000 characters in the middle, so the remedy at the end of the line stays.
     """
 
     def __init__(self, *args: Any) -> None:
@@ -38,4 +37,4 @@ class GraphError(TidewheelError):
 
 
 class ProtocolError(TidewheelError):
-    """A peer broke the protocol: a lost message, an impossible count, a foreign incarnation."""
+    """A peer broke the protocol: a message was lost, a count is impossible, or an incarnation is unknown."""

@@ -10,7 +10,7 @@ from tidewheel.progress.path_summary import Nesting, PathSummary
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """An operator's output port, the location of tokens; both fields count from 0."""
+    """An operator's output port: the location of tokens. Both fields count from 0."""
 
     operator: int
     port: int
@@ -18,9 +18,9 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An operator's input port, the location of messages for it; the fields count from 0.
+    """An operator's input port: the location of messages to it. The fields count from 0.
 
-    If each worker's messages are counted apart, there is one target for each ``worker``.
+    If the messages of each worker are counted separately, each ``worker`` has a target of its own.
     """
 
     operator: int
@@ -36,9 +36,9 @@ class OperatorShape:
     """An operator's ports and internal paths.
 
     ``inputs`` and ``outputs`` have the nesting at each port. ``summaries`` maps (input port, output port) to the change
-    of a time between them; without a pair, messages of that input never cause output there.
+    of a time between them. Without an entry for a pair, messages at that input never cause output at that port.
 
-    Raises GraphError if a summary is of missing ports or other scopes, or does not only advance times.
+    Raises GraphError if a summary names a missing port or another scope, or can decrease a time.
     """
 
     name: str
@@ -79,8 +79,8 @@ class Step:
 class GraphShape:
     """Operators, named by their index, and the edges between their ports.
 
-    At the inputs ``apart``, each worker's messages are counted at a location of its own. So the frontier there is that
-    of one worker: others may still receive messages of earlier times.
+    At the inputs ``apart``, the messages of each worker are counted at a location of its own. The frontier there is
+    that of one worker: others may still receive messages of earlier times.
     """
 
     operators: tuple[OperatorShape, ...]

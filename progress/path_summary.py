@@ -134,7 +134,7 @@ class PathSummary:
         return cls(nesting, nesting, (*cls.identity(nesting).advances[:-1], summary))
 
     def results_in(self, time: Time) -> Time | None:
-        """Return the least time at which ``time`` can arrive at the path's end, None for none.
+        """Return the least time at which ``time`` can arrive at the path's end; None if it cannot.
 
         Complexity: the number of coordinates that change; O(1) for a path that changes nothing.
         """
@@ -154,7 +154,7 @@ class PathSummary:
         return time
 
     def _advanced(self, time: Time) -> Time | None:
-        """Return a time of the kept coordinates, advanced; coordinates outside of the changed ones stay packed."""
+        """Return a time of the kept coordinates, advanced; reuse a pair of outer coordinates that does not change."""
         inner: list[Time] = []
         for domain, advance in self._advancing:
             time, coordinate = time
@@ -214,10 +214,10 @@ class PathSummary:
         return f"{_nested(names)} becomes {_nested(arrives)}"
 
     def less_equal(self, other: "PathSummary") -> bool:
-        """Tell whether every time arrives by this path at or before its arrival by ``other``.
+        """Tell whether every time arrives by this path at or before its arrival by ``other``, which has the same ends.
 
-        Both have the same ends. The answer may be False for paths that are ordered only because a domain has a greatest
-        time; minimal summaries then have one element too many.
+        The answer may be False where the order follows only from the greatest time of a domain. Minimal summaries then
+        keep one element too many, which is harmless.
         """
         if self is other:
             return True
@@ -237,7 +237,7 @@ class PathSummary:
         return least is None or domain.less_equal(mine, least)
 
     def refusal(self) -> str | None:
-        """Return the reason in words why times must not take this path; None if it only advances them.
+        """Return why a time must not take this path; None if the path never decreases a time.
 
         The change of each kept coordinate must be at or above the identity of its domain.
 

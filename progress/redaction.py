@@ -1,6 +1,6 @@
-"""Texts without secrets: apparent secrets, and the values that this process has read of `Secret` objects.
+"""Texts without secrets: passwords that a pattern finds, and the values of `Secret` objects that this process has read.
 
-Errors, log lines and descriptions of jobs are redacted as they are made, in the process that knows the values.
+Errors, log lines and descriptions of jobs are redacted when they are made, in the process that knows the secrets.
 """
 
 import json
@@ -30,7 +30,7 @@ _values: list[tuple[str, str]] = []
 
 
 def conceal(value: str, shown: str) -> None:
-    """Have `redacted` replace ``value``, a secret that this process has read, and its usual escapes by ``shown``."""
+    """Let `redacted` replace the secret ``value``, also in its usual escaped forms, by ``shown``."""
     if len(value) < SHORTEST:
         return
     with _changing:
@@ -42,7 +42,7 @@ def conceal(value: str, shown: str) -> None:
 
 
 def redacted(text: str) -> str:
-    """Return a text without apparent passwords, keys and tokens, and without known secrets; linear.
+    """Return a text without known secrets and what looks like a password, key or token; linear.
 
     >>> redacted("no answer from s3://me:pw@host, secret_key='abc'; 1 token: time 3")
     "no answer from s3://***@host, secret_key='***'; 1 token: time 3"
@@ -53,7 +53,7 @@ def redacted(text: str) -> str:
 
 
 def has_apparent_secret(text: str) -> bool:
-    """Tell whether a text has what looks like a password, key or token.
+    """Tell whether a text seems to contain a password, key or token.
 
     >>> has_apparent_secret("s3://me:pw@host"), has_apparent_secret("s3://tides/prices")
     (True, False)
@@ -62,7 +62,7 @@ def has_apparent_secret(text: str) -> bool:
 
 
 def called(function: object) -> str:
-    """Return the name of a function, or of an object's class, since its fields may have secrets.
+    """Return the name of a function, or of an object's class. Its fields are not shown, since they may have secrets.
 
     >>> from functools import partial
     >>> called(len), called(partial(open, "file")), called(re.compile("a"))

@@ -1,10 +1,11 @@
-"""The exchange of progress: two protocols by which workers tell each other changes of their pointstamps.
+"""The exchange of progress: two protocols by which workers tell each other the changes of their pointstamps.
 
 Invariants of both:
 
-- A batch is indivisible: all changes of one or more whole steps of a worker, in one message, applied at once.
-- It reports only performed actions, and reaches each receiver in the order of sending.
-- Empty batches are not sent, and changes that cannot move a frontier wait; see `HeldBatch`.
+- A batch is indivisible: one message has all changes of one or more whole steps of a worker, and the receiver applies
+  them at once.
+- A batch reports only actions that have happened. A receiver gets batches in the order of sending.
+- A worker sends no empty batch, and holds back changes that cannot move a frontier; see `HeldBatch`.
 
 Source: seed "Progress Tracking", section "Maintaining Capabilities"; Abadi et al., "Formal analysis of a distributed
 algorithm for tracking progress", FORTE 2013.
@@ -33,7 +34,7 @@ _MOST_RECENT = 256
 class Committed(NamedTuple):
     """The effects of the end of a step.
 
-    ``batches`` has the batch for each receiving peer; ``moved`` the locations whose frontier moved in this view.
+    ``batches`` has the batch to send to each peer; ``moved`` the locations whose frontier moved in this view.
     """
 
     batches: Mapping[int, ProgressBatch]
@@ -42,13 +43,13 @@ class Committed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """One worker's knowledge of all pointstamps at one moment, and its own sent changes.
+    """The counts of all pointstamps as one worker knows them at one moment, and the changes that it has sent.
 
     Attributes:
         counts: the counts of all pointstamps, unsent changes included.
         unsent: the unsent changes.
-        sent: how many batches it has sent (one to several peers counts once); ``recent`` are the latest of them.
-        received: how many batches it has received, by sender.
+        sent: the number of batches sent; a batch to several peers counts once. ``recent`` has the latest of them.
+        received: the number of batches received, by sender.
         hears_all: whether every peer sends its own batches to this worker.
     """
 
@@ -60,8 +61,8 @@ class Knowledge:
     hears_all: bool
 
     def together(self, together: Sequence[int]) -> "Knowledge":
-        """Return this knowledge with all workers' counts at an input added up; see `CompiledGraph.together`."""
-        if together[-1] == len(together) - 1:  # the last location is one of these, if there are any
+        """Return this knowledge with the counts of all workers at an input added up; see `CompiledGraph.together`."""
+        if together[-1] == len(together) - 1:  # no locations are added up: the last one would be
             return self
 
         def added(changes: Iterable[Change]) -> ChangeBatch[tuple[int, Time]]:
@@ -71,9 +72,9 @@ class Knowledge:
         return replace(self, counts=dict(added(self.counts.items())), unsent=list(added(self.unsent)), recent=recent)
 
     def with_peer(self, peer: int, other: "Knowledge") -> ProgressBatch:
-        """Return the changes by ``peer`` that are not in ``counts``: in flight or not yet sent.
+        """Return the changes by ``peer`` that ``counts`` lacks: those in flight and those not yet sent.
 
-        If this worker has since received more from ``peer``, that is not counted twice.
+        The result allows for batches of ``peer`` that this worker has received since.
         """
         under_way = other.sent - self.received.get(peer, 0) if self.hears_all else 0
         if under_way < 0:
@@ -83,13 +84,13 @@ class Knowledge:
 
 
 class Spread(ABC):
-    """One worker's end of a progress protocol: sends its own changes, and applies all workers' changes to its view.
+    """One worker's part of a progress protocol: it sends its own changes, and applies those of all workers to its view.
 
     Args:
         tracker: this worker's view.
         worker: its number.
         workers: the number of workers.
-        held: the unsent changes.
+        held: holds the unsent changes.
     """
 
     def __init__(self, tracker: Tracker, worker: int, workers: int, held: HeldBatch) -> None:
@@ -125,7 +126,7 @@ class Spread(ABC):
 
     @property
     def is_due(self) -> bool:
-        """True if a step must end to send changes, even if nothing happened in it."""
+        """True if the worker must end a step now to send changes, even without other work."""
         return self._held.is_due
 
     def unsent(self) -> ProgressBatch:
@@ -133,7 +134,7 @@ class Spread(ABC):
         return list(self._held)
 
     def knowledge(self) -> Knowledge:
-        """Return this worker's knowledge, to combine it with that of other workers."""
+        """Return all counts as this worker knows them, and the changes that it has sent."""
         return Knowledge(
             dict(self._tracker.counts()),
             self.unsent(),
@@ -154,16 +155,16 @@ class Spread(ABC):
 
 
 class Broadcast(Spread):
-    """The broadcast protocol: each worker sends its changes to every worker.
+    """The broadcast protocol: each worker sends its changes to every other worker.
 
-    Its view has its own changes at once, before the peers receive them.
+    Its own view has them at once, before the peers receive them.
     """
 
     def __init__(self, tracker: Tracker, worker: int = 0, workers: int = 1, *, hold_back: bool = True) -> None:
         super().__init__(tracker, worker, workers, HeldBatch(tracker, hold_back=hold_back))
 
     def commit(self) -> Committed:
-        """End the step; every peer gets the batch, with earlier held ones."""
+        """End the step; the batch for every peer includes earlier held changes."""
         step = self._step.drain()
         moved = self._tracker.update(step) if step else set()
         if not self._peers:
@@ -174,11 +175,11 @@ class Broadcast(Spread):
 
 
 class Accumulated(Spread):
-    """The accumulated protocol: workers send changes to one of them, which sends all the net changes.
+    """The accumulated protocol: one worker, the accumulator, receives all changes and sends the net changes to all.
 
-    An epoch that all workers pass costs one message from and to each worker; the broadcast costs one from each to each.
-    A worker's view has its own changes only when they come back, one trip later. Every view is a sum of whole batches
-    at some moment, which the broadcast could have shown.
+    When all workers pass an epoch, each sends and receives one message; with broadcast, each sends one to each other
+    worker. A worker's view has its own changes only when they come back, one round trip later. Every view is a sum of
+    whole batches at some moment, which the broadcast protocol could have shown too.
 
     Source: Murray et al., "Naiad: a timely dataflow system", SOSP 2013, section 3.3 (accumulation of progress updates).
     """
@@ -209,7 +210,7 @@ class Accumulated(Spread):
         return set()
 
     def knowledge(self) -> Knowledge:
-        """Return this worker's knowledge; the accumulator includes received, unsent changes."""
+        """Return this worker's knowledge; the accumulator includes changes that it has received and not yet sent."""
         counts: ChangeBatch[tuple[int, Time]] = ChangeBatch(self._tracker.counts())
         counts.extend(self._held)
         return replace(super().knowledge(), counts=dict(counts), hears_all=self._worker == ACCUMULATOR)

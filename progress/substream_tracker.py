@@ -1,21 +1,22 @@
-"""A view of the ends of substreams: which of them have ended at which locations.
+"""The view of one worker on substreams: which of them have ended at which locations.
 
-A substream is everything that belongs to one key. Its points are ordered by time, and unordered with those of other
-keys; so they are counted like pointstamps of times, and are safe for the same reason. Points need a time: on a cycle
-back to the same point, a consumed message would otherwise cancel one in flight, in a view that has not received the
-sending of the consumed one.
+A substream is all records and tokens of one key. Its pointstamps, here called *points*, are counted like other
+pointstamps, and have no order with those of other keys; so the same proof of safety holds. Points need a time. Without
+it, a message that has gone round a cycle would have the same point as before. A view that hears of its receipt first
+would then cancel a message that is still in flight.
 
-No message says that a substream begins. Instead every possible key counts as open from the beginning, once for each
-sender at its declaration; so no view can miss one. A sender that has finished with a key removes one count.
+No message announces the beginning of a substream. Instead every possible key counts as open from the start, once for
+each *sender*, a worker that declares substreams. So no view can miss a substream. A sender that *closes* a key, since
+it sends nothing more of it, removes its count.
 
 Invariants:
 
-- A substream has ended at a location when no sender may send at its key, and no count of its points is positive where
-  that location can be reached from. Each end is reported once.
-- With an order, an end waits for those of substreams that were closed earlier: a substream that all senders closed
-  before another ends first.
-- A substream that has ended everywhere, is reported, and is counted nowhere, is forgotten. The view has then received
-  all its changes: the last action came with another one, which a view counts until it receives it.
+- A substream has ended at a location when all senders have closed its key, and no point from which the location can be
+  reached has a positive count. Each end is reported once.
+- At an ordered location, ends are reported in the order in which all senders had closed the keys.
+- A substream is forgotten when it has ended everywhere, its ends are reported, and no point of it has a count. Then the
+  view has received all its changes: the last action of a substream removes a point, which the view counts until it
+  receives that change.
 
 Source: seed "Substream Management", sections on soft bounds and their traffic; seed "Progress Tracking", section "A
 Safety Property".
@@ -47,7 +48,8 @@ class _State:
     """The counts of a substream, shared by all substreams with the same history.
 
     Attributes:
-        awaited: the locations of interest where it has not ended.
+        positive: the locations with a positive count.
+        awaited: the locations of interest where the substream has not ended.
     """
 
     counts: Mapping[tuple[int, Time], int]
@@ -57,11 +59,11 @@ class _State:
 
 
 class ToldEnds(NamedTuple):
-    """The reports of a view, which another view needs to continue, besides the counts.
+    """The reports that a view has made, with which another view can continue.
 
     Attributes:
-        ended: closed substreams that are not forgotten, with the locations where the view has reported their ends.
-        queues: by ordered location, closed substreams without a reported end there, in order.
+        ended: for each closed substream that is not forgotten, the locations whose end the view has reported.
+        queues: for each ordered location, the closed substreams whose end there is not reported, in order.
     """
 
     ended: Mapping[Key, Sequence[int]]
@@ -73,7 +75,7 @@ class _Move:
     """The next state of a substream.
 
     Attributes:
-        is_quiet: whether there is a next state, without an end to report.
+        is_quiet: whether the substream goes on and reports no end.
     """
 
     state: _State | None
@@ -83,7 +85,7 @@ class _Move:
 
 
 class SubstreamTracker:
-    """Accumulates changes of points, and reports which substreams they end at which locations.
+    """Adds up the changes of points, and reports which substreams they end at which locations.
 
     Args:
         ordered: the locations where substreams end in the order in which they were closed.
@@ -92,8 +94,8 @@ class SubstreamTracker:
         GraphError: no path leads from ``start`` to a location of interest.
 
     Attributes:
-        closing: the location and time of the counts that senders remove when they have finished with a key; no other
-            point of a substream is there.
+        closing: the location and time of the counts that senders remove when they close a key; a substream has no other
+            point there.
     """
 
     def __init__(
@@ -132,7 +134,7 @@ class SubstreamTracker:
         return len(set(self._lives).union(*self._queues.values()))
 
     def update(self, keys: Iterable[Key], which: Iterable[int], shapes: Sequence[Differences]) -> Ends:
-        """Apply one indivisible batch, in which many substreams share a history; return the ends.
+        """Apply one indivisible batch, in which many substreams share the same changes, a shape; return the ends.
 
         Complexity: O(1) for each key; for each distinct state and shape, its points and the locations of interest where
         it has not ended.
@@ -184,7 +186,7 @@ class SubstreamTracker:
         return _Move(_State(counts, positive, awaited, is_closed), closes, ends, not closes and not ends)
 
     def _in_turn(self, key: Key, location: int) -> list[Key]:
-        """Return the ends that can be reported at a location, as a substream has ended there."""
+        """Return the ends that a location can report now that one more substream has ended there."""
         queue = self._queues.get(location)
         if queue is None:
             return [key]
@@ -202,16 +204,16 @@ class SubstreamTracker:
                 self._closed_before.discard(key)
 
     def finish(self) -> Ends:
-        """Close all keys for all senders; return the ends.
+        """Close all keys for all senders, and return the ends.
 
-        Every key must have occurred in a change before.
+        Every key must have occurred in an earlier change.
         """
         self._is_finished = True
         _, ends = self.close_but(())
         return ends
 
     def close_but(self, spared: Container[Key]) -> tuple[list[Key], Ends]:
-        """Close all known keys but these for all senders; return the closed keys and the ends."""
+        """Close all known keys except ``spared`` for all senders; return the closed keys and the ends."""
         closing = self.closing
         still_open = {
             key: state.counts[closing]
@@ -224,7 +226,7 @@ class SubstreamTracker:
         return list(still_open), ends
 
     def told(self) -> ToldEnds:
-        """Return all reports so far, in O(remembered substreams)."""
+        """Return all reports so far, in O(substreams not forgotten)."""
         queues = {location: list(queue) for location, queue in self._queues.items()}
         closed = {key: state.awaited for key, state in self._lives.items() if state.is_closed}
         closed.update((key, self._lives[key].awaited) for key in self._closed_before if key in self._lives)
@@ -237,9 +239,9 @@ class SubstreamTracker:
         return ToldEnds(ended, queues)
 
     def go_on(self, told: ToldEnds) -> None:
-        """Continue from another view's reports, before the first update: they keep their order and are not repeated.
+        """Continue with the reports of another view, before the first update.
 
-        All senders report their counts anew, closing included.
+        Ends keep their order and are not reported again. All senders then report all their counts anew.
         """
         begin = self._begin
         states: dict[tuple[int, ...], _State] = {}
@@ -251,7 +253,7 @@ class SubstreamTracker:
             queue.update(dict.fromkeys(told.queues.get(location, ()), False))
 
     def drain_over(self) -> list[Key]:
-        """Return the substreams forgotten since the last call: nothing of them is left."""
+        """Return the substreams forgotten since the last call: their keys may be used again."""
         over, self._over = self._over, []
         return over
 

@@ -1,8 +1,7 @@
-"""Kinds of times: their partial order, and how they change along a path.
+"""Time domains: kinds of times, their partial order, and how times change along a path.
 
-A time is a plain hashable value. Times are compared by the `TimeDomain` of their location, never by Python's ``<=``,
-which is lexicographic on tuples. Integers are the default for epochs and rounds; times inside a loop are pairs
-``(outer, round)``.
+A time is a plain hashable value. The `TimeDomain` of its location compares it, never Python's ``<=``, which is
+lexicographic on tuples. Epochs and rounds are integers by default; times inside a loop are pairs ``(outer, round)``.
 
 Source: seed "Progress Tracking", sections "Path Summaries" and "A Compiled Representation".
 """
@@ -55,7 +54,7 @@ class TimeDomain(ABC):
 
     @abstractmethod
     def results_in(self, summary: Summary, time: Time) -> Time | None:
-        """Return the least time at which ``time`` can leave a path, None if it cannot pass."""
+        """Return the least time at which ``time`` can leave a path; None if it cannot pass."""
 
     @abstractmethod
     def followed_by(self, first: Summary, then: Summary) -> Summary | None:
@@ -74,7 +73,7 @@ class TimeDomain(ABC):
         return f"values such as {self.minimum()!r}"
 
     def plain(self, time: Time) -> Time:
-        """Return ``time``, which the domain contains, in its stored form: whole numbers as ``int``."""
+        """Return the stored form of ``time``: whole numbers as ``int``."""
         return time
 
     def less_than(self, a: Time, b: Time) -> bool:
@@ -83,13 +82,13 @@ class TimeDomain(ABC):
 
     @property
     def is_lexicographic(self) -> bool:
-        """True if `in_order` sorts times as Python's ``<`` does: integers, and nested pairs of them."""
+        """True if `in_order` sorts times as Python's ``<`` does, as for integers and nested pairs of them."""
         return False
 
     def in_order(self, times: Iterable[Time]) -> list[Time]:
-        """Return distinct times, none before a lesser one; O(n^2), for integers O(n log n).
+        """Return distinct times so that none comes before a lesser one; O(n^2), for integers O(n log n).
 
-        Of two unordered times, the one that was given first comes first.
+        Two unordered times keep their order.
         """
         if self.is_lexicographic:
             return sorted(times)

@@ -1,10 +1,10 @@
-"""One worker's view of which times can still occur where.
+"""The view of one worker: which times can still occur at which location.
 
 Invariants:
 
 - A pointstamp holds a frontier back while its own count is positive; a negative count at one location never cancels a
-  positive one at another, even if both map to the same time at a target. So each location accumulates its own counts,
-  and only its frontier travels along the path summaries.
+  positive one at another, even if both lead to the same time at a target. So each location adds up its own counts, and
+  only its frontier travels along the path summaries.
 - Every source starts with one count for each worker at the minimum time: its initial token.
 
 Source: seed "Progress Tracking", sections "Maintaining Capabilities" and "A Safety Property".
@@ -57,8 +57,8 @@ class Tracker:
     def update(self, changes: Iterable[tuple[tuple[int, Time], int]]) -> set[int]:
         """Apply one indivisible batch; return the numbers of the locations whose frontier changed.
 
-        Complexity: for each change, the frontier of its location; where that changes, the next locations of interest,
-        and so on.
+        Complexity: for each change, the frontier of its location; if that moves, also those of the next locations of
+        interest, and so on.
         """
         by_location: dict[int, _Changes] = {}
         for (location, time), difference in changes:
@@ -101,10 +101,10 @@ class Tracker:
         return self._implications[self._reach.rank_of[self._compiled.index[location]]].frontier
 
     def covered_by(self, location: int, time: Time) -> int | None:
-        """Return a location of interest whose frontier says that an earlier pointstamp leads here.
+        """Return a location of interest whose frontier shows that an earlier pointstamp leads here.
 
-        Then no frontier depends on the count of (location, time): the other pointstamp holds back the same ones. None
-        if there may be none; only a few locations are checked.
+        None if it finds none; it looks at a few locations only. No frontier then depends on the count of (location,
+        time): the earlier pointstamp holds back the same frontiers.
         """
         for passage in self._reach.covers(location):
             station = self._reach.stations[passage.rank]
@@ -119,7 +119,7 @@ class Tracker:
 
     @property
     def is_complete(self) -> bool:
-        """True if no count is positive: no time can occur anywhere, even if some changes are still to come."""
+        """True if no count is positive: no time can occur anywhere, even if some changes have not arrived yet."""
         return self._live == 0
 
     def count(self, location: int, time: Time) -> int:

@@ -1,4 +1,4 @@
-"""The errors between a publisher and a subscriber; always an exception, never silence."""
+"""The errors between publisher and subscriber. A loss always raises an error."""
 
 from typing import Self
 
@@ -13,7 +13,7 @@ class DeliveryError(TidewheelError):
     """A topic could not be published, found or delivered.
 
     Args:
-        message: the fault, its place, and the remedy.
+        message: what is wrong, where, and what to do.
         topic: the topic, if any.
         partition: the partition, if any.
     """
@@ -25,7 +25,7 @@ class DeliveryError(TidewheelError):
 
     @classmethod
     def at(cls, topic: str, partition: int | None, why: str) -> Self:
-        """Return the error of a partition, or of any of them for None; ``why`` begins with a verb."""
+        """Return an error of one partition, or of the whole topic if it is None; ``why`` begins with a verb."""
         return cls(f"{where(topic, partition)}: the publisher {why}", topic=topic, partition=partition)
 
 
@@ -42,11 +42,11 @@ class SchemaMismatch(DeliveryError):  # noqa: N818  it names what happened
 
 
 class UnknownTopic(DeliveryError):  # noqa: N818  it names what happened
-    """No job published the topic within the time that the subscriber was ready to wait.
+    """No job has published the topic within the subscriber's timeout.
 
     Args:
         message: the message.
-        topic: the wanted topic.
+        topic: the name of the topic.
         waited_s: the time waited, in seconds.
         topics: the topics that exist.
     """

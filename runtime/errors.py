@@ -9,7 +9,7 @@ from tidewheel.transport.link import PeerLost
 
 
 class TokenError(TidewheelError):
-    """A timestamp token, or an input handle (which holds one), was used in a wrong way."""
+    """A program has used a timestamp token, or an input handle (which holds one), in a wrong way."""
 
 
 class ConfigError(TidewheelError, ValueError):
@@ -25,7 +25,10 @@ class SnapshotError(TidewheelError):
 
 
 class JobRolledBack(TidewheelError):  # noqa: N818 - named for what it says
-    """A process of a job has died and the job has returned to a snapshot: send the batches after the position again."""
+    """A process of a job has died and the job has returned to a snapshot.
+
+    Send the batches after the snapshot's position again.
+    """
 
 
 class JobError(TidewheelError):
@@ -35,7 +38,7 @@ class JobError(TidewheelError):
         operator: the name of the operator that raised, or None.
         worker: the number of the worker that failed, or None.
         time: the time of the processed message, or None.
-        traceback_text: the traceback of the operator's exception, as text; empty for none.
+        traceback_text: the traceback of the operator's exception, as text; empty if there is none.
     """
 
     def __init__(
@@ -53,13 +56,13 @@ class JobError(TidewheelError):
         self.traceback_text: str = self.args[-1]
 
     def __str__(self) -> str:
-        """Return the message, with the traceback unless that is printed as the error's cause."""
+        """Return the message, with the traceback unless Python prints that as the cause of the error."""
         text = self.traceback_text if self.__cause__ is None else ""
         return str(self.args[0]) + (f"\n\n{text}" if text else "")
 
 
 class FeederGone(JobError):  # noqa: N818 - named for what it says
-    """Another process that feeds a job has ended before it had closed its handles."""
+    """Another process that feeds a job has ended before it has closed its handles."""
 
 
 class WorkerGone(JobError):  # noqa: N818 - named for what it says
@@ -71,7 +74,7 @@ class AttachmentGone(JobError):  # noqa: N818 - named for what it says
 
 
 class CannotGoBack(JobError):  # noqa: N818 - named for what it says
-    """A job cannot return to a snapshot, so it fails for good; the message says what prevents it."""
+    """A job cannot return to a snapshot, so it fails for good; the message says why."""
 
 
 @contextmanager

@@ -1,10 +1,10 @@
 """DataFrames as blocks, each an Arrow IPC stream.
 
-A partition of a DataFrame becomes a block. Spark computes the partitions into its cache, and each executor, a Ray
-actor, returns its own as results of actor calls to the workers that read them (`dataframe_blocks`) or to this process;
-rows pass neither the driver nor a Python worker.
+A partition of a DataFrame becomes a block. Spark computes the partitions into its cache. Each executor is a Ray actor,
+and returns its partitions as results of actor calls, to the workers that read them (`dataframe_blocks`) or to this
+process. Rows pass neither the driver nor a Python worker of Spark.
 
-Rows of a Spark outside of Ray pass the driver (`driver_rows`), and become blocks there.
+If Spark does not run on Ray, rows pass the driver (`driver_rows`), and become blocks there.
 """
 
 from collections import Counter
@@ -31,7 +31,8 @@ def arrow_schema(df: DataFrame, name: str) -> pa.Schema:
     """Return the Arrow schema of the rows of ``df``.
 
     Raises:
-        BridgeError: columns have types without Arrow form, or share a name; ``name`` is the DataFrame's.
+        BridgeError: the type of a column has no Arrow form, or two columns have the same name; ``name`` is the
+            DataFrame's name.
     """
     types = jvm.column_types(df) if is_on_ray(df.sparkSession) else driver_rows.column_types(df)
     counts = Counter(column for column, _ in types)
@@ -51,14 +52,14 @@ def arrow_schema(df: DataFrame, name: str) -> pa.Schema:
 def blocks_of(df: DataFrame, name: str, count: int | None = None, *, store: bool = False) -> DataFrameBlocks:
     """Compute ``df`` and return its rows as blocks, which their readers fetch from Spark.
 
-    There is one for each partition, or, for a Spark outside of Ray, ``count`` of them. They are stored in Ray at once
-    if Spark might compute a partition differently after the death of an executor, or has no executor.
+    There is one block for each partition or, if Spark does not run on Ray, ``count`` blocks. Blocks are stored in Ray
+    at once if Spark has no executor, or might compute a partition differently after the death of an executor.
 
     Args:
         df: the DataFrame.
         name: its name, for messages.
-        count: the number of blocks for a Spark outside of Ray.
-        store: whether to store all blocks at once: they then outlive the Spark session, but a block that Ray loses with
+        count: the number of blocks if Spark does not run on Ray.
+        store: whether to store all blocks at once. They then outlive the Spark session, but a block that Ray loses with
             its node is gone.
 
     Raises:
@@ -77,9 +78,9 @@ def blocks_of(df: DataFrame, name: str, count: int | None = None, *, store: bool
 
 
 def _put_blocks(df: DataFrame, name: str, schema: pa.Schema, count: int | None) -> Iterator[ObjectRef[bytes]]:
-    """Put the rows of a DataFrame of another Spark into the object store.
+    """Put the rows of a DataFrame into the object store; its Spark does not run on Ray.
 
-    Each block has as many rows as the others, or fewer, for workers that read as many blocks each.
+    Each block has as many rows as the others, or fewer, for workers that read equally many blocks.
     """
     driver_rows.note(df.sparkSession)
     table = driver_rows.collected(df, schema, name)
@@ -89,7 +90,7 @@ def _put_blocks(df: DataFrame, name: str, schema: pa.Schema, count: int | None) 
 
 
 def block_count(rows: int, df: DataFrame) -> int:
-    """Return a number of blocks for so many rows: enough to give each core of Spark some of the work."""
+    """Return a number of blocks for so many rows, enough to give each core of Spark some work."""
     return max(-(-rows // ROWS_PER_BLOCK), 2 * driver_rows.cores(df.sparkSession))
 
 
@@ -104,10 +105,10 @@ def _arrow_schema(df: DataFrame) -> pa.Schema | None:
 
 
 def is_on_ray(spark: SparkSession) -> bool:
-    """Tell whether a session's executors are actors of this process's Ray.
+    """Tell whether a session's executors are actors of the Ray cluster of this process.
 
     Raises:
-        BridgeError: they were, and Ray has been shut down.
+        BridgeError: they were, but Ray has been shut down.
     """
     if not driver_rows.master(spark).startswith("ray:"):
         return False

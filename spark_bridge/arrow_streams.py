@@ -15,7 +15,7 @@ BLOCK_BYTES = 16 * 2**20
 
 
 def in_blocks(tables: Iterable[pa.Table]) -> Iterator[list[pa.Table]]:
-    """Yield ``tables`` in groups of about ``BLOCK_BYTES``, with large ones cut up; none without rows."""
+    """Yield ``tables`` in groups of about ``BLOCK_BYTES``, with large tables cut up; without rows, yield nothing."""
     block: list[pa.Table] = []
     size = 0
     for table in tables:
@@ -32,20 +32,23 @@ def in_blocks(tables: Iterable[pa.Table]) -> Iterator[list[pa.Table]]:
 
 
 def block_stream(tables: Sequence[pa.Table]) -> bytes:
-    """Return tables of one schema, at least one, as an Arrow IPC stream."""
+    """Return tables as an Arrow IPC stream: at least one table, all with the same schema."""
     buffer = pa.BufferOutputStream()
     write_stream(tables, buffer)
     return bytes(buffer.getvalue().to_pybytes())
 
 
 def write_stream(tables: Sequence[pa.Table], sink: Any) -> None:
-    """Write tables of one schema, at least one, as an Arrow IPC stream to a file or buffer."""
+    """Write tables as an Arrow IPC stream to a file or buffer: at least one table, all with the same schema."""
     with pa.ipc.new_stream(sink, tables[0].schema) as stream:
         for table in tables:
             stream.write_table(table, max_chunksize=ROWS_PER_BATCH)
 
 
 def put_block(tables: Sequence[pa.Table]) -> tuple[ObjectRef[bytes], int]:
-    """Put tables of one schema, at least one, into the object store; return the block, and its bytes."""
+    """Put tables into the object store, at least one, all with the same schema.
+
+    Return the block and its size in bytes.
+    """
     content = block_stream(tables)
     return ray.put(content), len(content)

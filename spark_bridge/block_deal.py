@@ -1,6 +1,6 @@
-"""The deal of a DataFrame's blocks to workers: each reads blocks of its own node, as far as shares stay even.
+"""The dealing of a DataFrame's blocks to workers: each reads blocks of its own node, as far as shares stay even.
 
-A block of another node's executor crosses the network; the place of blocks does not change how many a worker reads.
+A block from an executor on another node crosses the network. Where blocks are does not change how many a worker reads.
 """
 
 from collections import Counter
@@ -8,18 +8,18 @@ from collections.abc import Iterator, Sequence
 
 
 def deal(places: Sequence[str], nodes: Sequence[str], *, in_step: bool) -> list[list[int]]:
-    """Return the numbers of each worker's blocks, ascending.
+    """Return the numbers of the blocks that each worker reads, ascending.
 
-    Each block occurs once, and no worker has more than one block more than another. Among such deals, `in_step` if
-    asked for, none has more blocks on the nodes of their readers. The result depends only on the arguments. If all
-    workers are on one node, or no block is known to be near, that is every ``len(nodes)``-th block. O(blocks +
-    workers).
+    Each block occurs once, and workers' numbers of blocks differ by at most one. Among all such results (`in_step` if
+    asked for), as many blocks as possible are on the nodes of their readers. The result depends only on the arguments.
+    If all workers are on one node, or no block's node is known, a worker reads every ``len(nodes)``-th block. O(blocks
+    + workers).
 
     Args:
         places: the node of each block, empty if unknown.
         nodes: the node of each worker.
-        in_step: whether each worker's first block is among the first ``len(nodes)``, its second among the next, and so
-            on, so that workers that read in order of time stay close in time.
+        in_step: whether each worker's first block must be among the first ``len(nodes)`` blocks, its second among the
+            next, and so on. So workers that read in order of time stay close in time.
 
     >>> deal(["a", "b", "b", "a", "b"], ["a", "b"], in_step=False)
     [[0, 3], [1, 2, 4]]
@@ -44,11 +44,11 @@ def deal(places: Sequence[str], nodes: Sequence[str], *, in_step: bool) -> list[
 
 
 def _readers(places: Sequence[str], nodes: Sequence[str]) -> list[int]:
-    """Return the reader of each block of one window; all workers get the same number, some one more.
+    """Return the reader of each block in one window of blocks; some workers get one block more than the others.
 
-    A node's blocks go to its workers in turn while these have room: for the same number each, and for one more as often
-    as blocks are left over. Which workers take those makes no difference to the number of near blocks. Blocks that find
-    no room go to any workers with room.
+    The blocks of a node go to its workers in turn, as long as these have room. Each worker has room for the same number
+    of blocks, and as many workers as blocks are left over have room for one more. Which workers these are has no effect
+    on how many blocks are near. Blocks that find no room go to any workers that have room.
     """
     share, more = divmod(len(places), len(nodes))
     local: dict[str, list[int]] = {}

@@ -1,7 +1,7 @@
-"""The RDD of Arrow batches in the cache of a Spark session's executors on Ray, and calls to these.
+"""The RDD of Arrow batches in the cache of a Spark session's executors on Ray, and calls to these executors.
 
-Executors are named Java actors; the next application of a namespace reuses the names of actors and the numbers of RDDs.
-So only the very actor, which stays the same after a restart by Ray, is one of these executors.
+Executors are named Java actors. The next application of a namespace uses the same names of actors and numbers of RDDs.
+So an executor is identified by its actor id, which stays the same when Ray restarts it.
 """
 
 from collections.abc import Mapping
@@ -22,9 +22,9 @@ class CachedRdd:
     """A cached RDD of Arrow batches, with its executors at that time.
 
     Attributes:
-        agent: the URL of RayDP's agent in the driver, which has Spark compute lost partitions.
-        holders: Spark's numbers of the executors of the partitions; None if unknown.
-        nodes: the Ray node of each executor, as far as known; a restarted one may be elsewhere.
+        agent: the URL of RayDP's agent in the driver, which lets Spark compute lost partitions.
+        holders: for each partition, Spark's number of the executor that has it; None if unknown.
+        nodes: the Ray node of each executor, if known; a restarted executor may be on another node.
     """
 
     number: int = 0
@@ -36,7 +36,7 @@ class CachedRdd:
 
     @classmethod
     def described(cls, rdd: Any) -> "CachedRdd":
-        """Return the RDD of `jvm.cache_as_arrow`, with the present executors."""
+        """Return the RDD that `jvm.cache_as_arrow` has described, with the present executors."""
         names = [name for name in ray.util.list_named_actors() if name.startswith(EXECUTOR)]
         found = {name.removeprefix(EXECUTOR): _named(name) for name in names}
         actors = {number: actor_id(actor) for number, actor in found.items() if actor is not None}
@@ -51,25 +51,25 @@ class CachedRdd:
     def request(self, partition: int) -> ObjectRef[bytes]:
         """Request a partition, an Arrow IPC stream, from an executor.
 
-        Any executor can answer: it gets what others have cached, and one that Ray has restarted has Spark compute what
-        is missing.
+        Any executor can answer: it gets what others have cached. An executor that Ray has restarted lets Spark compute
+        what is missing.
 
         Raises:
-            BridgeError: there are no executors: Spark has stopped.
+            BridgeError: there are no executors, since Spark has stopped.
         """
         actor = self._actor(partition)
         return call_java(actor, "getRDDPartition", self.number, partition, self.schema_json, self.agent)
 
     def probe(self, partition: int) -> ObjectRef[Any]:
-        """Send a partition's holder a question that it answers at once, if it has started.
+        """Send the executor of a partition a question, which it answers at once if it has started.
 
         Raises:
-            BridgeError: there are no executors: Spark has stopped.
+            BridgeError: there are no executors, since Spark has stopped.
         """
         return call_java(self._actor(partition), "getBlockLocations", self.number, 1)
 
     def _actor(self, partition: int) -> Any:
-        """Return the actor of the executor that has a partition, or of another one if that is gone."""
+        """Return the actor of the executor that has a partition or, if that is gone, of another executor."""
         holder = self.holders[partition]
         for number in sorted(self.actors, key=lambda number: number != holder):
             actor = _named(f"{EXECUTOR}{number}")

@@ -1,8 +1,8 @@
 """The rows of a DataFrame as blocks, which arrive as Arrow IPC streams.
 
-Spark computes the partitions into its cache, in memory or on disk. Each reading worker fetches its blocks from the
-executors as Ray objects of its own, which are freed after reading. So the object store holds only what workers read
-ahead, and nothing passes the driver.
+Spark computes the partitions into its cache, in memory or on disk. Each worker fetches its blocks from the executors as
+Ray objects that it owns, and that are freed after reading. So the object store holds only what workers read ahead, and
+nothing passes the driver.
 
 When the session ends, unread blocks are stored in Ray's object store for later jobs.
 """
@@ -51,11 +51,11 @@ _CALL_SITE = "callSite.short"
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class DataFrameBlocks:
-    """The blocks of a DataFrame, in the order of its partitions, one for each if Spark runs on Ray.
+    """The blocks of a DataFrame, in the order of its partitions: one for each partition if Spark runs on Ray.
 
     Attributes:
-        rdd: the RDD that has or had them in Spark's cache; without partitions if none ever had.
-        stored: the blocks as Ray objects, None while they are only in Spark's cache.
+        rdd: the RDD that has or had the blocks in Spark's cache; without partitions if they were never there.
+        stored: the blocks as Ray objects; None while they are only in Spark's cache.
     """
 
     schema: pa.Schema
@@ -68,7 +68,7 @@ class DataFrameBlocks:
 
     @property
     def places(self) -> tuple[str, ...]:
-        """The Ray node of each block, empty if unknown; an executor stores blocks on its own node."""
+        """The Ray node of each block, which is that of the executor; empty if unknown."""
         return self.rdd.places or ("",) * len(self)
 
     @property
@@ -82,7 +82,7 @@ class DataFrameBlocks:
         )
 
     def request(self, number: int) -> ObjectRef[bytes]:
-        """Return a block, which may still be on its way.
+        """Return a block as a Ray object, which may not have arrived yet.
 
         Raises:
             BridgeError: Spark has stopped.
@@ -91,10 +91,10 @@ class DataFrameBlocks:
         return self.rdd.request(number) if self.stored is None else self.stored[number]
 
     def read(self, numbers: Iterable[int]) -> Generator[Pause | tuple[int, bytes], None, None]:
-        """Yield these blocks with their numbers, and a `Pause` while the next one is on its way.
+        """Yield these blocks with their numbers, and a `Pause` while the next block has not arrived.
 
-        Ray restarts a dead executor, which has Spark compute its partitions; only then are blocks requested again,
-        since with RayDP two earlier calls keep out the one that would start it.
+        Ray restarts a dead executor, which lets Spark compute its partitions. Blocks are requested again only then:
+        with RayDP, two earlier calls would block the call that starts the executor.
 
         Raises:
             BridgeError: Spark has stopped, or no executor has answered for a while.
@@ -131,7 +131,7 @@ class DataFrameBlocks:
         raise BridgeError(f"no executor of Spark has had it for {RECOVERY_SECONDS:.0f} s: {reason}") from reason
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return the form in which a worker receives the blocks."""
+        """Return how a worker unpickles the blocks."""
         self.is_read = True
         return DataFrameBlocks, (self.schema, self.rdd, self.stored, True)
 
@@ -157,10 +157,10 @@ class DataFrameBlocks:
 
 
 def _arrival(reference: ObjectRef[T], seconds: float) -> Generator[Pause, None, T]:
-    """Return an object once it is there; other sources and operators of the worker go on meanwhile.
+    """Return an object once it has arrived; other sources and operators of the worker go on meanwhile.
 
     Raises:
-        ray.exceptions.RayError: it cannot be had; GetTimeoutError after so many seconds.
+        ray.exceptions.RayError: it cannot be fetched; GetTimeoutError after so many seconds.
     """
     deadline = time.monotonic() + seconds
     while not ray.wait([reference], timeout=0)[0]:
@@ -172,7 +172,7 @@ def _arrival(reference: ObjectRef[T], seconds: float) -> Generator[Pause, None, 
 
 
 class CachedDataFrames:
-    """The cached blocks of this process, dropped from Spark's cache when no dataflow can read them."""
+    """The blocks of this process in Spark's cache; they are dropped when no dataflow can read them any more."""
 
     def __init__(self) -> None:
         self._cached: dict[tuple[str, int], weakref.ref[DataFrameBlocks]] = {}
@@ -183,10 +183,10 @@ class CachedDataFrames:
         return len(self._cached)
 
     def add(self, df: "DataFrame", schema: pa.Schema) -> DataFrameBlocks:
-        """Compute a DataFrame with partitions, and return its blocks.
+        """Compute a DataFrame, which has partitions, and return its blocks.
 
         Raises:
-            py4j.protocol.Py4JError: Spark could not compute it, and keeps nothing of it.
+            py4j.protocol.Py4JError: Spark could not compute it; nothing of it stays in the cache.
         """
         self.prune(df)
         with _nothing_left_on_failure(df.sparkSession):
@@ -196,7 +196,7 @@ class CachedDataFrames:
         return blocks
 
     def prune(self, df: "DataFrame") -> None:
-        """Drop unused blocks from the cache; `df` is any DataFrame of the session."""
+        """Drop blocks that nothing uses from the cache; `df` is any DataFrame of the session."""
         with self._lock:
             dead = [key for key, blocks in self._cached.items() if blocks() is None]
         for key in dead:
@@ -210,7 +210,7 @@ class CachedDataFrames:
             self._drop(df, (_application(df), blocks.rdd.number))
 
     def store_unread(self) -> None:
-        """Store unread blocks as Spark is about to stop; failures are logged."""
+        """Store blocks that no job has read, since Spark is about to stop; failures are logged."""
         with self._lock:
             living = [blocks for reference in self._cached.values() if (blocks := reference()) is not None]
         for blocks in living:
@@ -222,7 +222,7 @@ class CachedDataFrames:
                 _logger.warning("a DataFrame of %d block(s) can be read no more: %s", len(blocks), error)
 
     def clear(self) -> None:
-        """Forget all: Spark has stopped."""
+        """Forget all blocks, since Spark has stopped."""
         with self._lock:
             self._cached.clear()
 
@@ -236,9 +236,9 @@ class CachedDataFrames:
 
 @contextmanager
 def _nothing_left_on_failure(spark: "SparkSession") -> Iterator[None]:
-    """Drop the RDDs that the block has marked to be cached, if it raises.
+    """If the block raises, drop the RDDs that it has marked to be cached.
 
-    RayDP tells the number of its RDD only when it is computed, so RDDs are found by the thread's call site.
+    RayDP tells the number of its RDD only when it is computed, so RDDs are found by the call site of the thread.
     """
     context: Any = spark.sparkContext
     site = context.getLocalProperty(_CALL_SITE)

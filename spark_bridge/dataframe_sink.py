@@ -1,15 +1,14 @@
 """Results of a dataflow as a Spark DataFrame.
 
-Batches become Arrow IPC streams in Ray's object store, which the executors' JVMs read, without pandas or Python
-workers. Workers store a running job's captured batches there, each on its own node. Leases keep the Ray objects alive
-while Spark can read them.
+Batches become Arrow IPC streams in Ray's object store, and the executors' JVMs read them, without pandas or Python
+workers. While a job runs, its workers store their captured batches, each on its own node. A *lease* keeps Ray objects
+alive as long as Spark can read them.
 
-A DataFrame of Ray objects knows only their names; Ray frees an object with its last Python reference, and a later Spark
-action then fails. References in the Python DataFrame would not suffice: derived DataFrames, joins and temporary views
-outlive it. They all share the RDD in the driver's JVM, so a lease lasts until the JVM has collected that RDD, as a weak
-reference tells.
-
-The JVM collects only when its own heap is full, so it is asked to after many leases.
+Leases are needed because a DataFrame of Ray objects knows only their names. Ray frees an object with its last Python
+reference, and a later Spark action then fails. References in the Python DataFrame would not be enough, since derived
+DataFrames, joins and temporary views outlive it. All these share the RDD in the driver's JVM. So a lease lasts until
+the JVM has collected that RDD, which a weak reference tells. The JVM collects only when its own heap is full, so after
+many leases the bridge asks it to.
 """
 
 import gc
@@ -53,27 +52,28 @@ def to_spark(
     schema: "pa.Schema | None" = None,
     time: str | None = "time",
 ) -> "DataFrame":
-    """Return a DataFrame of the rows of ``source``, which this reads to its end.
+    """Read ``source`` to its end; return a DataFrame of its rows.
 
     Rows of ``job.captured(name)`` of a running Ray job do not pass this process: each worker makes partitions on its
-    node. Rows of other sources do. They stay in Ray's object store, owned by this process, until the session ends, or
-    the next ``to_spark`` after the JVM has collected the DataFrame and all derived ones. Rows have no order in a
-    DataFrame; ``time`` keeps it.
+    node. Rows of other sources do pass it. They stay in Ray's object store, owned by this process, until the session
+    ends. They are freed earlier, by the next ``to_spark``, if the JVM has collected the DataFrame and all derived ones.
+    Rows have no order in a DataFrame; the column ``time`` keeps it.
 
     Args:
-        spark: a session of ``tidewheel.spark_bridge.session``; the rows for another one, such as ``local[*]``, pass its
-            driver, which is this process.
+        spark: a session of ``tidewheel.spark_bridge.session``. For any other session, such as ``local[*]``, rows pass
+            its driver, which is this process.
         source: an iterable of messages with ``.time`` and ``.batch``, such as ``job.captured(name)``; or a
             subscription, read until its topic ends, or any object whose ``epochs()`` yields epochs with ``.time`` and
             ``.batches``. A batch is an Arrow table or record batch, or a list of dicts.
-        schema: the schema of the rows, needed for lists of dicts whose first does not show all types, and for results
-            without a batch.
-        time: the name of the last column, the time of each row as a 64-bit integer; None for none.
+        schema: the schema of the rows. It is needed if there is no batch, or if batches are lists of dicts and the
+            first does not show all types.
+        time: the name of an additional last column, which has the time of each row as a 64-bit integer; None for no
+            such column.
 
     Raises:
-        BridgeError: batches differ in schema or have types without Spark columns; there is neither a batch nor a
-            ``schema``; columns share a name, apart from case, with each other or with ``time``; a time is no 64-bit
-            integer; or a worker makes no block for two minutes.
+        BridgeError: batches differ in schema or have types that Spark cannot read; there is neither a batch nor a
+            ``schema``; two columns, or a column and ``time``, have the same name apart from case; a time is not a
+            64-bit integer; or a worker makes no block for two minutes.
     """
     check_extra("spark", "to_spark()", BridgeError)
     from tidewheel.spark_bridge.arrow_blocks import is_on_ray
@@ -93,9 +93,9 @@ def to_spark(
 
 
 def _made_by_workers(captured: CapturedOnWorkers, rows: "RecordTables") -> "list[tuple[ObjectRef[bytes], int]] | None":
-    """Have each worker make blocks of what it keeps, on its node; return them with their sizes, worker by worker.
+    """Let each worker make blocks of what it has captured, on its node; return them with their sizes, worker by worker.
 
-    Afterwards ``rows`` knows the columns, if it did not and a batch tells them. Returns None if the workers are gone.
+    Afterwards ``rows`` knows the columns, if it did not and a batch tells them. Return None if the workers are gone.
 
     Raises:
         BridgeError: the batches cannot become one DataFrame.
@@ -196,7 +196,7 @@ class _Lease:
 
 
 class BlockLeases:
-    """The leases of one Spark driver."""
+    """The leases of one Spark driver: they keep Ray objects alive as long as Spark can read them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -236,7 +236,7 @@ class BlockLeases:
         """Drop the leases of RDDs that the JVM has collected.
 
         Args:
-            look: whether to look also for those that it has just collected and not yet put into its queue.
+            look: whether to look also for RDDs that the JVM has collected but not yet put into its queue.
         """
         with self._lock:
             leases, collected = list(self._leases), self._collected
@@ -251,7 +251,7 @@ class BlockLeases:
         _logger.debug("dropped the blocks of %d DataFrame(s)", len(expired))
 
     def clear(self) -> None:
-        """Drop every lease: Spark has stopped."""
+        """Drop all leases, since Spark has stopped."""
         with self._lock:
             self._leases.clear()
             self._collected = None

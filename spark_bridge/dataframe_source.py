@@ -1,7 +1,7 @@
 """A Spark DataFrame as a source of a dataflow.
 
-``from_spark`` does Spark's part at once, in the driver: it checks the epochs, sorts the rows and has Spark keep them as
-Arrow blocks. The readers of the resulting ``DataFrameSource`` fetch block after block.
+``from_spark`` does Spark's part at once, in the driver: it checks the epochs, sorts the rows and lets Spark keep them
+as Arrow blocks. The readers of the resulting ``DataFrameSource`` fetch one block after the other.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +26,7 @@ _StreamT_co = TypeVar("_StreamT_co", covariant=True)
 
 
 class TakesSource(Protocol[_StreamT_co]):
-    """The method of a dataflow that ``from_spark`` needs."""
+    """The part of a dataflow that ``from_spark`` needs."""
 
     def source(self, name: str, source: "DataFrameSource", /) -> _StreamT_co:
         """Add ``source`` to the dataflow as ``name``."""
@@ -36,11 +36,11 @@ class TakesSource(Protocol[_StreamT_co]):
 class DataFrameSource(InlineSource[Any]):
     """The rows of a DataFrame, which the workers of a job fetch block by block.
 
-    It may be read again while it lives and its blocks exist; a reader refers only to the few blocks that it has
+    It may be read again as long as it and its blocks exist. A reader refers only to the few blocks that it has
     requested.
 
     Attributes:
-        blocks: the rows, in epoch order over all blocks and within each.
+        blocks: the rows, ordered by epoch over all blocks.
         time: the column of epochs; None if all rows are of epoch 0.
     """
 
@@ -51,7 +51,7 @@ class DataFrameSource(InlineSource[Any]):
     nodes: tuple[str, ...] = ()
 
     def on_nodes(self, nodes: Sequence[str]) -> "DataFrameSource":
-        """Return the source for workers on these nodes, which prefer the blocks there; all read as many."""
+        """Return the source for workers on these nodes, which prefer the blocks there; all read equally many."""
         return replace(self, nodes=tuple(nodes))
 
     def partitions_of(self, workers: int) -> list[Partition]:
@@ -59,11 +59,11 @@ class DataFrameSource(InlineSource[Any]):
         return share_names(workers)
 
     def open(self, partition: Partition, position: int | None) -> Iterator[Fetched[Any] | Pause]:
-        """Read every ``workers``-th block, or those on the worker's node; the position is a number of batches.
+        """Read this worker's blocks, preferably those on its node; the position is a number of batches.
 
-        It yields epochs that never decrease, and a `Pause` while a block is on its way; it raises BridgeError if a
-        block is gone. Over all workers every row comes once. With epochs, each worker has one of the first ``workers``
-        blocks, one of the next, and so on, so that they stay close in time.
+        Epochs never decrease. It yields a `Pause` while a block has not arrived, and raises BridgeError if a block is
+        gone. Every row is read by one worker. With epochs, each worker reads one of the first ``workers`` blocks, one
+        of the next, and so on, so that workers stay close in time.
         """
         worker, workers = share_of(partition)
         nodes = self.nodes if len(self.nodes) == workers else [""] * workers
@@ -114,10 +114,10 @@ def _table(stream: bytes) -> "pa.Table":
 
 
 def epoch_slices(table: "pa.Table", column: str) -> "Iterator[tuple[int, pa.Table]]":
-    """Yield ``(epoch, rows)`` for each run of equal values in ``column``, of integers without nulls.
+    """Yield ``(epoch, rows)`` for each run of equal values in ``column``, which has integers without nulls.
 
-    The slices are zero-copy, and make up the table again. A table sorted by ``column`` has one slice per epoch. The
-    cost is one pass over one column plus a constant per epoch.
+    The slices are not copied. If the table is sorted by ``column``, each epoch is one slice. The cost is one pass over
+    the column plus a constant for each epoch.
 
     >>> import pyarrow as pa
     >>> [(epoch, rows.num_rows) for epoch, rows in epoch_slices(pa.table({"day": [3, 3, 5]}), "day")]
@@ -142,32 +142,33 @@ def from_spark(
     time: "str | Column | Callable[[DataFrame], Column] | None" = None,
     partitions: int | None = None,
 ) -> _StreamT_co:
-    """Return a stream of the rows of ``df`` as Arrow tables, each of one epoch.
+    """Return a stream of the rows of ``df``: Arrow tables, each of one epoch.
 
     Spark computes the rows before this returns, into its cache in memory or on disk. The workers of a job fetch them
     from there, preferably from executors on their own node, one block ahead of the one that they read. Tokens follow
-    the epochs, so later operators begin with the first one.
+    the epochs, so later operators need not wait for the last epoch.
 
-    Spark keeps its copy as long as the dataflow lives; the next ``from_spark`` notices its end. The session must stay
-    open until the job has read all rows, or the job fails. At the end of a block of ``session()``, Ray stores unread
-    rows for as long as this process lives, unless the program had started Spark before the block.
+    Spark keeps its copy until the dataflow is gone and ``from_spark`` is called again. The session must stay open until
+    the job has read all rows, or the job fails. At the end of a block of ``session()``, Ray stores rows that were not
+    read, for as long as this process lives, unless the program had started Spark before the block.
 
     Args:
         flow: the dataflow to add the source to.
         name: the name of the source.
-        df: a DataFrame of a session of ``tidewheel.spark_bridge.session``; the rows of another one, such as
-            ``local[*]``, pass its driver, which is this process, to Ray's object store. With epochs, Spark computes and
-            caches it once, unless it is cached.
-        time: the column of epochs, integers without nulls or negative values. A Column that computes them, or a
-            function that returns one, adds nothing to the rows. Each worker gets its rows in epoch order. Without it
-            every row is at time 0.
-        partitions: the number of blocks; each worker has rows with at least as many as workers. By default as many as
-            ``df`` has partitions. With epochs or another Spark, one for every 65,536 rows, and at least two for each
-            core.
+        df: a DataFrame of a session of ``tidewheel.spark_bridge.session``. With any other session, such as
+            ``local[*]``, rows pass its driver, which is this process, to Ray's object store. With epochs, Spark
+            computes and caches it once, unless it is cached.
+        time: the epochs, integers without nulls or negative values: the name of a column, a Column that computes them,
+            or a function that returns one. The last two add nothing to the rows. Each worker gets its rows in the order
+            of epochs. By default every row is at time 0.
+        partitions: the number of blocks; for each worker to have rows, at least as many as workers. By default as many
+            as ``df`` has partitions. With epochs, or if Spark does not run on Ray, one for every 65,536 rows, and at
+            least two for each core.
 
     Raises:
-        BridgeError: ``df`` is no DataFrame, or a streaming one; its types have no Arrow form, or Spark cannot compute
-            it; the epoch column is missing, no integer, or has nulls or negative values; or ``partitions`` is below 1.
+        BridgeError: ``df`` is not a DataFrame, or a streaming one; its types have no Arrow form, or Spark cannot
+            compute it; the column of epochs is missing, is not of integers, or has nulls or negative values; or
+            ``partitions`` is below 1.
     """
     check_extra("spark", "from_spark()", BridgeError)
     from tidewheel.spark_bridge.arrow_blocks import arrow_schema, block_count, blocks_of, is_on_ray

@@ -1,7 +1,7 @@
-"""Rows of a Spark outside of Ray, such as ``local[*]``, a cluster or Spark Connect, which pass the driver.
+"""Rows of a Spark that does not run on Ray, such as ``local[*]``, a cluster or Spark Connect; they pass the driver.
 
-All of a DataFrame is in the memory of this process at once, and with a classic session also in its JVM's; a warning
-says so, once for each session. A session of ``tidewheel.spark_bridge.session`` avoids that.
+All rows of a DataFrame are in the memory of this process at once, and with a classic session also in that of its JVM. A
+warning says so, once for each session. A session of ``tidewheel.spark_bridge.session`` avoids that.
 """
 
 import logging
@@ -26,7 +26,7 @@ _noted: WeakSet[SparkSession] = WeakSet()
 
 
 def is_remote(spark: SparkSession) -> bool:
-    """Tell whether a session is one of Spark Connect, whose driver is another process."""
+    """Tell whether this is a session of Spark Connect, whose driver is another process."""
     return getattr(spark, "sparkContext", None) is None
 
 
@@ -36,12 +36,12 @@ def master(spark: SparkSession) -> str:
 
 
 def cores(spark: SparkSession) -> int:
-    """Return the number of tasks that a session runs at once, 1 if it does not tell."""
+    """Return the number of tasks that a session runs at once; 1 if it does not tell."""
     return 1 if is_remote(spark) else int(spark.sparkContext.defaultParallelism)
 
 
 def note(spark: SparkSession) -> None:
-    """Warn that rows of a session pass the driver, once for each session."""
+    """Warn, once for each session, that its rows pass the driver."""
     if spark in _noted:
         return
     _noted.add(spark)
@@ -54,14 +54,13 @@ def note(spark: SparkSession) -> None:
 
 
 def column_types(df: DataFrame) -> list[tuple[str, str]]:
-    """Return the names and types of columns."""
     if not installed().converts_arrow:
         return jvm.column_types(df)
     return [(field.name, field.dataType.simpleString()) for field in df.schema.fields]
 
 
 def arrow_schema(df: DataFrame) -> pa.Schema | None:
-    """Return the Arrow schema of the rows, None if Arrow or PySpark has no type for a column."""
+    """Return the Arrow schema of the rows; None if Arrow or PySpark has no type for a column."""
     try:
         rows = arrow_type(df.schema)
     except (PySparkException, ValueError):  # PySpark cannot even name the type
@@ -70,7 +69,7 @@ def arrow_schema(df: DataFrame) -> pa.Schema | None:
 
 
 def collected(df: DataFrame, schema: pa.Schema, name: str) -> pa.Table:
-    """Compute a DataFrame; return its rows in order, as a table of the schema from `arrow_schema`.
+    """Compute a DataFrame; return its rows in order, as a table with the schema that `arrow_schema` returns.
 
     Raises:
         BridgeError: Spark could not compute the DataFrame ``name``.
@@ -81,7 +80,7 @@ def collected(df: DataFrame, schema: pa.Schema, name: str) -> pa.Table:
 
 
 def created(spark: SparkSession, tables: Iterable[pa.Table], schema: pa.Schema) -> DataFrame:
-    """Return a DataFrame of tables."""
+    """Return a DataFrame with the rows of these tables."""
     table = pa.concat_tables([schema.empty_table(), *tables]).combine_chunks()
     rows = spark_schema(schema)
     if installed().converts_arrow:
@@ -91,9 +90,9 @@ def created(spark: SparkSession, tables: Iterable[pa.Table], schema: pa.Schema) 
 
 
 def _nullable(df: DataFrame) -> DataFrame:
-    """Return a DataFrame whose columns may have nulls anywhere inside.
+    """Return a DataFrame in which every column and nested field may be null.
 
-    PySpark 4 fails where a struct is null whose fields may not be.
+    PySpark 4 fails if a struct is null whose fields may not be.
     """
     columns = []
     for field in df.schema.fields:
@@ -110,5 +109,5 @@ def _collected_privately(df: DataFrame, schema: pa.Schema) -> pa.Table:
 
 
 def _of_spark_4(value: Any) -> Any:
-    """Return an object of PySpark 4, whose methods the types of 3.5 lack."""
+    """Return an object of PySpark 4, which has methods that the type stubs of 3.5 do not know."""
     return value

@@ -19,10 +19,10 @@ EPOCH = "__tidewheel_epoch"
 
 @dataclass(frozen=True, slots=True)
 class EpochColumn:
-    """A DataFrame with its column of epochs, which ``is_own`` if the user's rows have it.
+    """A DataFrame with its column of epochs.
 
     Attributes:
-        name: what the DataFrame is called, for messages.
+        name: the name of the DataFrame, for messages.
         is_own: whether the column is one of the user's, and stays in the rows.
     """
 
@@ -32,16 +32,16 @@ class EpochColumn:
     is_own: bool
 
     def words(self, kind: str = "") -> str:
-        """Return the column's description for messages, with its type if given."""
+        """Describe the column for messages, with its type if given."""
         what = f"column {self.column!r}" if self.is_own else "the result of time="
         return f"{what}{kind and f' ({kind})'} of DataFrame {self.name!r}"
 
 
 def epoch_column(df: DataFrame, name: str, time: str | Column | Callable[[DataFrame], Column]) -> EpochColumn:
-    """Return the column of epochs of ``time=``.
+    """Return the column of epochs that ``time=`` asks for.
 
     Raises:
-        BridgeError: the column is missing or has no integers, or ``time`` is something else.
+        BridgeError: the column is missing or not of integers, or ``time`` is something else.
     """
     if isinstance(time, str):
         return _checked(EpochColumn(df, time, name, is_own=True))
@@ -76,10 +76,10 @@ def _checked(epochs: EpochColumn) -> EpochColumn:
 
 
 def checked_row_count(df: DataFrame, epochs: EpochColumn) -> int:
-    """Return the number of rows after a check of all epochs in one aggregation of the cached ``df``.
+    """Check all epochs in one aggregation of the cached ``df``; return the number of rows.
 
     Raises:
-        BridgeError: epochs are missing, or negative.
+        BridgeError: an epoch is null or negative.
     """
     time = epochs.column
     epoch = functions.col(quoted(time))
@@ -102,13 +102,13 @@ def checked_row_count(df: DataFrame, epochs: EpochColumn) -> int:
 
 
 def in_epoch_order(df: DataFrame, time: str, count: int) -> DataFrame:
-    """Return ``df`` in ``count`` partitions in order of time; a large epoch spans several."""
+    """Return ``df`` in ``count`` partitions in the order of ``time``; a large epoch may span several."""
     epoch = functions.col(quoted(time))
     return df.repartitionByRange(count, epoch, _salt(df)).sortWithinPartitions(epoch)
 
 
 def _salt(df: DataFrame) -> Column:
-    """Return a hash of the columns that can be hashed; it divides an epoch alike at every computation."""
+    """Return a hash of the columns that can be hashed; with it, each computation divides an epoch in the same way."""
     # Spark hashes no maps, not even inside other types.
     hashable = [field.name for field in df.schema.fields if "map<" not in field.dataType.simpleString()]
     return functions.xxhash64(*(functions.col(quoted(name)) for name in hashable))
@@ -116,7 +116,10 @@ def _salt(df: DataFrame) -> Column:
 
 @contextmanager
 def cached(df: DataFrame) -> Iterator[DataFrame]:
-    """Keep the rows of ``df`` in Spark during the block, so that they are computed once; leave an older cache."""
+    """Keep the rows of ``df`` in Spark's cache during the block, so that they are computed once.
+
+    An older cache stays.
+    """
     if df.storageLevel != StorageLevel.NONE:
         yield df
         return

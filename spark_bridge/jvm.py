@@ -1,8 +1,8 @@
 """All private parts of Spark, PySpark and RayDP that the bridge uses.
 
-PySpark has no public way from a session or a DataFrame to its Java object, nor RayDP to the executors' cache. Any
-release may change them, so `pyproject.toml` allows only those that have passed ``tests/unit/spark_bridge/test_jvm.py``,
-which says what each function relies on.
+PySpark has no public way from a session or a DataFrame to its Java object, and RayDP has none to the executors' cache.
+Any release may change these parts. So `pyproject.toml` allows only releases that have passed
+``tests/unit/spark_bridge/test_jvm.py``, which says what each function relies on.
 """
 
 import os
@@ -33,7 +33,7 @@ class RaydpSession:
 
 
 def raydp_session() -> RaydpSession | None:
-    """Return RayDP's session in this process, None for none.
+    """Return RayDP's session in this process; None if there is none.
 
     Relies on ``_spark_session`` and ``_fault_tolerant_mode`` of ``raydp.context._global_spark_context``.
     """
@@ -45,7 +45,7 @@ def raydp_session() -> RaydpSession | None:
 
 
 def active_context() -> "SparkContext | None":
-    """Return the SparkContext of this process, None for none.
+    """Return the SparkContext of this process; None if there is none.
 
     Relies on ``SparkContext._active_spark_context``; the public ``getOrCreate`` would start one.
     """
@@ -56,9 +56,9 @@ def active_context() -> "SparkContext | None":
 
 @contextmanager
 def errors_without(noise: str) -> Iterator[None]:
-    """Hide lines with a pattern from the standard error of a JVM that PySpark starts in the block.
+    """Hide lines that match ``noise`` from the standard error of a JVM that PySpark starts in the block.
 
-    A thread passes on all else while the JVM runs.
+    A thread passes on all other lines while the JVM runs.
 
     Relies on ``launch_gateway`` of ``pyspark.context`` and its argument ``popen_kwargs``.
     """
@@ -78,7 +78,7 @@ def errors_without(noise: str) -> Iterator[None]:
 
 
 def _relay(reading: int, noise: re.Pattern[bytes]) -> None:
-    """Pass on each piece of output at once, without noise; noise that comes in two pieces may be shown."""
+    """Pass on each piece of output at once, without matching lines; a line that arrives in two pieces may be shown."""
     with suppress(OSError), open(reading, "rb", 0) as pieces, open(2, "wb", closefd=False) as shown:
         while piece := pieces.read(2**16):
             shown.write(noise.sub(b"", piece))
@@ -110,7 +110,7 @@ def driver_jvm(spark: "SparkSession") -> Any:
 
 
 def captured_message(error: Any) -> str | None:
-    """Return the message of the first cause of an exception of Spark's, None for another exception.
+    """Return the message of the first cause of an exception that Spark has raised; None for another exception.
 
     Relies on ``desc`` and ``cause`` of ``CapturedException``, which in PySpark 4 begin with an underscore.
     """
@@ -131,7 +131,7 @@ def column_types(df: "DataFrame") -> list[tuple[str, str]]:
 def partition_count(df: "DataFrame") -> int:
     """Return the number of partitions that Spark plans; relies on ``DataFrame._jdf``.
 
-    The public ``df.rdd`` would plan anew.
+    The public ``df.rdd`` would make a new plan.
     """
     return int(df._jdf.queryExecution().toRdd().getNumPartitions())
 
@@ -160,7 +160,7 @@ def arrow_schema_stream(df: "DataFrame") -> bytes:
 def dataframe_of_tables(
     spark: "SparkSession", tables: Any, write: Callable[[Any, Any], None], schema_json: str
 ) -> "DataFrame":
-    """Return the DataFrame of Arrow tables that pass the driver.
+    """Return the DataFrame of Arrow tables, whose rows pass the driver.
 
     Relies on ``SparkContext._serialize_to_jvm``, ``SparkSession._jsparkSession`` and ``PythonSQLUtils``, as PySpark's
     ``createDataFrame`` does for pandas.
@@ -203,14 +203,14 @@ def drop_cached(spark: "SparkSession", rdd: int) -> None:
 
 
 def drop_cached_at(spark: "SparkSession", site: str) -> None:
-    """Drop the RDDs marked to be cached at a call site; relies on ``SparkContext._jsc``."""
+    """Drop the RDDs that were marked to be cached at a call site; relies on ``SparkContext._jsc``."""
     for rdd in list(_any(spark.sparkContext)._jsc.getPersistentRDDs().values()):
         if rdd.rdd().getCreationSite() == site:
             rdd.unpersist(False)
 
 
 def is_determinate(spark: "SparkSession", rdd: int) -> bool:
-    """Tell whether Spark would compute the same rows of a cached RDD again; relies on ``SparkContext._jsc``."""
+    """Tell whether Spark would compute the same rows again for a cached RDD; relies on ``SparkContext._jsc``."""
     cached = _any(spark.sparkContext)._jsc.getPersistentRDDs().get(rdd).rdd()
     return str(cached.outputDeterministicLevel().toString()) != "INDETERMINATE"
 
@@ -219,7 +219,7 @@ def is_determinate(spark: "SparkSession", rdd: int) -> bool:
 
 
 def rdd_of_objects(spark: "SparkSession", names: Sequence[bytes], owners: Sequence[bytes]) -> Any:
-    """Return a Java RDD of Ray objects, read in the executors, one a partition.
+    """Return a Java RDD of Ray objects, which the executors read, one for each partition.
 
     Relies on RayDP's ``RayDatasetRDD``, which needs the binary name of each object and its owner's address.
     """

@@ -1,7 +1,7 @@
-"""The Ray cluster of a Spark session: started or joined, and examined before Spark starts.
+"""The Ray cluster of a Spark session: how it is started or joined, and checked before Spark starts.
 
-RayDP waits for what does not fit, so the bridge first refuses whatever would make it hang or fail half-way: Ray Client,
-too few CPUs, a second RayDP in the namespace, nodes without Java 17.
+RayDP waits without end for resources that do not exist. So the bridge first refuses whatever would make it hang or fail
+half-way: Ray Client, too few CPUs, a second RayDP in the namespace, nodes without Java 17.
 
 An executor is one Ray actor, so its CPUs and its memory are on one node.
 """
@@ -57,7 +57,7 @@ class ExecutorDemand:
         return min(fits)
 
     def shortage(self, nodes: Iterable[Mapping[str, float]]) -> str | None:
-        """Return what ``nodes`` lack to run all executors, as a clause, None if they fit."""
+        """Return in words what ``nodes`` lack to run all executors; None if they have enough."""
         nodes = list(nodes)
         placed = sum(self.fitting(node) for node in nodes)
         cpus, memory = (sum(node.get(name, 0) for node in nodes) for name in ("CPU", "memory"))
@@ -72,10 +72,10 @@ class ExecutorDemand:
 
 
 def executor_demand(executors: int, cpus: float, memory: str) -> ExecutorDemand:
-    """Return the demand of ``executors`` executors with ``cpus`` Ray CPUs and ``memory`` (such as ``"1g"``) each.
+    """Return the demand of some executors, each with ``cpus`` Ray CPUs and ``memory``, such as ``"1g"``.
 
     Raises:
-        BridgeError: there is less than one executor, CPUs are negative, or ``memory`` is no amount with a unit.
+        BridgeError: there is less than one executor, CPUs are negative, or ``memory`` is not a number with a unit.
     """
     match = _MEMORY.fullmatch(memory.strip())
     if executors < 1 or cpus < 0 or match is None or not int(match.group(1)):
@@ -87,12 +87,12 @@ def executor_demand(executors: int, cpus: float, memory: str) -> ExecutorDemand:
 
 
 def connect() -> None:
-    """Join this process's or a running Ray, or start one.
+    """Use the Ray of this process, join a running Ray, or start one.
 
     Raises:
         BridgeError: this process uses Ray Client, or nodes of the cluster cannot start Java workers.
     """
-    from ray.util.client import ray as client  # at the top, doctest would ask it for more than it has
+    from ray.util.client import ray as client  # not at the top: doctest would ask it for attributes that it lacks
 
     if client.is_connected():
         raise BridgeError(
@@ -105,10 +105,10 @@ def connect() -> None:
 
 
 def await_room(demand: ExecutorDemand) -> None:
-    """Wait a few seconds until the cluster has room for a session's executors.
+    """Wait a few seconds until the cluster has free resources for a session's executors.
 
     Raises:
-        BridgeError: they never fit, or do not fit beside what is running now.
+        BridgeError: it can never have enough, or has not enough beside what is running now.
     """
     alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     shortage = demand.shortage(alive)
@@ -147,7 +147,7 @@ def require_free_name() -> None:
 
 
 def await_free_name() -> bool:
-    """Wait a few seconds for the last RayDP of this Ray namespace to go, and tell whether it has gone."""
+    """Wait a few seconds until the last RayDP of this Ray namespace has gone; return whether it has."""
 
     def is_free() -> bool:
         return not any(name == APP_MASTER or name.startswith(EXECUTOR) for name in ray.util.list_named_actors())

@@ -1,4 +1,4 @@
-"""Batches of any kind as Arrow tables of one schema that Spark can read."""
+"""Batches of any kind, converted to Arrow tables of one schema that Spark can read."""
 
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,17 +16,17 @@ _TIMES = range(-(2**63), 2**63)
 
 
 class RecordTables:
-    """Turns batches into tables of one schema: the given one, or the first batch's.
+    """Converts batches to tables of one schema: the given schema, or that of the first batch.
 
-    Columns are dictionary-decoded and widened to types that Spark reads, without changes of values.
+    Dictionaries are decoded, and columns widened to types that Spark reads, without changing values.
 
     Args:
-        schema: the schema of the batches; None for the first batch's.
-        time: the added column with the time of each row, None for none.
+        schema: the schema of the batches; None for that of the first batch.
+        time: the name of an additional column with the time of each row; None for no such column.
 
     Attributes:
         columns: the schema without the time column; None until it is known.
-        origin: names the source of the schema in errors: an argument or a batch.
+        origin: where the schema comes from, for errors: an argument or a batch.
     """
 
     def __init__(self, schema: pa.Schema | None = None, time: str | None = None, origin: str = "schema=") -> None:
@@ -58,8 +58,8 @@ class RecordTables:
         """Return ``batch`` as a table; None for an empty list without a known schema.
 
         Raises:
-            BridgeError: the batch has another schema, or a kind or values without Spark columns, or its time does not
-                fit the time column.
+            BridgeError: the batch has another schema, Spark cannot read its kind or values, or its time does not fit
+                the time column.
         """
         where = f"the batch at time {time!r}"
         table = self._table(batch, where)
@@ -136,7 +136,7 @@ class RecordTables:
 
 
 def _refuse_fractions(values: Iterable[Any], kind: pa.DataType) -> None:
-    """Raise if ``values`` has a fraction where ``kind`` has integers: Arrow would cut it off in silence."""
+    """Raise if ``values`` has a fraction although ``kind`` is of integers: Arrow would silently cut it off."""
     present = [value for value in values if value is not None]
     if pa.types.is_integer(kind):
         fraction = next((value for value in present if isinstance(value, Real) and value % 1 != 0), None)

@@ -1,8 +1,8 @@
 """A Spark session whose executors are actors of a Ray cluster.
 
-RayDP has fixed actor names and PySpark one SparkContext, so a process and a Ray namespace have one session. This module
-starts one with everything that it needs (Java, Python, Ray, room for the executors), and restores the process
-afterwards.
+RayDP has fixed names for its actors, and PySpark has one SparkContext. So a process, and a Ray namespace, can have only
+one session. This module starts one with everything that it needs (Java, Python, Ray, resources for the executors), and
+restores the process afterwards.
 """
 
 import atexit
@@ -41,27 +41,27 @@ def session(
 ) -> "Iterator[SparkSession]":
     """Start Spark on Ray, yield its ``SparkSession``, and stop Spark at the end of the block.
 
-    It uses the Ray that this process is connected to, or starts one in the namespace ``tidewheel``. It never stops Ray:
-    a job may still use it, and a Ray started here ends with the process. A stream of ``from_spark`` that no job has
-    read outlives the block, but a DataFrame, also one of ``to_spark``, does not. A job that is still reading fails.
+    It uses the Ray that this process is connected to, or starts one in the namespace ``tidewheel``. It never stops Ray,
+    since a job may still use it; a Ray started here ends with the process. A stream of ``from_spark`` that no job has
+    read outlives the block; a DataFrame, also one of ``to_spark``, does not. A job that is still reading fails.
 
     During the block, ``executors * cores`` CPUs of the cluster are taken, and ``JAVA_HOME``, ``PATH`` and
     ``PYSPARK_PYTHON`` of this process are set for Spark. Spark logs errors only. Starting takes 10 to 20 seconds.
 
-    A session that the program has started by ``raydp.init_spark`` is used as it is, without these arguments, and goes
-    on afterwards.
+    If the program has started a session with ``raydp.init_spark``, that is used as it is, without these arguments, and
+    stays afterwards.
 
     Args:
         app_name: the name of the Spark application.
         executors: the number of Spark executors, each a Ray actor.
-        cores: the CPUs of each.
-        memory: the heap of each, as Spark writes it (``"512m"``, ``"1g"``).
+        cores: the CPUs of each executor.
+        memory: the heap of each executor, as Spark writes it (``"512m"``, ``"1g"``).
         configs: more Spark settings; Java options are added to those that RayDP needs.
 
     Raises:
-        BridgeError: RayDP is not installed, or not for this Spark; there is no Java 17, or no room on the cluster; this
-            process or namespace has another session, or the process uses Ray Client; RayDP could not start, or runs
-            without the settings that conversions need.
+        BridgeError: RayDP is not installed, or does not fit this Spark; there is no Java 17, or the cluster has too few
+            free resources; this process or namespace has another session, or the process uses Ray Client; RayDP could
+            not start, or lacks settings that conversions need.
     """
     installed().check_raydp()
     from tidewheel.spark_bridge import ray_cluster
@@ -89,7 +89,7 @@ def session(
 
 
 def running_session() -> "SparkSession | None":
-    """Return RayDP's session in this process, None for none.
+    """Return RayDP's session in this process; None if there is none.
 
     Raises:
         BridgeError: it lacks settings that conversions need.
@@ -132,7 +132,7 @@ def _closed_to_ray(spark: "SparkSession") -> list[str]:
 
 
 def _refuse_foreign_session() -> None:
-    """Raise if PySpark already runs in this process: RayDP would be handed that SparkContext instead of its own."""
+    """Raise if PySpark already runs in this process: RayDP would get that SparkContext instead of its own."""
     context = jvm.active_context()
     if context is not None:
         raise BridgeError(
@@ -145,9 +145,9 @@ def _refuse_foreign_session() -> None:
 def _started(
     app_name: str, executors: int, cores: int, memory: str, settings: dict[str, str]
 ) -> "Iterator[SparkSession]":
-    """Start a session, yield it, and stop it, at the latest at the end of the process.
+    """Start a session, yield it, and stop it, at the latest when the process ends.
 
-    It is not ``raydp.init_spark``'s, which RayDP would stop by a call to Ray even after Ray's shutdown.
+    It is not a session of ``raydp.init_spark``, since RayDP would stop that by a call to Ray even after Ray's shutdown.
     """
     from raydp.spark import SparkCluster
 

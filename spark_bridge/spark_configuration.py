@@ -1,8 +1,8 @@
 """The Spark settings that RayDP needs on Java 17, merged with the user's.
 
-Ray's Java workers serialise with a library that reflects into the JDK, which Java 17 forbids without options: the
-application master would die at the first conversion. The driver, the executors and RayDP's master each need a setting
-for it.
+Ray's Java workers serialise with a library that uses reflection on the JDK. Java 17 forbids this without options, and
+RayDP's master would die at the first conversion. The driver, the executors and RayDP's master each need a setting for
+it.
 """
 
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ appender.stderr.layout.pattern = %d{yy/MM/dd HH:mm:ss} %p %c{1}: %m%n%ex
 
 
 def spark_configuration(configs: Mapping[str, object] | None = None) -> dict[str, str]:
-    """Return ``configs`` with RayDP's needs and defaults that keep Spark quiet.
+    """Return ``configs`` with the settings that RayDP needs, and defaults that keep Spark quiet.
 
     Java options are added to the user's; otherwise the user's value wins.
 
@@ -53,7 +53,7 @@ def spark_configuration(configs: Mapping[str, object] | None = None) -> dict[str
     'true'
 
     Raises:
-        BridgeError: a setting is an argument of ``session``, which would silently win.
+        BridgeError: an argument of ``session`` sets this already, and would silently override it.
     """
     given = {name: str(one).lower() if isinstance(one, bool) else str(one) for name, one in (configs or {}).items()}
     for name, argument in _ARGUMENTS.items():
@@ -65,7 +65,7 @@ def spark_configuration(configs: Mapping[str, object] | None = None) -> dict[str
 
 
 def executor_cpus(settings: Mapping[str, str], cores: int) -> float:
-    """Return the Ray CPUs of an executor with ``cores`` Spark cores: as many, unless a setting says otherwise.
+    """Return the Ray CPUs of an executor with ``cores`` Spark cores: the same number, unless a setting says otherwise.
 
     >>> executor_cpus({}, cores=2)
     2.0

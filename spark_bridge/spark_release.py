@@ -1,4 +1,4 @@
-"""The releases of PySpark and RayDP that are installed, and what the bridge does with them.
+"""The installed releases of PySpark and RayDP, and what the bridge does with them.
 
 ===============  ============  ===========================================================
 PySpark          RayDP         how rows travel
@@ -9,8 +9,8 @@ PySpark          RayDP         how rows travel
 4                none          through the driver, by PySpark's public conversions of Arrow
 ===============  ============  ===========================================================
 
-A session of the program's own, such as ``local[*]``, is as one without RayDP. Every other module is the same for all of
-them.
+A session that the program has started itself, such as ``local[*]``, is treated as one without RayDP. All other modules
+work with any of these releases.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ _RUNS: Final[Mapping[str, tuple[str, ...]]] = {"1.6": ("3.5",), "1.7": ("4.0", "
 
 @dataclass(frozen=True, slots=True)
 class SparkRelease:
-    """Releases of PySpark and RayDP, None for what is not installed.
+    """Releases of PySpark and RayDP; None if not installed.
 
     >>> SparkRelease("4.2.1", None).converts_arrow
     True
@@ -38,12 +38,12 @@ class SparkRelease:
 
     @property
     def converts_arrow(self) -> bool:
-        """Whether PySpark has public conversions from and to Arrow tables, which came with 4.0."""
+        """True if PySpark has public conversions from and to Arrow tables, which came with 4.0."""
         return self.pyspark is not None and not self.pyspark.startswith("3.")
 
     @property
     def java_options(self) -> tuple[str, ...]:
-        """The options with which Spark starts each JVM, as far as some Java does not start with them."""
+        """The options with which Spark starts each JVM and with which some Java does not start."""
         return ("--add-modules=jdk.incubator.vector",) if self.converts_arrow else ()
 
     def check_raydp(self) -> None:

@@ -1,11 +1,11 @@
 """The Arrow types that Spark reads, the Spark types that they become, and the names of columns.
 
-Spark reads a record batch by its own schema, not the batch's, so the Arrow type must be exactly the one that Spark
-expects. ``readable_type`` widens, decodes or re-encodes a type to that one without losing a value, and ``spark_schema``
-has Spark's types. ``arrow_type`` is the way back.
+Spark reads a record batch by Spark's own schema, not by the batch's. So the Arrow type must be exactly the one that
+Spark expects. ``readable_type`` widens, decodes or re-encodes a type to that one without losing a value;
+``spark_schema`` has Spark's types. ``arrow_type`` is for the way back.
 
-The types are those of Spark 3.5, of every release that the bridge works with. So Spark 4's times of day, variants and
-places are refused.
+The types are those of Spark 3.5, which all supported releases have. So the additional types of Spark 4, such as times
+of day and variants, are refused.
 """
 
 from collections.abc import Iterable, Mapping
@@ -66,8 +66,8 @@ def readable_schema(schema: pa.Schema, where: str) -> pa.Schema:
     """Return ``schema`` with the types that Spark reads, every field nullable and without metadata.
 
     Raises:
-        BridgeError: columns share a name, apart from case, or a type has no Spark counterpart; ``where`` names the
-            origin.
+        BridgeError: two columns have the same name apart from case, or Spark has no type for a column; ``where`` says
+            where the schema comes from.
     """
     fields = []
     for field in schema:
@@ -86,7 +86,7 @@ def readable_schema(schema: pa.Schema, where: str) -> pa.Schema:
 
 
 def readable_type(kind: pa.DataType) -> pa.DataType | None:
-    """Return the Arrow type in which Spark reads values of ``kind``, None if it cannot.
+    """Return the Arrow type in which Spark can read values of ``kind``; None if there is none.
 
     >>> import pyarrow as pa
     >>> readable_type(pa.dictionary(pa.int8(), pa.uint32()))
@@ -141,7 +141,7 @@ def spark_type(kind: pa.DataType) -> DataType:
 
 
 def arrow_type(kind: DataType) -> pa.DataType | None:
-    """Return the Arrow type in which Spark writes values of ``kind``, None if it cannot.
+    """Return the Arrow type in which Spark writes values of ``kind``; None if it cannot.
 
     >>> arrow_type(ArrayType(LongType()))
     ListType(list<item: int64>)

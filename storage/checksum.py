@@ -4,7 +4,7 @@ from google_crc32c import extend
 
 
 def crc32c(data: bytes | bytearray | memoryview, before: int = 0) -> int:
-    """Return the CRC-32C of some bytes; ``before`` is the one of the bytes before them.
+    """Return the CRC-32C of some bytes; ``before`` is the CRC-32C of the bytes before them.
 
     >>> hex(crc32c(b"123456789"))
     '0xe3069283'
@@ -15,7 +15,7 @@ def crc32c(data: bytes | bytearray | memoryview, before: int = 0) -> int:
     """
     if type(data) is bytes:
         return int(extend(before, data))
-    # The library takes bytes and NumPy arrays, and arrays alone have a view of other buffers.
+    # The library takes bytes and NumPy arrays; of these, only an array can be a view of another buffer.
     import numpy as np
 
     view = memoryview(data)

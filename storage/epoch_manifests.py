@@ -1,7 +1,8 @@
-"""The manifests of epochs in an object store: an epoch is there when its manifest is.
+"""The manifests of epochs in an object store: an epoch exists when its manifest does.
 
-A store cannot rename a folder. So the files of an epoch are put under names of their own, where nobody looks for them
-yet. The manifest, an object that is put only if it does not exist, then lists them, and no second writer replaces it.
+A store cannot rename a folder. So a writer puts the files of an epoch under names where readers do not look. Then it
+puts the manifest, which lists them, on condition that no manifest of that name exists. So no second writer replaces an
+epoch.
 """
 
 from dataclasses import dataclass
@@ -21,12 +22,12 @@ FORMAT_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class EpochManifest:
-    """What an epoch consists of.
+    """The content of an epoch.
 
     Attributes:
-        run: the job that wrote it, across restarts; empty for one without snapshots.
-        files: the names of its files, below the folder that has the manifests' folder.
-        version: of this format.
+        run: the job that wrote it, also after restarts; empty for a job without snapshots.
+        files: the names of its files, relative to the folder in which the manifests' folder lies.
+        version: the version of this format.
     """
 
     run: str
@@ -35,15 +36,14 @@ class EpochManifest:
 
 
 def manifest_bytes(manifest: EpochManifest) -> bytes:
-    """Return a manifest as JSON."""
     return msgspec.json.encode(manifest)
 
 
 def read_manifest(path: str, data: bytes) -> EpochManifest:
-    """Return the manifest that was written at a path.
+    """Return the manifest in ``data``, which was read at ``path``.
 
     Raises:
-        OSError: it is none, or one of a later version.
+        OSError: the bytes are no manifest, or one of a later version.
     """
     try:
         manifest = msgspec.json.decode(data, type=EpochManifest)

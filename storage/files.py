@@ -1,4 +1,4 @@
-"""The calls that change files, which tests replace by full, failing or stopping disks."""
+"""The system calls that change files; tests replace them by full, failing or stopping disks."""
 
 import errno
 import os
@@ -29,7 +29,7 @@ class Files:
         os.posix_fallocate(descriptor, 0, size)
 
     def write(self, descriptor: int, parts: Sequence[Part], offset: int) -> int:
-        """Write parts from ``offset`` on; return the number of written bytes, at least one."""
+        """Write parts at ``offset``; return the number of bytes written, at least one."""
         return os.pwritev(descriptor, parts, offset)
 
     def sync(self, descriptor: int) -> None:
@@ -49,7 +49,7 @@ class Files:
         path.unlink(missing_ok=True)
 
     def free_bytes(self, path: Path) -> int:
-        """Return the free bytes of a directory's disk for this user."""
+        """Return how many free bytes this user has on the disk of a directory."""
         status = os.statvfs(path)
         return status.f_bavail * status.f_frsize
 
@@ -67,7 +67,7 @@ FILES = Files()
 
 
 def write_all(files: Files, descriptor: int, parts: Sequence[Part], offset: int) -> None:
-    """Write all parts, none of them empty, from ``offset`` on.
+    """Write all parts at ``offset``; none of them is empty.
 
     Raises:
         OSError: the write failed, perhaps half-way.
@@ -96,10 +96,10 @@ def make_directory(files: Files, path: Path, mode: int = 0o700) -> None:
 
 
 def check_private(path: Path, what: str, error: Callable[[str], Exception]) -> None:
-    """Check that no other user can write to a directory whose content readers unpickle.
+    """Check that no other user can write to a directory, since readers unpickle its files.
 
     Raises:
-        Exception: another user can write there.
+        Exception: made by ``error``: another user can write there.
     """
     status = path.stat()
     if status.st_uid not in {0, os.geteuid()} or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):

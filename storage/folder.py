@@ -1,4 +1,4 @@
-"""The contract of a folder of objects, wherever it is, and how it is opened."""
+"""The interface of a folder of objects, on disk or in a store, and how to open one."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -12,35 +12,35 @@ if TYPE_CHECKING:
 
 
 class Objects(Protocol):
-    """Objects by name, under a URL; thread-safe."""
+    """Objects by name, below one URL; thread-safe."""
 
     def put_new(self, name: str, data: bytes) -> bool:
         """Put a small object unless the name exists; return whether it was put."""
 
     def read(self, name: str, size: int = 0) -> bytes | None:
-        """Return the bytes of an object, None for none; a large ``size`` is read in pieces."""
+        """Return the bytes of an object, None if it does not exist; if ``size`` is large, read it in pieces."""
 
     def sizes(self, prefix: str) -> Mapping[str, int]:
-        """Return the sizes in bytes of a subfolder's objects, such as ``log/``; "" is for all."""
+        """Return the sizes in bytes of the objects in a subfolder, such as ``log/``; of all objects if ""."""
 
     def remove(self, names: Sequence[str]) -> None:
-        """Remove objects that exist."""
+        """Remove objects; all of them must exist."""
 
 
 class Folder(Objects, Protocol):
     """Objects of any size."""
 
     def write(self, name: str, frames: Sequence[memoryview]) -> None:
-        """Put an object of frames; readers see all of it or nothing."""
+        """Put an object that consists of frames; a reader sees all of it or nothing."""
 
     def remove_empty_folders(self) -> None:
-        """Remove the folder and its folders, if they have no objects."""
+        """Remove the folder and its subfolders, if they have no objects."""
 
 
 def open_folder(url: str, timeout_s: float, error: Callable[[str], Exception]) -> Folder:
-    """Return the folder at a place from `store_url.absolute`.
+    """Open the folder at a place, as `store_url.absolute` returns it.
 
-    ``error`` makes the exceptions of all calls, from a message.
+    ``error`` makes the exceptions of all calls from a message.
     """
     return open_store(url, timeout_s, error) if is_url(url) else LocalFolder(Path(url), error)
 

@@ -1,7 +1,7 @@
-"""The calls of a folder as values, for code that decides on calls without making them.
+"""The calls of a folder as values, for code that decides which calls to make and leaves I/O to others.
 
-`run` makes the calls that a generator yields, and sends it the results. A test can stop writers between two calls, lose
-an answer, or delay a call.
+A generator yields such values; `run` makes the calls and sends the results into the generator. So a test can stop
+writers between two calls, lose an answer, or delay a call.
 """
 
 from collections.abc import Generator
@@ -23,7 +23,7 @@ class PutNew:
 
 @dataclass(frozen=True, slots=True)
 class Get:
-    """Read an object; the result is its bytes, or None; a large ``size`` is read in pieces."""
+    """Read an object; the result is its bytes, or None. A large ``size`` is read in pieces."""
 
     name: str
     size: int = 0

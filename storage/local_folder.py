@@ -1,7 +1,7 @@
 """A folder of this machine, or of a shared file system, as durable objects.
 
-obstore's local store calls no fsync, so files are written here: under a temporary name, synced, linked or renamed, and
-the directory synced. A reader sees a whole file or none.
+obstore's local store does not call fsync, so this module writes the files itself. It writes under a temporary name,
+syncs the file, links or renames it, and syncs the directory. A reader sees a whole file or none.
 """
 
 import errno
@@ -19,11 +19,11 @@ _REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 class LocalFolder:
     """A directory as a `Folder`.
 
-    Every call raises ``error`` of a message with the path, the reason and the remedy.
+    A call that fails raises ``error`` of a message with the path, the reason and the remedy.
 
     Args:
-        path: absolute; made with the first object.
-        error: makes the exception of a message.
+        path: absolute; the first object creates it.
+        error: makes the exception from a message.
     """
 
     def __init__(self, path: Path, error: Callable[[str], Exception]) -> None:
@@ -72,7 +72,6 @@ class LocalFolder:
         return found
 
     def remove(self, names: Sequence[str]) -> None:
-        """Remove objects."""
         with self._clear_errors(f"{len(names)} objects", "removed"):
             for name in names:
                 (self._path / name).unlink(missing_ok=True)
@@ -81,7 +80,7 @@ class LocalFolder:
                     FILES.sync_directory(directory)
 
     def remove_empty_folders(self) -> None:
-        """Remove the folder and its folders, if they have no files."""
+        """Remove the folder and its subfolders, if they have no files."""
         with self._clear_errors("", "removed"):
             for folder in (*self._path.iterdir(), self._path):
                 with suppress(OSError):  # it is a file, or it has files

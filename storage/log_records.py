@@ -75,22 +75,23 @@ H = TypeVar("H", bound=msgspec.Struct)
 
 
 class NoHeader(ValueError):  # noqa: N818  it names what is so
-    """Bytes are not the wanted header; the message says why, the caller where."""
+    """The bytes are not the expected header; the message says why, and the caller adds where."""
 
 
 class OtherFormat(NoHeader):
-    """A header is whole, but has another version of the format."""
+    """A header is complete, but has another version of the format."""
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """An entry that becomes a record; the joined parts are its payload.
+    """An entry to be written as a record; its payload is all parts joined.
 
     Args:
         tick: at least 0, and at least the previous entry's.
-        parts: together less than 4 GiB; they must not change any more.
-        checksum: the CRC-32C of the first non-empty part, if known; unchecked.
-        refers: whether the first part is a `REFERENCE` to the beginning of the payload, with its checksum.
-        is_urgent: whether it may use the `Reserve` of a log whose disk is full.
+        parts: together less than 4 GiB; do not change them afterwards.
+        checksum: the CRC-32C of the first non-empty part, if the caller knows it; it is not checked.
+        refers: whether the first part is a `REFERENCE`, which says where the beginning of the payload is, with its
+            checksum.
+        is_urgent: whether it may use the `Reserve` of the log when the disk is full.
     """
 
     tick: int
@@ -108,7 +109,7 @@ class Record(msgspec.Struct, frozen=True):
 
 
 class RecordHead(msgspec.Struct, frozen=True):
-    """The bytes before a payload; see the table in the module."""
+    """The fields of a record before its payload; see the table in the module."""
 
     length: int
     checksum: int
@@ -132,7 +133,7 @@ def header_bytes(prefix: bytes) -> int:
     """Return the length of a file's header, given its first `PREFIX_BYTES`.
 
     Raises:
-        NoHeader: the bytes begin no header.
+        NoHeader: no header begins with these bytes.
     """
     if len(prefix) < PREFIX_BYTES or not prefix.startswith(_FILE_MAGIC):
         raise NoHeader("it does not begin as a segment of a log does")
@@ -141,11 +142,11 @@ def header_bytes(prefix: bytes) -> int:
 
 
 def decode_header(data: bytes, kind: type[H]) -> H:
-    """Return the header in the bytes ``data``, as a struct of this kind.
+    """Return the header in ``data`` as a struct of type ``kind``.
 
     Raises:
         NoHeader: the checksum does not match, or the header is of another kind.
-        OtherFormat: the header is whole, but has another version.
+        OtherFormat: the header is complete, but has another version.
     """
     body = memoryview(data)[PREFIX_BYTES:]
     if crc32c(body, crc32c(data[: _FILE.size])) != salt_of(data):
@@ -165,7 +166,7 @@ def salt_of(header: bytes) -> int:
 
 
 def encode_record(entry: Entry, offset: int, salt: int, durable: int, into: list[Part]) -> int:
-    """Append the bytes of a record to ``into``, without copying its parts; return their number.
+    """Append the parts of a record to ``into``, without copying them; return the number of bytes.
 
     Raises:
         ValueError: the payload, the kind or the tick is too large.
@@ -193,12 +194,12 @@ def encode_record(entry: Entry, offset: int, salt: int, durable: int, into: list
 
 
 def decode_head(data: bytes, start: int, offset: int, salt: int) -> RecordHead | None:
-    """Return the head at ``start`` of ``data``; None for none.
+    """Return the head of the record at ``start`` of ``data``; None if there is no record.
 
     Args:
         data: bytes of the file.
         start: a position in ``data``.
-        offset: that position's offset in the file.
+        offset: the offset of that position in the file.
         salt: the segment's salt.
     """
     if len(data) < start + HEAD_BYTES or not data.startswith(MAGIC, start):
@@ -213,13 +214,13 @@ def decode_head(data: bytes, start: int, offset: int, salt: int) -> RecordHead |
 def ends_checksum(payload: Part) -> int:
     """Return a checksum of the length and both ends of a large payload in memory.
 
-    A killed process leaves no such payload half-written, since the record that refers to it comes afterwards; a full
-    checksum would take a tenth of the whole way from a worker to a subscriber.
+    That is enough: the record that refers to a payload is written after it, so a process that is killed leaves no
+    record with half a payload. A full checksum would take a tenth of the time from a worker to a subscriber.
     """
     flat = memoryview(payload).cast("B")
     return crc32c(flat[-_END_BYTES:], crc32c(flat[:_END_BYTES], len(flat) & 0xFFFFFFFF))
 
 
 def payload_matches(head: RecordHead, payload: bytes) -> bool:
-    """Tell whether a record's payload, without the bytes that it refers to, matches its head."""
+    """Tell whether a payload, without the bytes that the record only refers to, matches the record's head."""
     return len(payload) == head.length and crc32c(payload) == head.checksum

@@ -2,12 +2,12 @@
 
 Invariants:
 
-- An object is put only if its number is new, and a writer puts the number after its last known one; so each number has
+- A writer puts the number after the last one that it knows, and a put fails if the number exists. So each number has
   one winner, without lock or clock.
-- A writer claims the log by an object. A former writer finds that in place of its own next one, however late, and
-  stops; so the log of a job that was taken for dead stays one sequence.
-- A stored object is durable, even if the answer was lost. Each object names its writer, so equal bytes at a number are
-  from an earlier try of this writer.
+- A writer claims the log with an object of its own. A former writer finds that object at the number that it wants to
+  put next, however late it comes, and stops. So the log stays one sequence, even if a job was wrongly taken for dead.
+- A stored object is durable, even if the answer to the put was lost. Each object names its writer, so if the bytes at a
+  number are equal, an earlier attempt of the same writer has put them.
 
 Source: Amazon S3, "Conditional writes".
 """
@@ -33,7 +33,7 @@ class Put(Enum):
 
 @dataclass(frozen=True, slots=True)
 class NumberedLog:
-    """The names of a claimed log's objects, and the calls that put them, without I/O; see `folder_calls`.
+    """The names of the objects of a claimed log, and the calls that put them, without I/O; see `folder_calls`.
 
     >>> entries = NumberedLog("log/", 10, ".json")
     >>> entries.name(43)
@@ -47,11 +47,11 @@ class NumberedLog:
     suffix: str = ""
 
     def name(self, number: int) -> str:
-        """Return the name of an object; names sort by number."""
+        """Return the name of the object with this number; names sort by number."""
         return f"{self.prefix}{number:0{self.digits}}{self.suffix}"
 
     def number(self, name: str) -> int | None:
-        """Return the number of an object; None for other names, also half-written files."""
+        """Return the number in an object's name; None for other names, such as half-written files."""
         found = self._match(name)
         return int(found[1]) if found and not found[2] else None
 
@@ -64,9 +64,9 @@ class NumberedLog:
         return re.fullmatch(rf"{re.escape(self.prefix)}{digits}{re.escape(self.suffix)}(\..*)?", name)
 
     def put(self, number: int, data: bytes) -> Calls[Put]:
-        """Put the object of a number, which names its writer.
+        """Put the object with this number; ``data`` names its writer.
 
-        After an error a caller may call this again with the same bytes.
+        After an error the caller may repeat this with the same bytes.
         """
         name = self.name(number)
         if (yield PutNew(name, data)):
@@ -77,12 +77,12 @@ class NumberedLog:
         return Put.OWN if found == data else Put.TAKEN
 
     def check_store(self, number: int, url: str, harm: str, error: Callable[[str], Exception]) -> Calls[None]:
-        """Check that the store refuses a second object of a number.
+        """Check that the store refuses a second object with the same number.
 
-        It puts nothing if the object is gone: a later writer has removed it, as the next put finds out.
+        If the object is gone, a later writer has removed it. Then this puts nothing, and the next put finds out.
 
         Raises:
-            Exception: it does not refuse.
+            Exception: made by ``error``: the store does not refuse it.
         """
         name = self.name(number)
         data = yield Get(name)

@@ -1,9 +1,8 @@
 """A folder in S3, Google Cloud Storage or Azure, through obstore.
 
-Importing this module takes some tenths of a second; `store_url.py` has the earlier checks.
-
-obstore reads credentials and endpoints from the environment. Messages have no secrets: URLs in errors lose their query
-and user.
+The import of this module takes some tenths of a second; `store_url.py` has the checks that do not need it. obstore
+reads credentials and endpoints from the environment. Messages have no secrets: URLs in errors lose their query and
+user.
 """
 
 import os
@@ -36,10 +35,10 @@ _REFUSED = re.compile(r"40[13]\b")
 class RemoteFolder:
     """A bucket, or a prefix of one; thread-safe.
 
-    Every call and the constructor raise ``error`` of a message with the URL, the reason and the remedy.
+    A call that fails, or the constructor, raises ``error`` of a message with the URL, the reason and the remedy.
 
     Args:
-        error: makes the exception of a message.
+        error: makes the exception from a message.
     """
 
     def __init__(self, url: str, timeout_s: float, error: Callable[[str], Exception]) -> None:
@@ -72,7 +71,7 @@ class RemoteFolder:
         return True
 
     def replace_version(self, name: str, data: bytes, version: str) -> bool:
-        """Put an object in place of one that has an ETag; return False if it has another one."""
+        """Replace an object if it has the ETag ``version``; return False if it has another one."""
         with self._clear_errors(name, "written"):
             try:
                 obstore.put(self._store, name, data, mode={"e_tag": version})
@@ -81,7 +80,6 @@ class RemoteFolder:
         return True
 
     def read(self, name: str, size: int = 0) -> bytes | None:
-        """Return the bytes of an object."""
         with self._clear_errors(name, "read"):
             try:
                 if size <= _PIECE_BYTES:
@@ -93,7 +91,7 @@ class RemoteFolder:
                 return None
 
     def read_part(self, name: str, start: int, size: int) -> bytes | None:
-        """Return at most ``size`` bytes of an object with more than ``start``; None if it does not exist."""
+        """Return at most ``size`` bytes from ``start`` on; None if the object does not exist."""
         with self._clear_errors(name, "read"):
             try:
                 return bytes(obstore.get_range(self._store, name, start=start, length=size))
@@ -117,12 +115,11 @@ class RemoteFolder:
         return b"".join([first.bytes(), *others])
 
     def sizes(self, prefix: str) -> Mapping[str, int]:
-        """Return the sizes of the objects under a prefix."""
         with self._clear_errors(prefix, "listed"):
             return {meta["path"]: meta["size"] for page in obstore.list(self._store, prefix) for meta in page}
 
     def versions(self, prefix: str) -> Iterator[tuple[str, tuple[str, int]]]:
-        """Yield the objects under a prefix, or the one of that name, with their ETags and sizes."""
+        """Yield the objects under a prefix, or the one with that name, as (name, (ETag, size))."""
         with self._clear_errors(prefix, "listed"):
             found = [meta for page in obstore.list(self._store, prefix or None) for meta in page]
             if not found and prefix:
@@ -138,7 +135,7 @@ class RemoteFolder:
         """Return a part of an object; None if it has another ETag.
 
         Raises:
-            FileNotFoundError: it is gone.
+            FileNotFoundError: the object does not exist any more.
         """
         with self._clear_errors(name, "read"):
             try:
@@ -157,7 +154,7 @@ class RemoteFolder:
             for start in range(0, len(names), _MOST_REMOVED):
                 try:
                     obstore.delete(self._store, list(names[start : start + _MOST_REMOVED]))
-                except FileNotFoundError as error:  # S3 does not say so of a missing object, other stores do
+                except FileNotFoundError as error:  # S3 raises nothing for a missing object, other stores do
                     if _NO_BUCKET.search(str(error)):
                         raise
 
@@ -205,7 +202,7 @@ def _config_of(again: Retry) -> "RetryConfig":
 
 
 def _allows_http() -> bool:
-    """Tell whether the environment allows HTTP; obstore ignores that variable if it gets other client options."""
+    """Tell whether the environment allows HTTP; obstore ignores that variable once it gets other client options."""
     names = ("AWS_ALLOW_HTTP", "AZURE_ALLOW_HTTP", "GOOGLE_ALLOW_HTTP")
     return any(os.environ.get(name, "").lower() in {"1", "true", "yes", "on"} for name in names)
 

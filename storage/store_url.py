@@ -1,6 +1,6 @@
-"""The place of a file or folder, on this machine or in an object store, as users give it.
+"""The place of a file or folder, on this machine or in an object store, as users write it.
 
-It is checked without `object_store.py`, which takes time to import.
+These checks work without the import of `object_store.py`, which takes time.
 """
 
 import os
@@ -32,7 +32,7 @@ def local_path(given: object, what: str, error: Callable[[str], Exception]) -> P
     """Return a file system path, as given.
 
     Raises:
-        Exception: it is no path, or a URL.
+        Exception: made by ``error``: it is not a path, or it is a URL.
     """
     if not is_place(given):
         raise error(f"{what} is a text or a pathlib.Path, not {short(given)}")
@@ -48,7 +48,7 @@ def local_path(given: object, what: str, error: Callable[[str], Exception]) -> P
 
 
 def is_url(place: str) -> bool:
-    """Tell whether a place from `absolute` is in an object store."""
+    """Tell whether a place, as `absolute` returns it, is in an object store."""
     return "://" in place
 
 
@@ -56,7 +56,7 @@ def absolute(place: str | os.PathLike[str], what: str, error: Callable[[str], Ex
     """Return an absolute path, or a URL without a final slash.
 
     Raises:
-        Exception: the URL has another scheme, no bucket, one slash where it needs two, or a secret.
+        Exception: made by ``error``: the URL has another scheme, no bucket, one slash where it needs two, or a secret.
     """
     text = os.fspath(place)
     scheme, colon, _ = text.partition(":")

@@ -1,7 +1,7 @@
-"""Files to read, on this machine or in an object store: how they are found and opened.
+"""Files to read, on this machine or in an object store: how to find and open them.
 
-A file is read in one version, which its ETag names. So no reader mixes two contents of one name: a file that is
-replaced or still grows is an error, and never half of each.
+An ETag names the version of a file. A reader reads one version only, so it never mixes two contents: a file that is
+replaced or still grows is an error.
 """
 
 import io
@@ -35,7 +35,7 @@ TIMEOUT_S = 60.0
 
 
 class FileChanged(TidewheelError):  # noqa: N818 - the name says what has happened
-    """A file has another content than when it was found.
+    """The content of a file has changed since it was found.
 
     Attributes:
         path: its path or URL.
@@ -52,7 +52,7 @@ class StoredFile:
 
     Attributes:
         path: an absolute path or a URL.
-        version: its ETag; of a local file, one made of its number, time and size.
+        version: its ETag; for a local file, its inode number, time and size.
         size: in bytes.
     """
 
@@ -62,7 +62,7 @@ class StoredFile:
 
     @property
     def name(self) -> str:
-        """A text from which `named` makes the same file.
+        """A text from which `named` makes an equal object.
 
         >>> StoredFile("/tides/a.csv", "1f-2e", 3).name
         '/tides/a.csv?version=1f-2e&size=3'
@@ -73,23 +73,23 @@ class StoredFile:
 
     @classmethod
     def named(cls, name: str) -> "StoredFile":
-        """Return the file of a name."""
+        """Return the file that a `name` stands for."""
         path, _, about = name.rpartition("?version=")
         version, _, size = about.partition("&size=")
         return cls(path, unquote(version), int(size))
 
 
 class FileFinder:
-    """Finds the files of some paths, each time that it is asked.
+    """Finds the files that some paths stand for, anew with each call.
 
     ``**`` in a pattern matches any folders. A folder stands for all files below it, except names that begin with "." or
-    "_". Of a folder in an object store to which `write_files` writes, it finds the files of committed epochs.
+    "_". If `write_files` writes to a folder in an object store, only the files of committed epochs count.
 
     Args:
-        what: whose paths they are, for errors.
+        what: what has these paths, for messages.
 
     Raises:
-        Exception: what ``error`` makes of a message: a path is none.
+        Exception: made by ``error``: a path is not valid.
     """
 
     def __init__(self, what: str, paths: Paths, error: Callable[[str], Exception]) -> None:
@@ -106,7 +106,7 @@ class FileFinder:
         """What manifests list, by path and version, which never changes."""
 
     def find(self) -> list[StoredFile]:
-        """Return the present files, each once, in the order of their paths.
+        """Return the files that exist now, each once, sorted by path.
 
         Raises:
             OSError: a store or a folder cannot be read.
@@ -114,11 +114,11 @@ class FileFinder:
         return sorted({file for place in self.places for file in self._at(place)})
 
     def find_each(self) -> list[StoredFile]:
-        """Return the present files, as `find` does.
+        """Return the files that exist now, as `find` does; each path must have some.
 
         Raises:
             OSError: a store or a folder cannot be read.
-            Exception: what ``error`` makes of a message: a path has no files.
+            Exception: made by ``error``: a path has no files.
         """
         found: set[StoredFile] = set()
         for place in self.places:
@@ -148,7 +148,7 @@ class FileFinder:
                 yield file
 
     def _committed(self, base: str, found: list[StoredFile], store: "RemoteFolder") -> set[str] | None:
-        """Return the names below ``base`` that manifests list; None if it is a folder without epochs."""
+        """Return the names below ``base`` that manifests list; None if the folder has no epochs."""
         of_epochs = [file for file in found if file.path.startswith(f"{base}/{MANIFESTS}")]
         manifests = [file for file in of_epochs if file.path.endswith(SUFFIX)]
         kept = {}
@@ -161,11 +161,11 @@ class FileFinder:
 
 @contextmanager
 def opened(file: StoredFile) -> "Iterator[pa.NativeFile]":
-    """Open a file for the block, and check its version before and after; the path is in all errors.
+    """Open a file for the block, and check its version before and after. All errors name the path.
 
     Raises:
-        FileChanged: it has another version by now.
-        FileNotFoundError: it is gone.
+        FileChanged: the file has another version now.
+        FileNotFoundError: the file does not exist any more.
     """
     import pyarrow as pa
 
@@ -189,20 +189,20 @@ def opened(file: StoredFile) -> "Iterator[pa.NativeFile]":
 
 
 def version_of(path: str) -> str:
-    """Return the version of a local file; raise FileNotFoundError if it is gone."""
+    """Return the version of a local file; raise FileNotFoundError if it does not exist."""
     status = os.stat(path)  # noqa: PTH116 - a path as text
     return f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}"
 
 
 def modified_s(path: str) -> float:
-    """Return when a local file was last changed, by the clock of its file system; now if it is gone."""
+    """Return when a local file was last changed, by the clock of its file system; `inf` if it does not exist."""
     with suppress(FileNotFoundError):
         return os.stat(path).st_mtime  # noqa: PTH116 - a path as text
     return inf
 
 
 def changed(path: str) -> FileChanged:
-    """Return the error of a file that has another version while it is to be read."""
+    """Return the error for a file that has another version when a reader is about to open it."""
     return FileChanged(
         f"{path} was replaced or written to since it was found, so some of its records may be in the results already. "
         "Move it away and begin anew, without the snapshots. Then write each file under a new name of its own, and "
@@ -212,7 +212,7 @@ def changed(path: str) -> FileChanged:
 
 
 def replaced(path: str) -> FileChanged:
-    """Return the error of a file that was read, or is being read, in another version."""
+    """Return the error for a file whose version has changed while, or after, a reader has read it."""
     return FileChanged(
         f"{path} has another content than the file of that name that was read before, and each file is read once. Give "
         "it a name of its own, and the job goes on; or begin anew, without the snapshots, to read all files again",

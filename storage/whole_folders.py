@@ -1,8 +1,8 @@
-"""Folders of files that readers see whole or not at all.
+"""Folders of files that readers see complete or not at all.
 
-A folder is filled under a hidden name such as ".tmp-epoch=7", and renamed when all its files are there. A replaced
-folder moves to ".old-epoch=7" for that, and comes back if the new one does not come. Only one writer at a time may use
-their common folder; other names are not touched.
+A writer fills a folder under a hidden name such as ".tmp-epoch=7", and renames it when all its files are there. To
+replace a folder, the writer first renames the old one to ".old-epoch=7"; `recover` renames it back if the new one was
+never completed. Only one writer at a time may use the root folder. Other names in it are left alone.
 """
 
 import shutil
@@ -16,14 +16,14 @@ _REPLACED = ".old-"
 
 
 class WholeFolders:
-    """The folders of one folder with a common prefix."""
+    """The folders in ``root`` whose names begin with ``prefix``."""
 
     def __init__(self, root: Path, prefix: str) -> None:
         self._root = root
         self._prefix = prefix
 
     def recover(self, *, but_unfinished: bool = False) -> None:
-        """Make the root, clean up after failed writers, and bring back replaced folders without successors."""
+        """Make the root, remove what failed writers have left, and restore replaced folders that have no successor."""
         self._root.mkdir(parents=True, exist_ok=True)
         for replaced in self._hidden(_REPLACED):
             final = self._root / replaced.name.removeprefix(_REPLACED)
@@ -36,26 +36,26 @@ class WholeFolders:
 
     def existing(self, *, but: str = "") -> frozenset[str]:
         """Return the names of the present folders, except those with ``but`` in a file name."""
-        found = self._hidden(_REPLACED)  # first, as they may come back
+        found = self._hidden(_REPLACED)  # first: one that gets its old name back must be in one of the two lists
         found += self._root.glob(f"{self._prefix}*")
         others = (path for path in found if not but or not any(path.glob(f"*{but}*")))
         return frozenset(path.name.removeprefix(_REPLACED) for path in others)
 
     def begin(self, name: str) -> Path:
-        """Return the hidden folder to fill; make it if missing."""
+        """Return the hidden folder to fill, created if missing."""
         unfinished = self._root / f"{_UNFINISHED}{name}"
         unfinished.mkdir(exist_ok=True)
         return unfinished
 
     def commit(self, name: str, files: Collection[str]) -> None:
-        """Make a folder visible under its name, durably.
+        """Show a folder under its final name, durably.
 
         Args:
-            name: the folder, which replaces an older one.
-            files: the names of its files; missing ones are copied from the older folder.
+            name: the folder; it replaces an older one of that name.
+            files: the names of all its files; those not written anew are copied from the older folder.
 
         Raises:
-            FileNotFoundError: neither has a file: another writer has cleaned up.
+            FileNotFoundError: neither folder has a file, since another writer has removed it.
         """
         final = self._root / name
         if final.exists():

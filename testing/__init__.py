@@ -1,4 +1,4 @@
-"""Tests of dataflows, sources and sinks with crashes, for a user's own test suite."""
+"""Tests of dataflows, sources and sinks with crashes, for your own test suite."""
 
 from tidewheel.testing.crashes import Crash, Inputs, Results, check_crashes, run_with_crash
 from tidewheel.testing.fake_broker import FakeBroker

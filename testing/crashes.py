@@ -1,4 +1,4 @@
-"""The check that a dataflow captures the same with crashes as without."""
+"""The check that a dataflow captures the same results with crashes as without."""
 
 import tempfile
 from collections import Counter
@@ -27,12 +27,12 @@ _TIMEOUT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """When a run takes a snapshot and crashes, in sent epochs and later rounds of the local engine.
+    """When a run takes a snapshot and crashes. Moments are counted in epochs sent, and then rounds of the local engine.
 
     Attributes:
         snapshot: the epochs sent before the snapshot; ``snapshot_rounds`` are the rounds after them.
         crash: the epochs sent before the crash; ``crash_rounds`` are the rounds after them.
-        workers: the number of workers; ``workers_after`` is that after the crash.
+        workers: the number of workers; ``workers_after`` is their number after the crash.
     """
 
     snapshot: int
@@ -51,17 +51,17 @@ def check_crashes(
     crashes: int = 20,
     seed: int | None = None,
 ) -> None:
-    """Check that a dataflow captures the same by epoch with crashes as without, on the local engine.
+    """Check that a dataflow captures the same results for each epoch with crashes as without, on the local engine.
 
     Each of ``crashes`` runs takes a snapshot, crashes later, and continues from the snapshot, perhaps with another
     number of workers.
 
     Args:
-        describe: returns a new dataflow with captures for each run.
-        inputs: the batch of each epoch of each input.
-        workers: the possible numbers of workers; one for a dataflow that cannot change it.
+        describe: returns a new dataflow, with captures, for each run.
+        inputs: for each input, the batch of each epoch.
+        workers: the possible numbers of workers; give only one if the dataflow cannot change it.
         crashes: the number of runs.
-        seed: chooses the moments; by default a new one each time.
+        seed: decides the moments; by default a new seed each time.
 
     Raises:
         AssertionError: a run captures something else; the message has the crash, the difference and the seed.
@@ -95,7 +95,7 @@ def check_crashes(
 def run_with_crash(
     describe: Callable[[], Dataflow], inputs: Inputs, crash: Crash | None, *, workers: int = 1
 ) -> Results:
-    """Return what a dataflow captures with a crash; with None, without one on ``workers``."""
+    """Return what a dataflow captures with a crash; if ``crash`` is None, without a crash on ``workers`` workers."""
     with tempfile.TemporaryDirectory(prefix="tidewheel-") as folder:
         snapshots = Snapshots(folder, every_s=1e9, keep=1)
         if crash is not None:

@@ -1,4 +1,7 @@
-"""A broker in this process, for tests of dataflows that read one, and a correct source to compare one's own with."""
+"""A broker in this process, for tests of dataflows that read from brokers.
+
+Its source is an example of a correct one.
+"""
 
 import threading
 from collections import deque
@@ -13,13 +16,13 @@ _BROKERS: "WeakValueDictionary[str, FakeBroker]" = WeakValueDictionary()
 
 
 class FakeBroker:
-    """A broker with partitions of records in order, each with an offset, in this process.
+    """A broker in this process; its partitions have records in order, each with an offset.
 
-    A committed record is gone, as from a queue: reading before a committed offset raises. It is thread-safe, and serves
-    jobs on the local engine.
+    A committed record is gone, as from a queue: to read before a committed offset raises. The broker is thread-safe,
+    and serves jobs on the local engine.
 
     Args:
-        partitions: their names, or how many.
+        partitions: the names of the partitions, or their number.
 
     Attributes:
         committed: the offset up to which each partition is committed.
@@ -70,13 +73,13 @@ class FakeBroker:
             self._changed.notify_all()
 
     def end(self, *partitions: Partition) -> None:
-        """End partitions, all without a name, behind their records."""
+        """End partitions after their records; without a name, end all."""
         with self._changed:
             self._ended.update(partitions or self._records)
             self._changed.notify_all()
 
     def fail(self, times: int = 1, error: Exception | None = None) -> None:
-        """Let the next calls of the source raise, by default ConnectionError."""
+        """Let the next calls of the source raise ``error``, by default ConnectionError."""
         with self._changed:
             self._errors.extend([error or ConnectionError("the broker does not answer")] * times)
             self._changed.notify_all()
@@ -96,7 +99,7 @@ class FakeBroker:
     # ------------------------------------------------------------------ for the source
 
     def partitions(self) -> list[Partition]:
-        """Return the names of the partitions; one that has ended and is committed is not listed."""
+        """Return the names of the partitions, without those that have ended and are committed."""
         with self._changed:
             self._raise()
             return [
@@ -106,7 +109,7 @@ class FakeBroker:
             ]
 
     def read(self, partition: Partition, offset: int, most: int) -> list[Any] | None:
-        """Return records of a partition from an offset on, at most so many; None at its end."""
+        """Return at most ``most`` records of a partition from an offset on; None at its end."""
         with self._changed:
             self._raise()
             if offset < self.committed[partition]:
@@ -118,7 +121,7 @@ class FakeBroker:
             return None if not found and partition in self._ended else found
 
     def commit(self, partition: Partition, offset: int) -> None:
-        """Commit a partition up to an offset; earlier ones than before change nothing."""
+        """Commit a partition up to an offset; an earlier offset than before has no effect."""
         with self._changed:
             self._raise()
             self.committed[partition] = max(offset, self.committed[partition])
@@ -148,7 +151,7 @@ class FakeBrokerSource(Source[Any]):
         return self.broker.partitions()
 
     def open(self, partition: Partition, position: int | None) -> Iterator[Fetched[Any] | Pause]:
-        """Read from an offset on, or from the committed one."""
+        """Read from an offset on; without one, from the committed offset on."""
         offset = self.broker.committed[partition] if position is None else position
         while (records := self.broker.read(partition, offset, self.batch_size)) is not None:
             if not records:

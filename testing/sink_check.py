@@ -1,4 +1,4 @@
-"""The check of a sink: a job crashes before and after its calls, and stores each epoch once."""
+"""The check of a sink: a job crashes before and after the sink's calls, and must still store each epoch once."""
 
 import logging
 import pickle
@@ -39,24 +39,24 @@ def check_sink(
     workers: int = 2,
     workers_after: int = 3,
 ) -> None:
-    """Check that a sink stores each whole epoch once, whichever of its calls a crash precedes or follows.
+    """Check that a sink stores each epoch once and completely, if a job crashes before or after any of its calls.
 
-    A job on the local engine stores some epochs; each run crashes before or after another call of the sink. The job
+    A job on the local engine stores some epochs. Each run crashes before or after another call of the sink. The job
     then continues with another object, from its last snapshot or from its beginning, and in the end each epoch is
-    committed once more. Crashes within a call are not tried: make an epoch visible and note it in one step, such as a
-    transaction; nor are power failures: call fsync, or let a database do so.
+    committed once more. Two things are not tried. For crashes within a call, make an epoch visible and record it in one
+    step, such as a transaction. For power failures, call fsync, or let a database do so.
 
     Args:
-        make: ``make(folder)`` returns a sink with an empty destination; the folder is new, empty and has a unique name
-            for a destination elsewhere.
+        make: ``make(folder)`` returns a sink with an empty destination. The folder is new and empty; its name is
+            unique, for a destination that is elsewhere.
         read: ``read(folder)`` returns the visible records of each epoch.
         epochs: the records of each epoch, from time 0 on, with distinct ``repr``.
         workers: the number of workers before the crash.
         workers_after: their number after it.
 
     Raises:
-        AssertionError: the sink breaks its contract; the message says how, and at which call the job had crashed.
-        GraphError: it is no sink, or cannot be used as one.
+        AssertionError: the sink breaks its contract; the message says how, and at which call the job has crashed.
+        GraphError: it is not a sink, or cannot be used as one.
         ValueError: no epoch has records.
     """
     expected = {time: Counter(map(repr, part)) for time, part in enumerate(epochs) if part}
@@ -93,7 +93,10 @@ class _Call:
 
 
 class _Watched(Sink):
-    """Notes the calls of a sink, and crashes at most once; preparing workers have other objects than the committer."""
+    """Records the calls of a sink, and crashes at most once.
+
+    Workers that prepare have other objects than the one that commits.
+    """
 
     def __init__(self, sink: Sink, look: Callable[["_Watched"], None], crash: Moment[_Call] | None) -> None:
         sink_operators(sink, IntegerDomain(), 1, "epoch")
@@ -160,7 +163,7 @@ class _Watched(Sink):
 
 @dataclass
 class _Checked:
-    """Runs, each with a new destination and at most one crash."""
+    """All runs of the check, each with a new destination and at most one crash."""
 
     make: Callable[[Path], Sink]
     read: Read

@@ -1,4 +1,4 @@
-"""The check of a source: a job crashes before and after its calls, and has each record once."""
+"""The check of a source: a job crashes before and after the source's calls, and must still have each record once."""
 
 import logging
 import tempfile
@@ -55,27 +55,27 @@ def check_source(
     workers_after: int = 3,
     seed: int | None = None,
 ) -> None:
-    """Check that a job has each record of a source once, whichever calls of the source a crash precedes or follows.
+    """Check that a job has each record of a source once, if it crashes before or after any calls of the source.
 
-    A job on the local engine reads the source, crashes before or after one call, continues on another number of workers
-    with another object, crashes at another call, and continues again. With snapshots it must have each record once; the
-    runs of a job without snapshots must together miss none. In other runs each call fails before and after it was made,
-    and each takes some time.
+    A job on the local engine reads the source, and crashes before or after a call. It continues on another number of
+    workers with another object, crashes at another call, and continues again. With snapshots it must have each record
+    once; without, its runs must together miss none. In further runs, each call fails before and after it was made, and
+    each takes some time.
 
     Args:
-        make: ``make(folder)`` returns a source whose other end has the records that are there at first; the folder is
-            new, empty and has a unique name for another end elsewhere.
+        make: ``make(folder)`` returns a source whose other end has the initial records. The folder is new and empty;
+            its name is unique, for an other end that is elsewhere.
         records: all records of each partition in order, with distinct ``repr`` within a partition.
-        grow: ``grow(folder)`` changes the other end while the job runs: adds records or partitions, which ``records``
-            has, too, or ends some.
+        grow: ``grow(folder)`` changes the other end while the job runs: it adds records or partitions, which
+            ``records`` also has, or ends partitions.
         workers: the number of workers before the crash.
         workers_after: their number after it.
-        seed: chooses the moments if there are many, and how long calls take; by default a new one each time.
+        seed: decides the moments if there are many, and how long calls take; by default a new seed each time.
 
     Raises:
-        AssertionError: the source breaks its contract; the message says how, at which calls the job had crashed, and
+        AssertionError: the source breaks its contract; the message says how, at which calls the job has crashed, and
             the seed.
-        GraphError: it is no source, or cannot be used as one.
+        GraphError: it is not a source, or cannot be used as one.
         ValueError: there are no records.
     """
     if not any(map(len, records.values())):
@@ -119,7 +119,7 @@ class _Call:
 
 @dataclass(frozen=True, slots=True)
 class _Trouble:
-    """What happens to the calls of a run: one crash, or errors and delays at all."""
+    """The crash, errors or delays of a run's calls: at most one crash, or errors and delays of all calls."""
 
     crash: Moment[_Call] | None = None
     fails: bool = False
@@ -127,9 +127,9 @@ class _Trouble:
 
 
 class _Watched(Source[Any]):
-    """Notes the calls of a source in one run, and makes its trouble.
+    """Records the calls of a source in one run, and makes them crash, fail or wait as ``trouble`` says.
 
-    The worker that lists has another object than those that read, as on other workers.
+    The worker that lists partitions has another object than those that read, as on different workers.
     """
 
     def __init__(self, packed: bytes, kind: Source[Any], trouble: _Trouble) -> None:
@@ -250,7 +250,7 @@ class _Watched(Source[Any]):
 
 
 class _WatchedSaving(_Watched):
-    """The same for a source that wants to know of saved positions."""
+    """The same, for a source with a method for saved positions."""
 
     def saved(self, partition: Partition, position: Any) -> None:
         given = cloudpickle.loads(cloudpickle.dumps(position))
@@ -261,12 +261,12 @@ class _WatchedSaving(_Watched):
 
 
 class _EndedError(Exception):
-    """The end of an iterator."""
+    """An iterator has ended."""
 
 
 @dataclass(slots=True)
 class _Checked:
-    """Runs, each series with a new other end."""
+    """All runs of the check; each series of runs reads a new source system."""
 
     make: Callable[[Path], Source[Any]]
     records: Mapping[Partition, Sequence[Any]]
@@ -311,7 +311,7 @@ class _Checked:
 
 
 def _worth(calls: Sequence[_Call]) -> list[_Call]:
-    """Return the calls at which a crash is worth a run; an endless source lists and pauses again and again."""
+    """Return the calls at which a crash is worth a run, since an endless source lists and pauses again and again."""
     most = {"partitions": 2, "saved": 4, "open": 2, "next": 6}
     return sorted(
         {call for call in calls if call.number < most[call.name]},
@@ -398,7 +398,7 @@ class _Series:
         return is_all and bool(source.lists or source.quiet) and source.quiet >= set(source.read_to)
 
     def _end(self, job: LocalJob, source: _Watched, until_s: float) -> None:
-        """Let a source without end see its last positions saved."""
+        """Wait until a source without end has received its last saved positions."""
         if job.is_complete or not saves(source):
             return
         has_run = False

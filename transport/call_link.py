@@ -1,10 +1,10 @@
-"""The two ends of a connection between a parent and a child on another node, by calls of the parent's actor.
+"""The two ends of a connection between a parent actor and a child process on another node, by calls of the actor.
 
-The child always has a pending call, which the parent answers with messages for the child. The child sends its own
-messages with another call. Messages that the child has not fetched wait at the parent up to a bound, beyond which they
-are dropped, as with a `ChildLink`. A child may send with each call how much has arrived; the parent then keeps the
-rest, and repeats lost replies. The child's end can be polled like a socket: Ray answers calls on threads of its own,
-which only signal an answer.
+The child always has a pending call, which the parent answers with its messages for the child. The child sends its own
+messages with a second call. Messages that the child has not fetched wait at the parent. Above a bound the parent drops
+further ones, as a `ChildLink` does. A child may say with each call how many messages have arrived; the parent then
+keeps the others, and repeats a lost answer. The child's end can be polled like a socket. Ray answers calls on threads
+of its own, which do no more than ring that bell.
 """
 
 import asyncio
@@ -37,15 +37,15 @@ _RINGS_AT_ONCE = 64
 
 
 class CallChild:
-    """The parent's end, for one asyncio loop.
+    """The parent's end, for one child and one asyncio loop.
 
     Args:
-        waiting_bytes: the limit of waiting bytes; a single larger message may wait.
+        waiting_bytes: the limit of waiting bytes; a single message may be larger.
         drained: called when the child has received everything.
 
     Attributes:
-        heard_s: when the last of its calls ended.
-        dropped: how many messages were dropped, of ``dropped_bytes``.
+        heard_s: when the child's last call ended, by ``clock``.
+        dropped: the number of dropped messages; ``dropped_bytes`` is their size.
         waiting_bytes: the bytes not yet fetched, or not known to have arrived.
         written_bytes: the bytes that have arrived.
     """
@@ -73,7 +73,7 @@ class CallChild:
         return self._calls > 0
 
     def tell(self, message: Message) -> bool:
-        """Keep a message for the child, or drop it without room unless it must be told; False if dropped."""
+        """Keep a message for the child; without room, drop it and return False, unless the child must get it."""
         size = self._codec.size_of(message)
         is_full = bool(self._waiting) and self.waiting_bytes + size > self._most_waiting_bytes
         if is_full and not self._codec.must_be_told(message):
@@ -86,12 +86,12 @@ class CallChild:
         return True
 
     async def take(self, wait_s: float, received: int | None = None, *, again: bool = False) -> list[Message]:
-        """Return the messages as soon as there are any; none after ``wait_s``, or when there is a later call.
+        """Return the waiting messages, as soon as there are any; none after ``wait_s``, or when the child calls again.
 
         Args:
             wait_s: the longest wait, in seconds.
-            received: how many messages the child has received; None if all that were returned.
-            again: whether a reply was lost, so that all messages not received are returned.
+            received: the number of messages that the child has received; None for all that were returned.
+            again: whether an answer was lost; then all messages after the first ``received`` are returned.
         """
         self._calls += 1
         try:
@@ -137,13 +137,13 @@ class CallChild:
 
 
 class CallParent:
-    """The child's end, for one thread at a time; its first message identifies it.
+    """The child's end, for one thread at a time. The child's first message identifies it.
 
     Args:
-        talk: calls the parent with messages and the longest wait, and returns the future answer.
-        again: how often to call a parent that is briefly out of reach, and with which pauses; more than once, the
-            parent also learns how many messages have arrived.
-        silent_s: the seconds of silence beyond `WAIT_S` after which the parent is lost.
+        talk: calls the parent with messages and the longest wait in seconds, and returns a future of the answer.
+        again: the retries of a call that fails. With more than one attempt, the child also tells the parent how many
+            messages have arrived.
+        silent_s: the parent is lost if it does not answer for `WAIT_S` plus so many seconds.
     """
 
     is_waiting = False

@@ -5,9 +5,10 @@ from collections.abc import Callable
 
 
 class ChangeSignal:
-    """Checks the conditions of waiting calls after each change, and wakes only those whose condition holds.
+    """Checks the conditions of waiting calls after each change, and wakes only the calls whose condition holds.
 
-    An actor with many waiting calls notifies for each message, and waking them all would cost more than the message.
+    An actor with many waiting calls notifies this for each message. To wake all of them would cost more than the
+    message.
     """
 
     def __init__(self) -> None:
@@ -27,7 +28,7 @@ class ChangeSignal:
                 woken.set_result(None)
 
     async def wait_until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
-        """Wait until ``condition()`` holds, or for ``timeout_s``; return its final value."""
+        """Wait until ``condition()`` is true, or for ``timeout_s``; return its last value."""
         try:
             async with asyncio.timeout(timeout_s):
                 while not condition():

@@ -1,6 +1,6 @@
 """The children of a parent, by name, connected by a socket or by calls.
 
-No child holds up others, and the messages that wait for it are bounded.
+No child delays the others, and the messages that wait for it have a bound.
 """
 
 import asyncio
@@ -26,13 +26,13 @@ Gone: TypeAlias = Callable[[str, str], None]
 
 
 class Children:
-    """The children of one actor, for its loop only.
+    """The children of one actor; call it only on the actor's loop.
 
     Args:
         heard: receives a child's name and its messages, in order.
-        gone: receives, once, a child's name and why it has gone; not after `close` or `let_go`. Neither is called
-            within `tell`.
-        silent_s: the silence after which a child without a socket has gone.
+        gone: receives, once, the name of a child that has gone and why; not after `close` or `let_go`. `tell` calls
+            neither of the two.
+        silent_s: a child without a socket counts as gone after so many seconds without a call.
     """
 
     def __init__(
@@ -74,12 +74,12 @@ class Children:
     async def talk(
         self, child: str, said: list[Message], wait_s: float, received: int | None = None, *, again: bool = False
     ) -> list[Message]:
-        """Receive the messages of a child without a connection; return those for it, as soon as there are any.
+        """Receive messages from a child without a connection; return messages for it, as soon as there are any.
 
         The arguments are those of `CallChild.take`; the first message of a child identifies it.
 
         Raises:
-            ProtocolError: the child was silent for long, or has not identified itself: it must join again.
+            ProtocolError: the child was silent for too long, or has not identified itself, so it must join again.
         """
         found = self._children.get(child)
         if not isinstance(found, CallChild):
@@ -108,7 +108,7 @@ class Children:
         self._look = self._loop.call_later(_LOOK_S, self._look_for_silent) if calling else None
 
     def tell(self, outgoing: Iterable[tuple[str, Message]]) -> None:
-        """Send messages to children; those for a child that has gone are dropped."""
+        """Send messages to children, given by name; messages for a child that has gone are dropped."""
         children = self._children
         for name, message in outgoing:
             child = children.get(name)
@@ -116,7 +116,7 @@ class Children:
                 child.tell(message)
 
     def show_life(self) -> None:
-        """Send a sign of life to children with a socket; called at least every `SIGN_OF_LIFE_S`."""
+        """Show the children with a socket that the parent is alive; call it at least every `SIGN_OF_LIFE_S`."""
         now_s = self._loop.time()
         if now_s >= self._shown_s + SIGN_OF_LIFE_S:
             self._shown_s = now_s
@@ -128,7 +128,7 @@ class Children:
         return self._children.get(child)
 
     def let_go(self, child: str) -> None:
-        """Close the connection to a child, if any; bytes that it has taken arrive."""
+        """Close the connection to a child, if it has one; what the socket has taken still arrives."""
         found = self._children.pop(child, None)
         if found is not None:
             self._dropped += found.dropped

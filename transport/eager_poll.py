@@ -1,10 +1,11 @@
-"""The waits of threads that exchange messages at a high rate: workers, publishers and subscribers.
+"""The waiting of threads that exchange messages at a high rate: workers, publishers and subscribers.
 
-Linux wakes a thread on the core of its sender, and a sleeping virtual core takes tens of microseconds to resume, with
-cold caches; threads that always sleep can share one core in turn while another is idle. So a thread whose last waits
-were short polls for a moment before it sleeps: a running thread gets a core of its own.
+Linux wakes a thread on the core of its sender. A sleeping virtual core takes tens of microseconds to resume, with cold
+caches. So threads that always sleep may share one core in turn while another core is idle. A thread whose last waits
+were short therefore polls for a moment before it sleeps: a running thread gets a core of its own.
 
-Between polls it lets others run, and sleeps if one of them runs for long, so it takes a core from no other.
+Between polls it lets other threads run, and sleeps if one of them runs for long. So it takes a core from no other
+thread.
 """
 
 import asyncio
@@ -30,10 +31,10 @@ _waiting: Final[set[int]] = set()
 class EagerPoll:
     """Waits until descriptors become readable.
 
-    It sleeps at once after longer waits, and if another thread of the process also polls.
+    It sleeps at once if its last waits were longer, or if another thread of the process polls.
 
     Args:
-        short_s: how long to poll before sleep, in seconds, if waits have been shorter on average.
+        short_s: how many seconds to poll before it sleeps, if waits have been shorter than that on average.
     """
 
     def __init__(self, short_s: float = SHORT_S) -> None:
@@ -80,7 +81,7 @@ class EagerLoop:
     """Lets an asyncio loop poll for the next message for a moment before it sleeps, if its waits have been short.
 
     Args:
-        short_s: how long to poll, in seconds; 0 for never.
+        short_s: how many seconds to poll; 0 turns polling off.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, receive: Callable[[], None], short_s: float = SHORT_S) -> None:
@@ -92,7 +93,10 @@ class EagerLoop:
         self._is_looking = False
 
     def readable(self) -> None:
-        """Receive the present messages, and poll for more; the loop calls this."""
+        """Receive the messages that have arrived, and poll for more.
+
+        The loop calls this when the socket is readable.
+        """
         self._usual_s = (self._usual_s + min(perf_counter() - self._done_s, self._longest_s)) / 2
         self._receive()
         self._done_s = perf_counter()

@@ -1,7 +1,7 @@
 """Messages as bytes: pickles, and frames on a non-blocking stream socket.
 
-Values are pickled the fast way if possible, else by value. A frame has a head, which describes the message, and a
-payload:
+Values are pickled by the standard library if possible, else by value with cloudpickle. A frame has a head, which
+describes the message, and a payload:
 
 ==========  ==================  =================  =======
 4 bytes     8 bytes             as many as it says  as many
@@ -9,8 +9,8 @@ length of   length of the       the head           payload
 the head    payload
 ==========  ==================  =================  =======
 
-So a receiver reads a head without the payload, and a large payload straight to its place. An empty frame is only a sign
-of life.
+So a receiver can read the head first, and then a large payload straight to its place. An empty frame only shows that
+the sender is alive.
 
 Source: seed "Strymon publish-subscribe", section "Protocol Messages" (multi-part slots).
 """
@@ -48,7 +48,7 @@ STEADILY: Final = 256 * 1024
 
 
 def frame_of(head: bytes, payloads: Sequence[Payload]) -> list[Any]:
-    """Return the parts of a frame with several payloads, without copies of large ones."""
+    """Return the parts of a frame with several payloads; large payloads are not copied."""
     size = sum(map(len, payloads))
     small: list[Any] = [_LENGTHS.pack(len(head), size), head]
     if size < LARGE:
@@ -68,8 +68,8 @@ def frame_of(head: bytes, payloads: Sequence[Payload]) -> list[Any]:
 def dumps(value: Any) -> bytes:
     """Return ``value`` pickled.
 
-    Classes and functions of the main program, and of modules registered with cloudpickle, go by value, as other
-    processes cannot import them; only pickles that name one take this slower way.
+    Classes and functions of the main program, and of modules registered with cloudpickle, are pickled by value, since
+    other processes cannot import them. Only pickles that name such a class or function take this slower way.
 
     Raises:
         TypeError, AttributeError, PicklingError: a part of it cannot be pickled.
@@ -78,7 +78,7 @@ def dumps(value: Any) -> bytes:
 
 
 def dump_frames(value: Any, large: int) -> list[Any]:
-    """Pickle as `dumps` does; buffers of at least ``large`` bytes are frames of their own."""
+    """Pickle as `dumps` does; each buffer of at least ``large`` bytes becomes a frame of its own."""
     return _dump(value, large)
 
 
@@ -115,8 +115,8 @@ def _pickled(dump: Any, value: Any, large: int | None) -> list[Any]:
 def goes_by_value(head: bytes) -> bool:
     """Tell whether a pickle may name a class or function that other processes cannot import.
 
-    Pickle protocol 5 names a class by the short text of its module and the opcode STACK_GLOBAL, so records that mention
-    the main program seldom count.
+    Pickle protocol 5 writes the module of a class as a short text, and then the opcode STACK_GLOBAL. The answer is
+    rarely True for records that only mention the main program.
     """
     if pickle.STACK_GLOBAL not in head:
         return False
@@ -124,7 +124,7 @@ def goes_by_value(head: bytes) -> bool:
 
 
 def unpicklable(value: Any, otherwise: Exception | None = None) -> str | None:
-    """Return why ``value`` cannot be pickled; else the text of ``otherwise``, or None."""
+    """Return why ``value`` cannot be pickled; if it can, return the text of ``otherwise``, or None."""
     try:
         cloudpickle.dumps(value)
     except Exception as cause:  # noqa: BLE001 - a user's object may raise anything when it is pickled
@@ -140,7 +140,7 @@ def pickled_size(value: Any) -> int:
 
 
 def unpickled(content: Payload) -> Any:
-    """Return the pickled object, which must come from an authenticated process of this user.
+    """Unpickle bytes, which must come from an authenticated process of this user.
 
     Raises:
         ProtocolError: the object cannot be unpickled here.
@@ -155,12 +155,13 @@ class FrameReader(Generic[M]):
     """Reads messages from a non-blocking socket.
 
     Args:
-        decode: makes a message of a head, valid only during the call, and a payload, or raises ProtocolError.
+        decode: makes a message of a head and a payload, or raises ProtocolError; the head is valid only during the
+            call.
         most_payload_bytes: the largest payload of one frame; None for no limit.
-        room_for: returns memory for a large payload; None for any.
+        room_for: returns memory for a large payload, or None if any memory will do.
 
     Attributes:
-        is_at_end: whether the peer has gone, and everything was returned.
+        is_at_end: whether the peer has gone and all its messages were returned.
     """
 
     def __init__(
@@ -188,7 +189,7 @@ class FrameReader(Generic[M]):
         self.is_at_end = False
 
     def read(self) -> Iterator[M]:
-        """Yield the arrived messages, up to about the limits at a time.
+        """Yield the messages that have arrived, up to about the limits.
 
         Raises:
             ProtocolError: the bytes are no frame.

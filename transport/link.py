@@ -1,8 +1,8 @@
-"""The two ends of a link.
+"""The two ends of a link, by which one member of a job sends numbered items to another.
 
-A member of a job has a sender to its peers and a receiver; a link carries numbered items, which a `Codec` turns into
-frames. A link may reorder and repeat items. A sender numbers its items from 0 and adds its incarnation, which changes
-when it restarts, so receivers can restore each sender's order.
+A member, such as a worker, has one sender for all its peers, and one receiver. A `Codec` turns items into frames. A
+link may reorder and repeat items. A sender numbers its items from 0 and adds its incarnation, which changes when it
+restarts. So receivers can restore the order of each sender.
 """
 
 from abc import ABC, abstractmethod
@@ -52,12 +52,12 @@ Item = TypeVar("Item", bound=Numbered)
 
 @dataclass(frozen=True, slots=True)
 class Codec(Generic[Item]):
-    """The functions by which a link turns items into frames and back.
+    """The functions with which a link turns items into frames and back.
 
     Attributes:
         encode: returns the frames of an item: bytes, then buffers; raises TypeError, AttributeError or PicklingError if
             it cannot be pickled.
-        decode: returns the item of frames from an authenticated peer; raises ProtocolError.
+        decode: returns the item in frames that an authenticated peer has sent; raises ProtocolError.
         empty: returns an empty item, given its sender, incarnation and sequence number.
     """
 
@@ -83,39 +83,39 @@ class Sender(ABC, Generic[Item]):
 
     @abstractmethod
     def check(self) -> None:
-        """Raise PeerLost if some sent item is known not to arrive; called now and then."""
+        """Raise PeerLost if a sent item cannot arrive any more; call this now and then."""
 
     @abstractmethod
     def close(self, linger_s: float = 0.0) -> None:
-        """Disconnect; items that do not leave within ``linger_s`` seconds are lost; idempotent."""
+        """Disconnect, and wait at most ``linger_s`` seconds for the last items to leave; idempotent."""
 
 
 class Receiver(ABC, Generic[Item]):
-    """Receives a member's items; `receive` is for one thread at a time, the rest for any."""
+    """Receives a member's items. One thread at a time may call `receive`; any thread may call the rest."""
 
     def __init__(self) -> None:
         self._delivered: deque[Item] = deque()
 
     def deliver(self, item: Item) -> None:
-        """Add an item that arrived by a call, for `receive`."""
+        """Add an item that arrived by an actor call; `receive` returns it."""
         self._delivered.append(item)
         self.wake()
 
     @abstractmethod
     def receive(self, timeout_s: float) -> list[Item]:
-        """Return the received items, each peer's in order; wait for it or `wake` at most ``timeout_s``.
+        """Return the received items, each peer's in order; wait at most ``timeout_s`` for one, or for `wake`.
 
         Raises:
-            ProtocolError: an authenticated peer has sent something unreadable; the error says why.
+            ProtocolError: an authenticated peer has sent something unreadable.
         """
 
     @abstractmethod
     def wake(self) -> None:
-        """Let `receive` return now, or next time at once; thread-safe."""
+        """Let `receive` return now or, if no thread is in it, at once the next time; thread-safe."""
 
     @abstractmethod
     def close(self) -> None:
-        """Stop receiving, outside of `receive`; idempotent."""
+        """Stop receiving; call it while no thread is in `receive`; idempotent."""
 
     def _take_delivered(self) -> list[Item]:
         delivered = self._delivered

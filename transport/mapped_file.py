@@ -1,7 +1,7 @@
 """Files in memory whose pages a socket sends without a copy.
 
-``sendfile`` hands the pages themselves to the connection, so they must not change before the peer has read them; a
-`tidewheel.transport.socket_writer.SocketWriter` holds them until then.
+``sendfile`` gives the connection the pages themselves, so they must not change before the peer has read them. A
+`tidewheel.transport.socket_writer.SocketWriter` refers to them until then.
 """
 
 import mmap
@@ -13,11 +13,11 @@ _FLAGS: Final = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
 
 
 class MappedFile(mmap.mmap):
-    """The first bytes of a file, mapped.
+    """The first bytes of a file, mapped into memory.
 
     Attributes:
-        descriptor: another descriptor of the file, open while this exists.
-        is_held: whether a closed connection may still have pages, which then must not change.
+        descriptor: another descriptor of the file, open as long as this object exists.
+        is_held: whether a closed connection may still send its pages, so that they must not change.
     """
 
     descriptor: int
@@ -39,7 +39,7 @@ def address_of(part: Any) -> int:
 
 
 def place_of(part: Any) -> tuple[MappedFile, int] | None:
-    """Return the mapped file of a view, and its offset there, if it is a slice of such an array."""
+    """Return the mapped file of which a view is a slice, and the offset there; None for other memory."""
     whole = getattr(getattr(part, "obj", None), "base", None)
     file = getattr(getattr(whole, "base", None), "obj", None)
     return (file, address_of(part) - address_of(file)) if isinstance(file, MappedFile) else None

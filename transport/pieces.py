@@ -1,7 +1,7 @@
 """Large frames in pieces, for ZeroMQ sockets with a limit on frames.
 
-ZeroMQ keeps incomplete frames, even of a caller that has shown no key yet, so a socket that listens to other nodes
-limits them, and a sender divides larger ones. The message then has these frames:
+ZeroMQ keeps incomplete frames, even of a caller that has not authenticated. So a socket that listens to other nodes
+limits the size of frames, and a sender divides larger ones. The message then has these frames:
 
 =========  ==========================  ==========  ==========================  ===
 empty      8 bytes                     pieces      8 bytes                     ...
@@ -10,7 +10,7 @@ mark       length of the first frame   of it       length of the second frame  .
 
 Each piece of a frame except the last has `PIECE_BYTES`. Numbers are little-endian.
 
-Source: zmq_setsockopt(3) on ``ZMQ_MAXMSGSIZE``, which also holds for commands.
+Source: zmq_setsockopt(3) on ``ZMQ_MAXMSGSIZE``.
 """
 
 import struct
@@ -33,7 +33,7 @@ _MORE = int(zmq.RCVMORE)
 
 
 def in_pieces(frames: Sequence[Any]) -> list[Any]:
-    """Return the message of ``frames`` in pieces, without copying bytes."""
+    """Return the frames of a message divided into pieces, without copying bytes."""
     parts: list[Any] = [b""]
     for frame in frames:
         content = memoryview(frame).cast("B")
@@ -43,12 +43,12 @@ def in_pieces(frames: Sequence[Any]) -> list[Any]:
 
 
 def put_together(source: Any, memory: ReceivedMemory) -> list[Any]:
-    """Read the rest of a message in pieces from the socket ``source``, which has returned its mark; return its frames.
+    """Read the rest of a divided message from a socket that has returned its mark; return the original frames.
 
-    Each piece goes to its place in ``memory``.
+    Each piece goes straight to its place in ``memory``.
 
     Raises:
-        ProtocolError: the rest is no message in pieces.
+        ProtocolError: the rest is not in the format of this module.
     """
     frames: list[Any] = []
     while source.get(_MORE):

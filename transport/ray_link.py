@@ -17,9 +17,9 @@ _FETCH_WAITS_S = 2.0
 
 
 class RaySender(Sender[Item]):
-    """Sends each item by one call of the peer's actor, and checks that the calls succeed.
+    """Sends each item by a call of the peer's actor, and checks that the calls succeed.
 
-    Ray runs a call at most once; a failed one may have run, so it ends the job.
+    Ray runs a call at most once. A failed call may have run, so it ends the job.
     """
 
     def __init__(self, peers: Sequence[Any], job: str, codec: Codec[Item]) -> None:
@@ -30,7 +30,7 @@ class RaySender(Sender[Item]):
 
     def send(self, peer: int, item: Item) -> int:
         frames = self._codec.encode(item)
-        # One argument: of several, Ray would make an object of each large one.
+        # One argument: Ray would store each large one of several as an object of its own.
         self._outstanding[self._peers[peer].receive.remote(self._job, _picklable(frames))] = peer
         if len(self._outstanding) % _CHECK_EVERY == 0:
             self._settle(0.0)
@@ -73,7 +73,7 @@ class RaySender(Sender[Item]):
 
 
 class Mail(Sender[Item]):
-    """Keeps items for peers that are no actors, until they fetch them; see `FetchReceiver`."""
+    """Keeps items for peers that are not actors, until they fetch them; see `FetchReceiver`."""
 
     def __init__(self, codec: Codec[Item]) -> None:
         self._codec = codec
@@ -94,13 +94,13 @@ class Mail(Sender[Item]):
             return self._kept.pop(peer, [])
 
     def check(self) -> None:
-        """Do nothing: peers that do not fetch are unknown."""
+        """Do nothing: whether a peer still fetches is unknown."""
 
     def close(self, linger_s: float = 0.0) -> None: ...
 
 
 class CallReceiver(Receiver[Item]):
-    """Receives only what calls from other threads deliver."""
+    """Receives only the items that `deliver` adds from calls on other threads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -118,7 +118,7 @@ class CallReceiver(Receiver[Item]):
 
 
 class FetchReceiver(CallReceiver[Item]):
-    """Fetches a non-actor's items from the actors of its peers, with one pending call at each."""
+    """Fetches the items of a member that is not an actor: one call is pending at the actor of each peer."""
 
     def __init__(self, peers: Sequence[Any], job: str, member: int, codec: Codec[Item]) -> None:
         super().__init__()
@@ -131,7 +131,7 @@ class FetchReceiver(CallReceiver[Item]):
         """Return the fetched items.
 
         Raises:
-            PeerLost: a peer is gone, or no longer runs the dataflow.
+            PeerLost: a peer has died, or no longer runs the dataflow.
         """
         while self._idle:
             peer = self._idle.pop()

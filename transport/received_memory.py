@@ -1,4 +1,4 @@
-"""Memory for received large payloads, reused when nothing refers to it.
+"""Memory for received large payloads, used again when no object refers to it any more.
 
 The kernel zeroes new memory page by page, which takes longer than receiving the bytes.
 """
@@ -11,7 +11,7 @@ KEPT_BYTES: Final = 8 * 1024 * 1024
 
 
 def _references(values: list[Any]) -> list[int]:
-    """Return the number of references to each value: of the list, of this function, and of readers."""
+    """Return the number of references to each value, including those of the list and of this function."""
     return [getrefcount(value) for value in values]
 
 
@@ -20,10 +20,10 @@ def _references(values: list[Any]) -> list[int]:
 
 
 class ReceivedMemory:
-    """Lends memory for payloads of one connection, to one thread at a time.
+    """Lends memory for the payloads of one connection, to one thread at a time.
 
-    Every view of an array refers to it, as do tables and messages made without a copy, so an array without references
-    has no reader.
+    Every view of an array refers to the array, as do tables and messages made without a copy. So an array without
+    references has no reader, and its memory can be used again.
 
     >>> memory = ReceivedMemory()
     >>> first = memory.lend(100_000)
@@ -39,10 +39,10 @@ class ReceivedMemory:
         self._bytes = 0
 
     def lend(self, size: int) -> memoryview:
-        """Return ``size`` bytes, at least one, with any content.
+        """Return ``size`` bytes with arbitrary content; ``size`` is at least one.
 
         Raises:
-            MemoryError, ValueError: there is no such memory.
+            MemoryError, ValueError: the system has not so much memory.
         """
         import numpy as np
 

@@ -15,7 +15,7 @@ _LONGEST_PATH = 100
 
 @dataclass(frozen=True, slots=True)
 class SocketAddress:
-    """Where a member listens: ``ipc`` and ``datagrams`` for members on its node, ``tcp`` for others.
+    """The addresses at which a member listens: ``ipc`` and ``datagrams`` for members on its node, ``tcp`` for others.
 
     ``datagrams`` is a path; the others are ZeroMQ addresses.
     """
@@ -54,7 +54,7 @@ class SocketPeers:
 
 
 def private_directory() -> str:
-    """Make a directory for this user only, whose path is short enough for a socket's address."""
+    """Make a directory that only this user can open, with a path short enough for a socket's address."""
     directory = tempfile.mkdtemp(prefix=f"tidewheel-{os.getpid()}-")
     if len(directory) > _LONGEST_PATH:
         Path(directory).rmdir()

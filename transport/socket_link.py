@@ -1,11 +1,12 @@
 """The two ends of a link over sockets: ZeroMQ, and datagrams for small items within a node.
 
-Each member listens on one ZeroMQ socket, and has one connection to each peer; sources limit what is in flight, not
-queues.
+Each member listens on one ZeroMQ socket, and has one connection to each peer. Queues have no limit here; sources limit
+the bytes in flight.
 
-ZeroMQ sends and receives on threads of its own, and waking these dominates short rounds; so within a node a small item
-is one datagram without them. A datagram arrives at once, or is refused because the peer has not read the last few; the
-item then goes over ZeroMQ, and its number restores the order.
+ZeroMQ sends and receives on threads of its own. When rounds are short, the time to wake these threads dominates. So
+within a node a small item travels as one datagram, without those threads. A datagram arrives at once, or the system
+refuses it because the peer has not read the last few. A refused item goes over ZeroMQ, and its number restores the
+order.
 
 Source: ZeroMQ's guide for PUSH and PULL; unix(7) on ``SOCK_DGRAM``, which is reliable and keeps order on Linux.
 """
@@ -46,15 +47,15 @@ _POLLIN = int(zmq.POLLIN)
 
 
 class SocketSender(Sender[Item]):
-    """Has a connection to each peer of one member.
+    """Sends the items of one member, over a connection to each peer.
 
     Args:
-        context: the ZeroMQ context that sends; sharing the receiver's is faster.
-        copies: whether to copy large buffers, as a user's program may change its arrays after sending.
+        context: the ZeroMQ context to send with; to share the receiver's is faster.
+        copies: whether to copy large buffers, since a user's program may change its arrays after sending them.
 
     Attributes:
-        patience_s: how many seconds a connection may be broken before its peer is lost; until then, a watch on the
-            process may report a better reason.
+        patience_s: how many seconds a connection may be broken before its peer counts as lost. Meanwhile the job may
+            find a better reason, such as a dead process.
     """
 
     def __init__(
@@ -99,7 +100,7 @@ class SocketSender(Sender[Item]):
             connection.send(codec.encode(codec.empty(member, incarnation, GREETING))[0])
 
     def send(self, peer: int, item: Item) -> int:
-        """Send a small item to a peer on this node at once; ZeroMQ's thread sends others."""
+        """Send a small item to a peer on this node at once; leave other items to ZeroMQ's thread."""
         frames = self._codec.encode(item)
         datagrams = self._datagrams.get(peer)
         if datagrams is not None and len(frames) == 1 and datagrams.send(frames[0]):
@@ -114,12 +115,12 @@ class SocketSender(Sender[Item]):
                 # Batches of operators belong to the runtime; the driver's program may still change its arrays.
                 connection.send_multipart(parts, copy=self._copies)
         except zmq.Again:
-            # A peer that refuses the handshake leaves the socket without a connection to queue for.
+            # If a peer refuses the handshake, the socket has no connection whose queue takes messages.
             raise _lost(peer, f"{named(peer)} has refused the connection: it is none of this job") from None
         return size
 
     def check(self) -> None:
-        """Check for broken connections: a process has ended, or a node is out of reach."""
+        """Raise PeerLost if a connection is broken for too long: the process has ended, or its node is out of reach."""
         from zmq.utils.monitor import recv_monitor_message  # this imports all of asyncio for ZeroMQ
 
         now = time.monotonic()
@@ -154,11 +155,11 @@ class DatagramSender:
 
     def __init__(self, path: str) -> None:
         self._socket = datagram_socket()
-        with suppress(OSError):  # then the peer reads nothing here, and the other connection shows how it fares
+        with suppress(OSError):  # then the peer reads nothing here; the other connection shows whether it lives
             self._socket.connect(path)
 
     def send(self, frame: bytes) -> bool:
-        """Send a frame; return False if it has to go another way."""
+        """Send a frame; return False if the peer does not take it, so that it must go over ZeroMQ."""
         if len(frame) > LARGEST_DATAGRAM:
             return False
         try:
@@ -179,7 +180,7 @@ class SocketReceiver(Receiver[Item]):
     """Receives the items for one member.
 
     Args:
-        listener: its sockets, which are closed with the receiver; an attribute, too.
+        listener: the sockets, which `close` closes; also an attribute.
     """
 
     def __init__(self, listener: SocketListener, codec: Codec[Item]) -> None:
@@ -203,10 +204,10 @@ class SocketReceiver(Receiver[Item]):
         self._may_have_more = True
 
     def meet(self, members: Collection[int], timeout_s: float) -> None:
-        """Wait until each of ``members`` has connected; then remove the socket's file.
+        """Wait until all ``members`` have connected; then remove the socket's file.
 
         Raises:
-            PeerLost: some have not connected in time, or `give_up` was called.
+            PeerLost: some members have not connected in time, or `give_up` was called.
         """
         missing = set(members)
         deadline = time.monotonic() + timeout_s
@@ -231,7 +232,7 @@ class SocketReceiver(Receiver[Item]):
             self.listener.remove_files()
 
     def give_up(self) -> None:
-        """Let `meet` raise PeerLost; thread-safe."""
+        """Let `meet` raise PeerLost at once; thread-safe."""
         self._given_up = True
         self.wake()
 
@@ -242,9 +243,9 @@ class SocketReceiver(Receiver[Item]):
         return self._receive(timeout_s)
 
     def _receive(self, timeout_s: float) -> list[Item]:
-        """Receive the items of both ways, or wait for one.
+        """Receive the items of ZeroMQ and of datagrams, or wait for one.
 
-        A ZeroMQ descriptor only tells that the socket's state may have changed, so the socket is then read until it is
+        A ZeroMQ descriptor only tells that the state of the socket may have changed, so this reads until the socket is
         empty.
         """
         found: list[Item] = []

@@ -1,9 +1,9 @@
 """The sockets on which a member listens: a ZeroMQ socket, and one for datagrams within a node.
 
-Within a node the addresses are files in a private directory, removed once all members are connected, so that nothing is
-left, however a process ends. Between nodes the ZeroMQ socket listens over TCP with CURVE: both ends prove that they
-have the job's keys before a message is received. Until then ZeroMQ keeps one frame of a connection, so frames over TCP
-have a small limit; see `pieces`.
+Within a node the addresses are files in a private directory. They are removed once all members have connected, so no
+file is left, however a process ends. Between nodes the ZeroMQ socket listens over TCP with CURVE: both ends prove that
+they have the job's keys before a message is received. Until a caller has proved that, ZeroMQ keeps one frame of it in
+memory. So frames over TCP have a small limit; see `pieces`.
 
 Source: RFC 26/CURVEZMQ and RFC 27/ZAP for the keys.
 """
@@ -43,10 +43,10 @@ class SocketListener:
         self.datagrams.bind(self.address.datagrams)
 
     def withdraw_files(self) -> None:
-        """Remove the sockets' files; this user's processes on the node then reach the sockets by ``/proc``.
+        """Remove the sockets' files; processes of this user on the node can still reach the sockets by ``/proc``.
 
-        So nothing stays when all members are killed before they are connected: an open descriptor of the file serves
-        this user only. Without ``/proc``, the files stay until all are connected.
+        So no file is left if all members are killed before they have connected. An open descriptor of the file serves
+        this user only. Without ``/proc``, the files stay until all members have connected.
 
         Source: proc(5) on ``/proc/pid/fd``, open(2) on ``O_PATH``.
         """
@@ -57,10 +57,10 @@ class SocketListener:
             self.address = replace(self.address, ipc=f"ipc://{ipc}", datagrams=datagrams)
 
     def listen_to_other_nodes(self, host: str, keys: SocketKeys) -> SocketAddress:
-        """Listen on a port of ``host`` too, for callers with the keys; return the new address.
+        """Listen on a port of ``host`` too, for callers that have the keys; return the new address.
 
         Raises:
-            PeerLost: listening there is impossible.
+            PeerLost: no port can be opened there.
         """
         from zmq.auth.thread import ThreadAuthenticator  # this imports all of asyncio for ZeroMQ
 
@@ -82,7 +82,7 @@ class SocketListener:
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def close(self) -> None:
-        """Stop listening; call it once."""
+        """Stop listening; to be called once."""
         if self._authenticator is not None:
             self._authenticator.stop()
         self.context.destroy(linger=0)
@@ -97,7 +97,7 @@ def datagram_socket() -> socket.socket:
 
 
 class _Callers:
-    """Admits the holders of one key."""
+    """Admits callers that have the given key."""
 
     def __init__(self, public_key: bytes) -> None:
         self._public_key = public_key
@@ -107,16 +107,16 @@ class _Callers:
 
 
 def keep_alive(connection: Any) -> None:
-    """Let the connection notice a silent peer, as when its node has lost power."""
+    """Let the connection notice a peer that has become silent, for example because its node has lost power."""
     connection.set(zmq.HEARTBEAT_IVL, _HEARTBEAT_MS)
     connection.set(zmq.HEARTBEAT_TIMEOUT, _SILENCE_MS)
 
 
 def listen_here(keys: SocketKeys | None) -> SocketListener:
-    """Listen for members on this Ray node and, for callers with ``keys``, on other nodes.
+    """Listen for members on this Ray node and, if there are ``keys``, for callers on other nodes that have them.
 
     Raises:
-        PeerLost: listening to other nodes is impossible.
+        PeerLost: no port for other nodes can be opened.
     """
     import ray
 

@@ -1,8 +1,8 @@
-"""Writes frames to a non-blocking stream socket, and keeps what the socket does not take yet.
+"""Writes frames to a non-blocking stream socket, and keeps the bytes that the socket does not take yet.
 
-A socket of this node takes large parts of a `tidewheel.transport.mapped_file.MappedFile` from the file. The system
-reports about how many bytes are in the socket's queue; the peer has read all earlier ones. Until then the writer refers
-to the parts, so that their memory is not reused.
+Large parts of a `tidewheel.transport.mapped_file.MappedFile` go to a socket on this node straight from the file. The
+system reports about how many bytes are in the socket's queue; the peer has read all before these. Until the peer has
+read a part, the writer refers to it, so that its memory is not reused.
 """
 
 import os
@@ -28,20 +28,20 @@ class SocketWriter:
     """Writes as much as the socket takes, and keeps the rest.
 
     Attributes:
-        waiting_bytes: the kept bytes.
-        written_bytes: the bytes that the socket has taken.
+        waiting_bytes: the number of kept bytes.
+        written_bytes: the number of bytes that the socket has taken.
     """
 
     def __init__(self, target: socket) -> None:
         self._socket = target
         self._takes_files = target.family == AF_UNIX
-        self._has_large = False  # whether a large part was added since nothing waited
+        self._has_large = False  # whether a large part was added since all were written
         self._parts: deque[Any] = deque()
         self._unread: deque[tuple[int, Any, MappedFile]] = deque()  # bytes up to the end of a part, the part, its file
         self.waiting_bytes = self.written_bytes = 0
 
     def add(self, parts: Iterable[Any]) -> None:
-        """Add parts of frames, which must not change any more."""
+        """Add parts of frames; do not change them afterwards."""
         for part in parts:
             if len(part):  # an empty part would never be written
                 self._parts.append(part)
@@ -49,7 +49,7 @@ class SocketWriter:
                 self._has_large |= self._takes_files and len(part) >= LARGE
 
     def write(self) -> bool:
-        """Write the waiting bytes; return whether nothing is left; raise OSError if the peer has gone."""
+        """Write the waiting bytes; return whether all are written; raise OSError if the peer has gone."""
         self._forget_read()
         parts = self._parts
         while parts:
@@ -96,7 +96,7 @@ class SocketWriter:
             self._unread.popleft()
 
     def close(self) -> None:
-        """Close the socket; parts of files that the peer can still read are never reused."""
+        """Close the socket. Mapped files that the peer may still read are never used again."""
         self._forget_read()
         for *_, file in self._unread:
             file.is_held = True

@@ -1,8 +1,8 @@
-"""The two ends of a connection between a parent, on an asyncio loop, and a child, a polling thread.
+"""The two ends of a connection between a parent, on an asyncio loop, and a child, a thread that polls.
 
-A parent sends to each child as fast as its connection takes it; messages wait up to a bound, beyond which they are
-dropped. So no child holds up another or its parent, or costs more memory than the bound, and neither end waits for the
-other. A `Codec` encodes the messages.
+A parent sends to each child as fast as its connection takes messages. Other messages wait; above a bound the parent
+drops further ones. So no child delays another child or the parent, or costs more memory than the bound. Neither end
+waits for the other. A `Codec` encodes the messages.
 """
 
 import asyncio
@@ -29,25 +29,25 @@ _MOST_FRAMES = 1024
 
 
 class Unsaid(Protocol):
-    """A child's pending messages; false if there are none."""
+    """The messages that a child has yet to send; false if there are none."""
 
     def __bool__(self) -> bool: ...
 
     def add(self, message: Message, /) -> None:
-        """Add a message, and drop messages that it supersedes."""
+        """Add a message, and drop those that it replaces."""
 
     def take(self) -> list[Message]:
-        """Return and clear the pending messages, in order."""
+        """Remove and return the messages, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """The frames of messages, and the messages that a link treats specially.
+    """The conversion of messages to frames and back, and the messages that a link treats specially.
 
     Attributes:
-        decode_told: returns the message of a parent's frame; raises ProtocolError.
-        decode_said: returns the message of a child's frame; raises ProtocolError.
-        joins: whether a message identifies a child; one without a socket sends it first.
+        decode_told: returns the message in a parent's frame; raises ProtocolError.
+        decode_said: returns the message in a child's frame; raises ProtocolError.
+        joins: whether a message identifies a child; a child without a socket sends such a message first.
     """
 
     encode: Callable[[Message], list[Any]]
@@ -69,10 +69,10 @@ class Frame(NamedTuple):
 
 
 class SharedFrames:
-    """Encodes a message for many children once, within one turn of the loop.
+    """Encodes a message for many children only once, if all get it within one turn of the loop.
 
     Attributes:
-        children: their number; for a single one nothing is kept, which saves a turn of the loop.
+        children: the number of children; for a single child the frames are not kept, which saves a turn of the loop.
     """
 
     def __init__(self, codec: Codec, loop: asyncio.AbstractEventLoop) -> None:
@@ -100,16 +100,16 @@ class SharedFrames:
 
 
 class ChildLink:
-    """The parent's end of a connection, for the loop only, until the child has gone or it is closed.
+    """The parent's end of a connection, until it is closed or the child has gone; call it only on the loop.
 
     Args:
         received: receives the child's messages, in order; it may close the link.
-        gone: receives, once, why the child has gone, after the link is closed; not after `close`. Neither is called
-            within a call of the link.
-        drained: called when the connection has caught up.
+        gone: receives, once, why the child has gone, when the link is closed already; not after `close`. No method of
+            the link calls either of the two.
+        drained: called when no message waits any more.
 
     Attributes:
-        dropped: how many messages were dropped, of ``dropped_bytes``, because the child did not read.
+        dropped: the number of messages dropped because the child did not read; ``dropped_bytes`` is their size.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class ChildLink:
         loop.add_reader(connection, self._readable)
 
     def tell(self, message: Message) -> bool:
-        """Write a message, or drop it without room unless it must be told; tell which.
+        """Write a message; without room, drop it and return False, unless the child must get it.
 
         Messages to a child that has gone are dropped.
         """
@@ -152,7 +152,7 @@ class ChildLink:
         return is_taken
 
     def tell_now(self, messages: Iterable[Message]) -> None:
-        """Write the waiting messages and these at once, as far as the connection takes them.
+        """Write the waiting messages and these now, as far as the connection takes them.
 
         Messages without room are dropped as in `tell`.
         """
@@ -161,7 +161,7 @@ class ChildLink:
         self._write()
 
     def show_life(self) -> None:
-        """Write a sign of life, unless something was written since the last call or waits."""
+        """Show the child that the parent is alive, unless bytes wait or were written since the last call."""
         if self._shown_bytes == self.written_bytes and not self.waiting_bytes:
             self._writer.add([SIGN_OF_LIFE])
             self._write()
@@ -233,7 +233,7 @@ class ChildLink:
             self._gone(why)
 
     def close(self) -> None:
-        """Disconnect once; bytes that the connection has taken arrive."""
+        """Disconnect; what the socket has taken still arrives."""
         if self._is_closed:
             return
         self._is_closed = self._is_over = True
@@ -268,7 +268,7 @@ class ParentLink:
         return not (self.is_lost or self._is_deaf) and bool(self._writer.waiting_bytes or self._unsaid)
 
     def read(self) -> list[Message]:
-        """Return the received messages, without waiting, and send the waiting ones, as far as possible."""
+        """Return the messages that have arrived and send waiting ones, without blocking."""
         told: list[Message] = []
         if self.is_lost:
             return told
@@ -305,6 +305,6 @@ class ParentLink:
         self.why_lost = self.why_lost or why
 
     def close(self) -> None:
-        """Disconnect; bytes that the connection has taken arrive."""
+        """Disconnect; what the socket has taken still arrives."""
         self._lose("the link is closed")
         self._connection.close()

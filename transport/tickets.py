@@ -1,9 +1,9 @@
 """Connections between processes of one node, and the tickets that open them.
 
-An actor listens at a name in Linux's abstract namespace, so no file can be left behind. Any process of the node can
-find it, so the actor admits only its own user with a ticket, which serves once. It makes each ticket for one process
-and sends it through Ray, so its bearer belongs to the cluster. The caller checks in turn that the listener has the same
-user, before it unpickles anything.
+An actor listens at a name in Linux's abstract namespace, so it leaves no file behind. Any process of the node can find
+the name. So the actor admits only its own user, with a ticket that is valid once. It makes each ticket for one process
+and sends it through Ray, so the process belongs to the cluster. The caller in turn checks that the listener has the
+same user before it unpickles anything.
 
 Source: unix(7) on the abstract namespace and on ``SO_PEERCRED``.
 """
@@ -43,7 +43,7 @@ class SocketOffer:
     ticket: bytes = field(repr=False)
 
     def connect(self, node: str) -> socket.socket | None:
-        """Return a non-blocking connection for a process on ``node``."""
+        """Return a non-blocking connection for a process on ``node``; None if the actor is on another node."""
         if node != self.node or not is_possible():
             return None
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -75,7 +75,7 @@ def _listen() -> tuple[socket.socket, str]:
 
 
 def prepare(connection: socket.socket, *, steadily: bool = False) -> None:
-    """Make a connection non-blocking, with large buffers; smaller if ``steadily``, to see how it is read."""
+    """Make a connection non-blocking, with large buffers; smaller if ``steadily``, to see how fast the peer reads."""
     connection.setblocking(False)
     size = _STEADY_BUFFER_BYTES if steadily else _SOCKET_BUFFER_BYTES
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, size)
@@ -97,10 +97,10 @@ def _peer_of(connection: socket.socket) -> tuple[int, int]:
 
 
 class TicketListener(Generic[Who]):
-    """Listens at its own address.
+    """Listens at an address of its own.
 
     Args:
-        admitted: receives each non-blocking connection with a valid ticket, and the ticket's owner.
+        admitted: receives each non-blocking connection with a valid ticket, and the owner of the ticket.
     """
 
     def __init__(self, node: str, admitted: Callable[[socket.socket, Who], None]) -> None:
@@ -115,14 +115,15 @@ class TicketListener(Generic[Who]):
     def offer(self, who: Who) -> SocketOffer:
         ticket = secrets.token_bytes(TICKET_BYTES)
         self._tickets[ticket] = who
-        self._loop.call_later(_GOOD_FOR_S, lambda: self._tickets.pop(ticket, None))  # connecting by calls needs none
+        # A peer that connects by calls never uses its ticket.
+        self._loop.call_later(_GOOD_FOR_S, lambda: self._tickets.pop(ticket, None))
         return SocketOffer(self._node, self._name, ticket)
 
     def withdraw(self, who: Who) -> None:
         self._tickets = {ticket: name for ticket, name in self._tickets.items() if name != who}
 
     def close(self) -> None:
-        """Stop listening, and reject connections without ticket; idempotent."""
+        """Stop listening, and reject connections that have shown no ticket; idempotent."""
         if self._listener.fileno() < 0:
             return
         for stranger in list(self._strangers):
@@ -149,7 +150,7 @@ class TicketListener(Generic[Who]):
                 self._turn_away(next(iter(self._strangers)))
             self._strangers[connection] = self._loop.call_later(_TICKET_TIMEOUT_S, self._turn_away, connection)
             self._loop.add_reader(connection, self._admit, connection)
-            self._admit(connection)  # the owner of a known ticket is no stranger, however many come at once
+            self._admit(connection)  # at once, so that the owner of a ticket does not count as a stranger
 
     def _admit(self, connection: socket.socket) -> None:
         try:

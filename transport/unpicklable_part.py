@@ -1,4 +1,4 @@
-"""The name of the part of an object that cannot be pickled, for errors."""
+"""The name of the part of an object that cannot be pickled, for error messages."""
 
 import inspect
 import types
@@ -15,10 +15,10 @@ _OWN = "tidewheel."
 
 
 def way_to_unpicklable(value: Any) -> str:
-    """Return the path from an object to its part that cannot be pickled; empty for none.
+    """Return the path from an object to its part that cannot be pickled; empty if there is none.
 
-    The library's wrappers of user functions are left out. Complexity: one pickle for each name on the path and beside
-    it.
+    The path leaves out wrappers that tidewheel puts around user functions. Complexity: one pickle for each name on the
+    path and each of its siblings.
     """
     names = [_name(value)]
     for _ in range(_DEEPEST):

@@ -1,1 +1,1 @@
-"""What connectors have in common: settings with secrets, records as rows of a table, attempts at a call."""
+"""The common parts of connectors: settings with secrets, records as rows of a table, attempts at a call."""

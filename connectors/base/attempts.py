@@ -1,4 +1,4 @@
-"""Attempts of a sink at a call, until its other end answers."""
+"""The attempts of a sink at a call, until the other system answers."""
 
 import logging
 from collections.abc import Callable
@@ -13,13 +13,13 @@ T = TypeVar("T")
 
 
 def attempted(act: Callable[[], T], retry: Retry, whose: object, error: Callable[[str], TidewheelError]) -> T:
-    """Call until there is a value, with a log line for each failure that another attempt follows.
+    """Call a function until it returns; log each failure that another attempt follows.
 
     Args:
-        act: raises an error of ``retry.on`` if another attempt may succeed.
-        retry: when the attempts end.
+        act: the function; it raises an error of ``retry.on`` if another attempt may succeed.
+        retry: the limits and pauses of the attempts.
         whose: the sink, for log lines and errors.
-        error: makes the exception of a message, which is raised in the end.
+        error: makes, from a message, the exception that is raised if all attempts fail.
     """
     failed = 0
 

@@ -16,13 +16,13 @@ _SECRET: Final = re.compile(
 
 
 def check_secrets(kind: str, argument: str, settings: Mapping[str, Any], variable: str) -> None:
-    """Raise GraphError if a setting that is secret by its name, or a URL with a password, is in clear.
+    """Raise GraphError if a setting with a secret name, or a URL with a password, is in plain text.
 
     Args:
-        kind: what has the settings, for errors.
-        argument: the argument that they are.
+        kind: the class that has the settings, for errors.
+        argument: the name of the argument that has them.
         settings: by name.
-        variable: the name of a variable, as an example.
+        variable: an example of an environment variable, for errors.
     """
     for name, value in settings.items():
         if isinstance(value, Secret):
@@ -35,5 +35,5 @@ def check_secrets(kind: str, argument: str, settings: Mapping[str, Any], variabl
 
 
 def with_secrets(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings with the values of secrets, which this process reads from its environment."""
+    """Return the settings with each `Secret` replaced by its value in this process's environment."""
     return {name: value.value() if isinstance(value, Secret) else value for name, value in settings.items()}

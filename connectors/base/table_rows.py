@@ -1,4 +1,4 @@
-"""Records as rows of a table whose columns have types: a value that would change is refused."""
+"""Records as rows of a table with typed columns; a value that its column would change is an error."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ class TableRows:
 
     Args:
         whose: the sink, for errors.
-        error: makes the exception of a message.
+        error: makes the exception from a message.
     """
 
     def __init__(self, whose: str, error: Callable[[str], TidewheelError]) -> None:
@@ -25,7 +25,7 @@ class TableRows:
         self._error = error
 
     def untyped(self, batch: Batch) -> "pa.Table":
-        """Return records as a table of the types that they have; raise if they have no common columns."""
+        """Return records as a table with their own types; raise if they have no common columns."""
         try:
             return table_of([batch])
         except TypeError as error:
@@ -34,7 +34,7 @@ class TableRows:
     def typed(self, batch: Batch, schema: "pa.Schema") -> "pa.Table":
         """Return records with the columns of a table; columns that they lack are null.
 
-        It raises if a column is not in the table, a value does not fit into its column, or a null must not be there.
+        It raises if the table lacks a column, a value does not fit into its column, or a null is not allowed.
 
         >>> import pyarrow as pa
         >>> tides = pa.schema([("hour", pa.int32()), ("height", pa.float64())])

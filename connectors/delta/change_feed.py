@@ -1,4 +1,4 @@
-"""Rows as pairs of key and row, for collections: those of a table, and what a change feed makes of each."""
+"""Rows as pairs of key and row, for collections: the rows of a table, and the changes in a change feed."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -28,7 +28,7 @@ def pairs(rows: "pa.Table | pa.RecordBatch", key: Sequence[str]) -> list[Pair]:
 
 
 def changes(feed: "pa.Table", schema: "pa.Schema", key: Sequence[str]) -> list[Pair]:
-    """Return what a version makes of each key, in an order that does not depend on that of the feed.
+    """Return the new row of each key that a version changes, in an order that does not depend on the feed's.
 
     Args:
         feed: the changes of the version, with a column ``_change_type``.

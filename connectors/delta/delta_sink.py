@@ -1,8 +1,8 @@
-"""The sink that appends each epoch to a table of Delta Lake, in one transaction with its number.
+"""The sink that appends each epoch to a table of Delta Lake, in one transaction with the epoch's number.
 
-The log of the table has the last epoch, as the version of an application. One handle of the table is loaded, asked for
-it and written through. So the library refuses a commit if the epoch was written since: by a worker that seemed dead, or
-by an attempt whose outcome did not arrive.
+The log of the table has the last epoch, as the version of an application. The sink loads the table once, reads the last
+epoch from this copy, and writes through it. So the library refuses a commit if another writer has written the epoch
+since: a worker that seemed dead, or an earlier attempt whose answer was lost.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +27,7 @@ class DeltaSink(Sink):
     """A table of Delta Lake as the destination of `Stream.sink`; needs the extra ``delta``.
 
     Records are Arrow tables, dicts by column, named tuples or dataclasses. Columns that a record lacks are null. Each
-    epoch is appended in one transaction, which also notes the epoch. So a reader sees each epoch once and whole, and
+    epoch is appended in one transaction, which also records its number. So a reader sees each epoch once and whole, and
     other programs may write the table, too.
 
     A table that does not exist is created with the first epoch. The sink never changes the columns of a table. When you
@@ -35,14 +35,14 @@ class DeltaSink(Sink):
 
     Args:
         table: its path, or a URL such as ``s3://bucket/tides``.
-        name: names the sink in the table, for all runs of this job and for no other sink: its application is
-            ``tidewheel-`` and the name.
+        name: the name of the sink in the table, the same for all runs of this job and different from all other sinks:
+            its application is ``tidewheel-`` and the name.
         partition_by: the columns by which a new table is divided.
         schema: the columns of a new table; by default those of the first epoch.
         storage_options: options of the store, as deltalake takes them. A password is a `tidewheel.Secret`.
 
     Raises:
-        GraphError: an argument is wrong, such as a password in clear.
+        GraphError: an argument is wrong, for example a password that is not a `Secret`.
         DeltaError: the extra is not installed.
     """
 
@@ -81,7 +81,7 @@ class DeltaSink(Sink):
         return found if self._schema is None else self._rows.typed(found, self._schema)
 
     def commit(self, epoch: Time, parts: "list[pa.Table]") -> None:
-        """Append an epoch unless the table has it, and note it."""
+        """Append an epoch unless the table has it, and record its number."""
         if type(epoch) is not int or epoch < 0:
             raise DeltaError(f"{self!r}: the log notes integers from 0 on as epochs, and this one is {epoch!r}")
         self._try(lambda: self._store(epoch, parts))
@@ -99,7 +99,7 @@ class DeltaSink(Sink):
         attempted(guarded, self.retry, self, DeltaError)
 
     def _look(self) -> None:
-        """Load the table, or what is new of it."""
+        """Load the table, or only its newer versions."""
         if self._table is not None:
             self._table.update_incremental()
         else:
@@ -132,7 +132,7 @@ class DeltaSink(Sink):
         write_deltalake(table, rows, mode="append", commit_properties=CommitProperties(app_transactions=[noted]))
 
     def _create(self, parts: "list[pa.Table]") -> "DeltaTable":
-        """Create the table without rows, unless another program has."""
+        """Create the table without rows, unless another program has created it."""
         import pyarrow as pa
         from deltalake import DeltaTable
 

@@ -32,13 +32,13 @@ _AGAIN: Final = "To read the table anew, start the job with another folder of sn
 
 @dataclass(frozen=True, slots=True)
 class DeltaPlace:
-    """Where a reader is.
+    """The position of a reader in the versions of a table.
 
     Attributes:
-        table: the id of the table, which one that was made anew does not have.
-        version: the version that is read.
-        rows: how many rows of it are behind the reader.
-        is_state: whether all rows that the table has at the version are read, not only its own.
+        table: the id of the table; a table that was created anew has another one.
+        version: the version that is being read.
+        rows: how many of its rows the reader has passed.
+        is_state: whether the reader reads all rows that the table has at this version, or only the version's own.
         end: the last version to read; None for no end.
     """
 
@@ -69,12 +69,12 @@ class DeltaSource(Source[Any]):
         key: the columns that identify a row, to read the change feed of a table with the property
             ``delta.enableChangeDataFeed``. The key of a record is the value of the column, or a tuple of several.
         columns: the names of the columns to read; by default all.
-        version: the first version to read; only what it and later ones change is read.
-        bounded: whether the source ends with the version that is the last one when it is opened first.
+        version: the first version to read. Rows from before are left out.
+        bounded: whether the source ends: with the version that is the last when the source is first opened.
         storage_options: options of the store, as deltalake takes them. A password is a `tidewheel.Secret`.
 
     Raises:
-        GraphError: an argument is wrong, such as a password in clear.
+        GraphError: an argument is wrong, for example a password that is not a `Secret`.
         DeltaError: there is no such table or feed, or the extra is not installed.
     """
 
@@ -127,7 +127,7 @@ class DeltaSource(Source[Any]):
         return ["versions"]
 
     def open(self, partition: Partition, position: DeltaPlace | None) -> Iterator[Fetched[Any] | Pause]:
-        """Read versions behind a place."""
+        """Read the versions after a position."""
         with self._address.clear_errors():
             table, files = self._address.open(), self._address.files()
             place = self._first_place(table) if position is None else position
@@ -159,7 +159,7 @@ class DeltaSource(Source[Any]):
     def _read(
         self, table: "DeltaTable", files: "FileSystem", place: DeltaPlace
     ) -> Generator[Fetched[Any], None, DeltaPlace]:
-        """Yield the records of a version behind a place, and return the place behind the version."""
+        """Yield the records of a version after a position; return the position after the version."""
         rows = place.rows
         for batch in self._rows_of(table, files, place):
             rows += len(batch)
@@ -199,7 +199,7 @@ class DeltaSource(Source[Any]):
             raise DeltaError(f"{self!r}: version {place.version} has deletion vectors, which the source does not read")
 
     def _check_columns(self, number: int) -> None:
-        """Compare the columns of a version, which has changed the table, with those that are read."""
+        """Compare the columns that are read with those of a version that has changed the table."""
         found = arrow_schema(self._address.open(number))
         for field in self.schema:
             is_there = field.name in found.names
@@ -216,7 +216,7 @@ class DeltaSource(Source[Any]):
     # ------------------------------------------------------------------ rows
 
     def _scanned(self, fragments: "Iterator[ParquetFileFragment]", place: DeltaPlace) -> _Rows:
-        """Yield the rows of files, without those that are behind the place."""
+        """Yield the rows of files, except those that the reader has passed."""
         from pyarrow.dataset import FileSystemDataset
 
         skipped = place.rows
@@ -240,12 +240,12 @@ class DeltaSource(Source[Any]):
         )
 
     def _pairs(self, batches: _Rows) -> _Rows:
-        """Yield pairs of key and row, if there is a key."""
+        """Yield pairs (key, row); rows as they are without a key."""
         for batch in batches:
             yield from [batch] if not self._key else _pieces(pairs(batch, self._key))
 
     def _changes(self, table: "DeltaTable", place: DeltaPlace) -> _Rows:
-        """Yield what a version makes of each key, without what is behind the place."""
+        """Yield the new row of each key that a version changes, except those that the reader has passed."""
         import pyarrow as pa
 
         try:

@@ -1,7 +1,4 @@
-"""What one version of a table has changed, as its log says.
-
-Source: "Delta Transaction Log Protocol", the actions of a commit.
-"""
+"""The changes of one version of a table, as its log describes them."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AddedFile:
-    """A file with new rows: its path, the values of the columns by which the table is divided, as text."""
+    """A file with new rows: its path, and the values of the columns by which the table is divided, as text."""
 
     path: str
     divided: Mapping[str, str | None]
@@ -25,13 +22,13 @@ class AddedFile:
 
 @dataclass(frozen=True, slots=True)
 class LogVersion:
-    """A version.
+    """One version of a table.
 
     Attributes:
-        operation: its name, as the program that wrote it says.
-        added: files with new rows; what a compaction has written anew is not among them.
-        removes: whether rows were removed or written anew.
-        hides: whether rows of added files are hidden by a deletion vector.
+        operation: its name, as given by the program that wrote it.
+        added: files with new rows, without those that a compaction has written.
+        removes: whether rows were removed or rewritten.
+        hides: whether a deletion vector hides rows of the added files.
         changes_table: whether columns or properties of the table were changed.
     """
 
@@ -43,7 +40,7 @@ class LogVersion:
 
     @property
     def changes_rows(self) -> bool:
-        """Whether the table has other rows than before."""
+        """True if this version changes the rows of the table."""
         return bool(self.added) or self.removes
 
 
@@ -66,7 +63,7 @@ def read_version(files: "FileSystem", version: int) -> LogVersion:
 def fragments_of(
     added: Sequence[AddedFile], files: "FileSystem", parquet: "ParquetFileFormat", schema: "pa.Schema"
 ) -> "Iterator[ParquetFileFragment]":
-    """Yield the files that a version has added, as Arrow reads them; columns may be only in their names."""
+    """Yield the files that a version has added, for Arrow; some columns may be only in their paths."""
     for file in added:
         expression: Expression | None = None
         for name, text in file.divided.items():

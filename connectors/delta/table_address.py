@@ -1,4 +1,4 @@
-"""Where a table is, and how it is opened: with secrets that are never kept, and errors that say what to do."""
+"""The address of a table and its opening: secrets are never kept, and errors say what to do."""
 
 import os
 import re
@@ -29,15 +29,15 @@ _REFUSED: Final = re.compile(r"\b40[13]\b|Unauthorized|Forbidden|AccessDenied|In
 
 @dataclass(frozen=True, slots=True, repr=False)
 class TableAddress:
-    """The address of a table and the options of its store; it can be pickled, and then has no password.
+    """The address of a table and the options of its store. Its pickle has no passwords.
 
     Args:
-        kind: what opens the table, for errors.
+        kind: the class that opens the table, for errors.
         uri: a path, or a URL such as ``s3://bucket/table``.
         options: of the store, as deltalake takes them; secrets are `Secret`.
 
     Raises:
-        GraphError: a password is in clear, or the address is no path or URL.
+        GraphError: a password is not a `Secret`, or the address is neither a path nor a URL.
         DeltaError: the extra ``delta`` is not installed.
     """
 
@@ -56,7 +56,7 @@ class TableAddress:
 
     @classmethod
     def of(cls, kind: str, table: str | Path, options: Mapping[str, Any] | None) -> "TableAddress":
-        """Return the address of a table, a path as an absolute one: workers have other folders."""
+        """Return the address of a table, with an absolute path, since workers run in other folders."""
         uri = os.fspath(table) if isinstance(table, str | Path) else ""
         if not uri:
             raise GraphError(f"{kind}: the table is a path or a URL, such as 's3://bucket/tides', not {table!r:.200}")
@@ -66,19 +66,19 @@ class TableAddress:
         return f"{self.kind}({self.uri!r})"
 
     def store_options(self) -> dict[str, str] | None:
-        """Return the options with the values of secrets, for a call that is made now."""
+        """Return the options with the values of secrets, for one call."""
         defaults = _LIMITS if "://" in self.uri else {}
         return {**defaults, **with_secrets(self.options)} or None
 
     def open(self, version: int | None = None) -> "DeltaTable":
-        """Return the table, as it is or as it was at a version; raise DeltaError if there is none."""
+        """Return the table, at a version if one is given; raise DeltaError if there is none."""
         table = self.find(version)
         if table is None:
             raise DeltaError(f"{self!r}: there is no Delta table. Create it, or correct the path and storage_options")
         return table
 
     def find(self, version: int | None = None) -> "DeltaTable | None":
-        """Return the table, None if there is none."""
+        """Return the table; None if there is none."""
         from deltalake import DeltaTable
         from deltalake.exceptions import TableNotFoundError
 
@@ -98,7 +98,7 @@ class TableAddress:
 
     @contextmanager
     def clear_errors(self) -> Iterator[None]:
-        """Raise DeltaError for an error of a block, and OSError if another attempt may succeed."""
+        """Turn the errors of a block into DeltaError, or into OSError if another attempt may succeed."""
         from deltalake.exceptions import CommitFailedError
 
         try:
@@ -116,7 +116,7 @@ class TableAddress:
 
 
 def said_by(error: Exception) -> str:
-    """Return what the library says, on one line, without colours, secrets and places in its code."""
+    """Return the library's message on one line, without colours, secrets and places in its code."""
     said = _BACKTRACE.sub("", _COLOURS.sub("", str(error))).replace("↳", "")
     return redacted(" ".join(said.split()))
 

@@ -1,4 +1,4 @@
-"""A table of a catalog: how it is loaded, with secrets that are never kept, and errors that say what to do."""
+"""A table of a catalog and its loading: secrets are never kept, and errors say what to do."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -28,15 +28,15 @@ _PASSING: Final = (
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CatalogTable:
-    """The name of a table, and the settings of its catalog; it can be pickled, and then has no password.
+    """The name of a table, and the settings of its catalog. Its pickle has no passwords.
 
     Args:
-        kind: what loads the table, for errors.
+        kind: the class that loads the table, for errors.
         catalog: the name of a catalog in the configuration of pyiceberg, or the properties of one with its ``name``.
         table: the name of the table with its namespace.
 
     Raises:
-        GraphError: a password is in clear, or the name has no namespace.
+        GraphError: a password is not a `Secret`, or the name has no namespace.
         IcebergError: the extra ``iceberg`` is not installed.
     """
 
@@ -57,7 +57,7 @@ class CatalogTable:
         return f"{self.kind}({self.table!r})"
 
     def open(self) -> "Catalog":
-        """Return the catalog; close it in the end."""
+        """Return the catalog; the caller closes it."""
         from pyiceberg.catalog import load_catalog
 
         with self.clear_errors():
@@ -66,7 +66,7 @@ class CatalogTable:
             return load_catalog(**{"name": "default", **with_secrets(self.catalog)})
 
     def load(self, catalog: "Catalog") -> "Table":
-        """Return the table as it is now; raise IcebergError if there is none."""
+        """Return the table in its present state; raise IcebergError if there is none."""
         from pyiceberg.exceptions import NoSuchTableError
 
         with self.clear_errors():
@@ -85,7 +85,7 @@ class CatalogTable:
 
     @contextmanager
     def clear_errors(self) -> Iterator[None]:
-        """Raise IcebergError for an error of a block, and OSError if another attempt may succeed."""
+        """Turn the errors of a block into IcebergError, or into OSError if another attempt may succeed."""
         try:
             yield
         except IcebergError:

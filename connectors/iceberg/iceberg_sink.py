@@ -1,8 +1,8 @@
 """The sink that appends each epoch to an Iceberg table, as one snapshot with the epoch among its properties.
 
-The sink loads the table, looks which epoch the snapshots have, and appends through what it has loaded. A commit that
-finds another snapshot than the loaded one fails. The library would then append to the newer one, which may have the
-epoch; so its own retries are off, and the sink looks again.
+The sink loads the table, reads the last epoch from its snapshots, and appends to the loaded snapshot. The append fails
+if the table has a newer snapshot by then. The library would repeat it on the newer one, which may already have the
+epoch. So the library's own retries are off, and the sink loads the table again.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,11 +36,11 @@ class IcebergSink(Sink):
         catalog: the name of a catalog in the configuration of pyiceberg, or the properties of one with its ``name``. A
             password there is a `tidewheel.Secret`.
         table: the name of the table with its namespace, such as ``sea.tides``.
-        name: names the sink in the table, for all runs of this job and for no other sink: its property is
-            ``tidewheel.`` and the name.
+        name: the name of the sink in the table, the same for all runs of this job and different from all other sinks:
+            its property is ``tidewheel.`` and the name.
 
     Raises:
-        GraphError: an argument is wrong, such as a password in clear.
+        GraphError: an argument is wrong, for example a password that is not a `Secret`.
         IcebergError: the extra is not installed.
     """
 
@@ -76,11 +76,10 @@ class IcebergSink(Sink):
         self._try(lambda: self._store(epoch, parts))
 
     def last_committed(self) -> int | None:
-        """Return the epoch that the latest snapshot of this sink has."""
+        """Return the epoch of this sink's latest snapshot."""
         return self._try(lambda: self._last(self._load()))
 
     def close(self) -> None:
-        """Close the catalog."""
         catalog, self._catalog = self._catalog, None
         if catalog is not None:
             catalog.close()
@@ -100,7 +99,7 @@ class IcebergSink(Sink):
         return table
 
     def _last(self, table: "Table") -> int | None:
-        """Walk back to the latest snapshot of this sink."""
+        """Search for the latest snapshot of this sink, from the newest backwards."""
         snapshot = table.current_snapshot()
         while snapshot is not None:
             found = None if snapshot.summary is None else snapshot.summary.additional_properties.get(self._property)

@@ -1,4 +1,4 @@
-"""The source of the snapshots of an Iceberg table: each is an epoch, the sequence number of the snapshot."""
+"""The source of the snapshots of an Iceberg table: each is an epoch, with the snapshot's sequence number."""
 
 import logging
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -24,14 +24,14 @@ _AGAIN: Final = "To read the table anew, start the job with another folder of sn
 
 @dataclass(frozen=True, slots=True)
 class IcebergPlace:
-    """Where a reader is.
+    """The position of a reader in the snapshots of a table.
 
     Attributes:
-        table: the UUID of the table, which one that was made anew does not have.
+        table: the UUID of the table; a table that was created anew has another one.
         behind: the last snapshot that was read; None before the first one.
-        reading: the snapshot that is read; None between two.
-        rows: how many rows of that are behind the reader.
-        is_state: whether all rows of the table are read, as they are at the snapshot, not only its own.
+        reading: the snapshot that is being read; None between two.
+        rows: how many of its rows the reader has passed.
+        is_state: whether the reader reads all rows that the table has at this snapshot, or only the snapshot's own.
         epoch: the epoch of the next row, or an earlier one.
         end: the last snapshot to read, of a bounded source; 0 if the table had none.
     """
@@ -60,11 +60,11 @@ class IcebergSource(Source[Any]):
             password there is a `tidewheel.Secret`.
         table: the name of the table with its namespace, such as ``sea.tides``.
         columns: the names of the columns to read; by default all.
-        after: the id of a snapshot, to read only what is appended later.
-        bounded: whether the source ends with the snapshot that is the last one when it is opened first.
+        after: the id of a snapshot; only rows that were appended later are read.
+        bounded: whether the source ends: with the snapshot that is the last when the source is first opened.
 
     Raises:
-        GraphError: an argument is wrong, such as a password in clear.
+        GraphError: an argument is wrong, for example a password that is not a `Secret`.
         IcebergError: there is no such table or snapshot, or the extra is not installed.
     """
 
@@ -102,7 +102,7 @@ class IcebergSource(Source[Any]):
         return ["snapshots"]
 
     def open(self, partition: Partition, position: IcebergPlace | None) -> Iterator[Fetched[Any] | Pause]:
-        """Read snapshots behind a place."""
+        """Read the snapshots after a position."""
         with self._named.clear_errors(), closing(self._named.open()) as catalog:
             table = self._named.load(catalog)
             place = self._first_place(table) if position is None else position
@@ -127,7 +127,7 @@ class IcebergSource(Source[Any]):
         return IcebergPlace(uuid, None, current.snapshot_id, is_state=True, epoch=current.sequence_number or 0, end=end)
 
     def _next(self, table: "Table", place: IcebergPlace) -> "list[Snapshot]":
-        """Return the snapshots behind a place, the oldest first."""
+        """Return the snapshots after a position, oldest first."""
         if place.is_state:
             snapshot = table.snapshot_by_id(place.reading or 0)
             if snapshot is None:
@@ -160,7 +160,7 @@ class IcebergSource(Source[Any]):
     def _read(
         self, table: "Table", snapshot: "Snapshot", place: IcebergPlace
     ) -> Generator[Fetched[Any], None, IcebergPlace]:
-        """Yield the rows of a snapshot behind a place, and return the place behind the snapshot."""
+        """Yield the rows of a snapshot after a position; return the position after the snapshot."""
         number = snapshot.sequence_number or 0
         rows = place.rows
         skipped = rows
@@ -177,7 +177,7 @@ class IcebergSource(Source[Any]):
         return place
 
     def _batches(self, table: "Table", snapshot: "Snapshot", place: IcebergPlace) -> "Iterator[pa.RecordBatch]":
-        """Yield the rows of a snapshot, each time in the same order."""
+        """Yield the rows of a snapshot, always in the same order."""
         from pyiceberg.expressions import AlwaysTrue
         from pyiceberg.io.pyarrow import ArrowScan
 
@@ -214,7 +214,7 @@ class IcebergSource(Source[Any]):
         return True
 
     def _check_columns(self, table: "Table") -> None:
-        """Compare the columns of the table, if they have changed, with those that are read."""
+        """Compare the columns that are read with those of the table, if the table's have changed."""
         if table.metadata.current_schema_id == self._known_schema:
             return
         found = table.schema()

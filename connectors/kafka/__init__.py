@@ -1,6 +1,6 @@
-"""Kafka at the ends of a dataflow: `KafkaSource` reads topics, `KafkaSink` stores epochs in one.
+"""Kafka: `KafkaSource` reads topics, `KafkaSink` stores epochs in a topic.
 
-Imports here load no client; the extra ``kafka`` is needed when you make one of them.
+Importing this package loads no client; the extra ``kafka`` is needed when you make one of the two.
 """
 
 from tidewheel.connectors.kafka.errors import KafkaError

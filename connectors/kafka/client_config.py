@@ -1,4 +1,4 @@
-"""What a client of Kafka is made with: the servers, the properties of librdkafka, and secrets by name."""
+"""The settings of a Kafka client: the servers, the properties of librdkafka, and secrets by name."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,10 +28,10 @@ _OURS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ClientConfig:
-    """The servers and further properties of a client; it can be pickled, and then has no password.
+    """The servers and further properties of a client; picklable, without its passwords.
 
     Raises:
-        GraphError: a password is no `Secret`, or a property is one that the source or sink sets.
+        GraphError: a password is not a `Secret`, or the source or sink itself sets a given property.
         KafkaError: the extra ``kafka`` is not installed.
     """
 
@@ -48,8 +48,8 @@ class ClientConfig:
             raise GraphError(f"{self.kind}: config has {', '.join(ours)}, which the {self.kind} sets itself: remove it")
 
     def properties(self, defaults: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the properties for a client that is made now, with the values of secrets.
+        """Return the properties for a client, with the values of secrets, read now.
 
-        Those of the user take the place of ``defaults``.
+        Properties of the user replace ``defaults``.
         """
         return {**defaults, **with_secrets(self.given), "bootstrap.servers": self.servers}

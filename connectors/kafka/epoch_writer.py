@@ -1,8 +1,8 @@
-"""A producer that writes whole epochs, each in one short transaction.
+"""A producer that writes epochs, each completely in one short transaction.
 
-The transaction has the epoch's number, too: it commits it as the offset of a private group. So epoch and number become
-visible together, and no transaction stays open between two epochs, where it would hold up readers. A new producer with
-the same name ends what the last one has left open, and takes its rights.
+The transaction also commits the epoch's number, as the offset of a private group. So epoch and number become visible
+together, and between two epochs no transaction is open that would delay readers. A new producer with the same name ends
+what the last one has left open; the last one cannot write any more.
 
 Source: the read-process-write transactions of KIP-98, with the epoch in the place of an input's offset.
 """
@@ -24,13 +24,13 @@ Encoded = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes], ...], int |
 
 
 class EpochWriter:
-    """The only writer of a name; every call raises ConnectionError for what may pass, and `KafkaError` for the rest.
+    """The only writer with its name. A call raises ConnectionError if another attempt may succeed, else `KafkaError`.
 
-    After an error it is of no use any more: a new one asks the broker which epoch is the last.
+    Do not use it after an error. A new writer asks the broker which epoch is the last.
 
     Args:
-        group: the private group, which is the transactional id, too.
-        transactions: without them, epochs are written by an idempotent producer and noted afterwards.
+        group: the private group; it is also the transactional id.
+        transactions: if False, an idempotent producer writes an epoch, and its number is committed afterwards.
     """
 
     def __init__(self, config: ClientConfig, topic: str, group: str, *, transactions: bool) -> None:
@@ -59,7 +59,7 @@ class EpochWriter:
     def close(self) -> None:
         """Disconnect."""
         self._client.close()
-        self._producer = None  # which ends it
+        self._producer = None  # without references, the producer ends
 
     @property
     def last(self) -> int | None:
@@ -68,7 +68,6 @@ class EpochWriter:
         return None if offset is None else offset - 1
 
     def write(self, epoch: int, records: Iterable[Encoded]) -> None:
-        """Write an epoch and note it."""
         what = f"epoch {epoch} is not written to topic {self._topic!r} at {self._servers}"
         with self._trouble.explained(what):
             if not self._transactions:
@@ -106,7 +105,7 @@ class EpochWriter:
             raise self._kafka.KafkaException(failed[0])
 
     def _abort(self, error: BaseException) -> None:
-        """End a transaction that has failed; where the broker does not hear of it, the next writer does."""
+        """Abort a transaction that has failed; if the broker does not hear of it, the next writer aborts it."""
         is_fenced = isinstance(error, self._kafka.KafkaException) and error.args[0].name() in FENCED
         if not is_fenced:
             try:

@@ -1,4 +1,4 @@
-"""The errors of the client for Kafka: those that may pass if the call is repeated, and those that need a change."""
+"""The errors of the Kafka client: those after which another attempt may succeed, and the others."""
 
 import re
 from collections.abc import Iterator
@@ -94,16 +94,16 @@ def is_refused(error: Any) -> bool:
 
 
 def passes(error: Any) -> bool:
-    """Tell whether trying again may help."""
+    """Tell whether another attempt may succeed."""
     return bool(not is_refused(error) and (error.name() in _PASSING or error.retriable()))
 
 
 def failure(error: Any, what: str) -> Exception:
-    """Return the exception for an error of the client: ConnectionError if it may pass, else `KafkaError`.
+    """Return the exception for a client's error: ConnectionError if another attempt may succeed, else `KafkaError`.
 
     Args:
         error: the error, of class ``confluent_kafka.KafkaError``.
-        what: the beginning of the message, which names the action that failed.
+        what: the beginning of the message, which says what has failed.
     """
     said = f"{what}: {_STATE.sub('', error.str())} ({error.name()})"
     if passes(error):
@@ -116,8 +116,8 @@ class Trouble:
     """The state of a client's connections, as the client reports it; `note` is its ``error_cb``.
 
     Attributes:
-        latest: the latest error, None for none. A refusal stays until a broker answers.
-        is_down: whether no broker was reached.
+        latest: the latest error; None if there is none. A refusal stays until a broker answers.
+        is_down: whether no broker can be reached.
     """
 
     def __init__(self) -> None:
@@ -125,28 +125,27 @@ class Trouble:
         self.is_down = False
 
     def note(self, error: Any) -> None:
-        """Note an error."""
         if error.name() == "_ALL_BROKERS_DOWN":
             self.is_down = True
         elif self.latest is None or not is_refused(self.latest):
             self.latest = error
 
     def forget(self) -> None:
-        """Forget all, as a broker has answered."""
+        """Forget all errors, since a broker has answered."""
         self.latest, self.is_down = None, False
 
     @property
     def is_final(self) -> bool:
-        """Whether waiting cannot help: brokers refuse the client, or none was reached."""
+        """True if waiting cannot help: brokers refuse the client, or none can be reached."""
         return self.latest is not None and (self.is_down or is_refused(self.latest))
 
     def behind(self, error: Any) -> Any:
-        """Return the error of the connection that explains an error such as a timeout, else that error."""
+        """Return the error of the connection if it explains ``error``, such as a timeout; else ``error``."""
         return self.latest if self.latest is not None and passes(error) else error
 
     @contextmanager
     def explained(self, what: str) -> Iterator[None]:
-        """Raise errors of the client as those of `failure`."""
+        """Raise errors of the client in the block as `failure` makes them."""
         from confluent_kafka import KafkaException
 
         try:

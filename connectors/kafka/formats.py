@@ -1,7 +1,6 @@
-"""The formats of values and keys in topics: bytes, or what one of these classes makes of them.
+"""The formats of values and keys in topics. Without a format they are bytes.
 
-A format is pickled to the workers. Each makes its own coder there, with a client of the schema registry if it needs
-one.
+A format is pickled to the workers. There it makes its coders, with a client of the schema registry if it needs one.
 """
 
 from abc import ABC, abstractmethod
@@ -30,7 +29,7 @@ class Format(ABC):
 
 
 def as_bytes(data: Any) -> bytes:
-    """Return bytes as they are; raise TypeError for anything else: what a sink encodes without a format."""
+    """Return bytes unchanged, as a sink does without a format; raise TypeError for anything else."""
     if not isinstance(data, bytes):
         raise TypeError(f"it is of type {type(data).__name__}, and without a format it has to be bytes")
     return data
@@ -41,8 +40,8 @@ class Json(Format):
     """JSON, by msgspec.
 
     Args:
-        type: what values are decoded as and checked against: a `msgspec.Struct`, a dataclass, or a type such as
-            ``dict[str, int]``; by default whatever the JSON has.
+        type: the type to which values are decoded and against which they are checked: a `msgspec.Struct`, a dataclass,
+            or a type such as ``dict[str, int]``; by default any.
 
     >>> Json(dict[str, int]).decoder("tides", "value")(b'{"Brest": 4}')
     {'Brest': 4}
@@ -115,7 +114,8 @@ class Avro(_Registered):
 
     Args:
         registry: the URL of the registry.
-        schema: the schema as JSON: a sink needs it; a source reads each record with its writer's schema without one.
+        schema: the schema as JSON. A sink needs it. By default a source reads each record with the schema of its
+            writer.
         config: further properties of the client's `SchemaRegistryClient`. A password is a `Secret`.
     """
 
@@ -140,7 +140,7 @@ class Protobuf(_Registered):
 
     Args:
         registry: the URL of the registry.
-        message: the class of the messages, as ``protoc`` has made it.
+        message: the class of the messages, made by ``protoc``.
         config: further properties of the client's `SchemaRegistryClient`. A password is a `Secret`.
     """
 

@@ -9,13 +9,14 @@ class KafkaRecord(msgspec.Struct, frozen=True):
     """A record that a `KafkaSource` has read, or that a `KafkaSink` writes.
 
     Attributes:
-        value: in the format of the source or sink; None is a tombstone, which deletes its key in a compacted topic.
-        key: in its format; None for none. Records with one key are in one partition, in order.
+        value: the value, in the format of the source or sink. None is a tombstone, which deletes its key in a compacted
+            topic.
+        key: the key, in its format; None if it has none. Records with the same key are in one partition, in order.
         headers: pairs of a name and bytes.
-        timestamp_ms: the event time, in milliseconds since 1970. None lets a sink write the time of day.
-        topic: the topic from which it was read; a sink writes to its own.
-        partition: its partition there.
-        offset: its place there.
+        timestamp_ms: the event time, in milliseconds since 1970. For None, a sink writes the time at which it sends.
+        topic: the topic from which it was read; a sink ignores it.
+        partition: its partition in that topic.
+        offset: its offset in that partition.
 
     >>> KafkaRecord({"town": "Brest"}, key=b"FR").value["town"]
     'Brest'

@@ -1,4 +1,4 @@
-"""The sink that writes each epoch to a topic of Kafka once."""
+"""The sink that writes each epoch once to a Kafka topic."""
 
 import logging
 from collections.abc import Mapping
@@ -22,24 +22,25 @@ LOGGER = logging.getLogger(__name__)
 
 
 class KafkaSink(Sink):
-    """A topic as the destination of `Stream.sink`; needs the extra ``kafka``.
+    """A Kafka topic as a sink, for `Stream.sink`; needs the extra ``kafka``.
 
-    The stream has `KafkaRecord`; their values and keys are encoded on the workers. Worker 0 writes each epoch in one
-    transaction, which also notes the epoch. So readers of committed records see each epoch once and whole. Records with
-    one key keep their order from epoch to epoch.
+    The records of the stream are `KafkaRecord`; the workers encode their values and keys. Worker 0 writes each epoch in
+    one transaction, which also records the epoch's number. So readers of committed records see each epoch once and
+    completely. Records with the same key keep their order from epoch to epoch.
 
     Args:
         servers: the address of a broker, or several with commas between them.
         topic: the name of the topic.
-        name: names the sink at the brokers, for all runs of this job and for no other sink: its transactional id and
-            the group that has the last epoch are ``tidewheel-`` and the name.
-        value: the format of values, such as `Json`; None takes bytes.
+        name: the name of the sink at the brokers: the same for all runs of this job, and different from all other
+            sinks. Its transactional id, and the group that records the last epoch, are ``tidewheel-`` and this name.
+        value: the format of values, such as `Json`; with None they are bytes.
         key: the format of keys.
-        transactions: False writes without, for brokers and users that have none. A crash may then double an epoch.
+        transactions: False writes without transactions, for brokers or users that cannot have them. A crash may then
+            double an epoch.
         config: further properties of librdkafka, such as ``security.protocol``. A password is a `tidewheel.Secret`.
 
     Raises:
-        GraphError: an argument is wrong, such as a password in clear.
+        GraphError: an argument is wrong, for example a password that is not a `Secret`.
         KafkaError: the extra is not installed.
     """
 
@@ -71,13 +72,13 @@ class KafkaSink(Sink):
         return {**vars(self), "_encoders": None, "_writer": None}
 
     def prepare(self, epoch: Time, records: Batch) -> list[Encoded]:
-        """Encode records; they travel to worker 0."""
+        """Encode records; the result travels to worker 0."""
         if self._encoders is None:
             self._encoders = self._encoder(self._value, "value"), self._encoder(self._key, "key")
         return [self._encoded(epoch, record) for record in batches.records(records)]
 
     def commit(self, epoch: Time, parts: list[list[Encoded]]) -> None:
-        """Write an epoch, unless the brokers have it."""
+        """Write an epoch, unless the brokers already have it."""
         if type(epoch) is not int or epoch < 0:
             raise KafkaError(f"{self._group}: epoch {epoch!r} is no integer from 0 on, which an offset could note")
 
@@ -99,7 +100,7 @@ class KafkaSink(Sink):
             raise
 
     def last_committed(self) -> int | None:
-        """Return the epoch that the group has."""
+        """Return the last epoch, as the group records it."""
         with closing(TopicClient(self._config, self._group)) as client:
             offset = self.retry.call(lambda: client.committed(self._topic, 0))
         return None if offset is None else offset - 1

@@ -1,4 +1,4 @@
-"""The source of topics of Kafka."""
+"""The source that reads Kafka topics."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
@@ -21,22 +21,22 @@ _WAIT_S: Final = 0.2
 class KafkaSource(Source[KafkaRecord]):
     """A source of the records of topics, for `Dataflow.source`; needs the extra ``kafka``.
 
-    The source reads each partition in order, and sees committed records only. The snapshots of the job have the
-    offsets, so the source joins no consumer group. It looks for new partitions every 30 seconds (`look_every_s`).
+    The source reads each partition in order, and only committed records. The snapshots of the job have the offsets, so
+    the source joins no consumer group. It looks for new partitions every 30 seconds (`look_every_s`).
 
     Args:
         servers: the address of a broker, or several with commas between them.
         topics: the name of a topic, or several.
-        value: the format of values, such as `Json`; None leaves bytes.
+        value: the format of values, such as `Json`; with None they are bytes.
         key: the format of keys.
-        since: where a partition without a snapshot begins: at its first record with at least this timestamp, a
-            `datetime` with a zone. None: at its first record.
-        bounded: whether each partition ends at the record that is its last one when it is opened first.
-        group: a group to which offsets are committed once they are saved, for tools that show its lag.
+        since: where a partition begins if no snapshot has it: at the first record with this timestamp or a later one (a
+            `datetime` with a zone); by default at the first record.
+        bounded: whether each partition ends: at the record that is the last when the partition is first opened.
+        group: a consumer group, to which saved offsets are committed, for tools that show its lag.
         config: further properties of librdkafka, such as ``security.protocol``. A password is a `tidewheel.Secret`.
 
     Raises:
-        GraphError: an argument is wrong, such as a password in clear.
+        GraphError: an argument is wrong, for example a password that is not a `Secret`.
         KafkaError: the extra is not installed.
     """
 
@@ -80,7 +80,7 @@ class KafkaSource(Source[KafkaRecord]):
     def open(
         self, partition: Partition, position: tuple[int, int | None] | None
     ) -> Iterator[Fetched[KafkaRecord] | Pause]:
-        """Read a partition; a position is the offset of the next record, and the one where a bounded read ends."""
+        """Read a partition. A position is the offset of the next record, and the offset where a bounded read ends."""
         topic, number = _parts(partition)
         decoding = _Decoding(topic, number, self._decoder(topic, "value"), self._decoder(topic, "key"))
         with closing(TopicClient(self._config)) as client:
@@ -116,7 +116,7 @@ class KafkaSource(Source[KafkaRecord]):
     def _range(
         self, client: TopicClient, topic: str, number: int, position: tuple[int, int | None] | None
     ) -> tuple[int, int | None]:
-        """Return the offsets at which reading begins and ends."""
+        """Return the offsets where reading begins and ends."""
         if position is not None and (not self._bounded or position[1] is not None):
             return position[0], position[1] if self._bounded else None
         first, end = client.first_and_end(topic, number)
@@ -186,6 +186,6 @@ class _Decoding:
 
 
 def _parts(partition: Partition) -> tuple[str, int]:
-    """Return topic and number of the name of a partition."""
+    """Return the topic and the number in the name of a partition."""
     topic, _, number = str(partition).rpartition("/")
     return topic, int(number)

@@ -1,6 +1,6 @@
-"""A consumer of Kafka that joins no group: it looks around in topics, reads one partition, commits offsets.
+"""A Kafka consumer that joins no group: it looks up topics, reads one partition, and commits offsets.
 
-A member of a group gets its partitions from the group, at some time or never. This one is told which it reads.
+A member of a group gets its partitions from the group, at some time or never. This consumer is told which one it reads.
 """
 
 import logging
@@ -30,10 +30,10 @@ _DEFAULTS: Final = {
 
 
 class TopicClient:
-    """A client for one thread; every call raises ConnectionError for what may pass, and `KafkaError` for the rest.
+    """A client for one thread. A call raises ConnectionError if another attempt may succeed, else `KafkaError`.
 
     Args:
-        group: the group whose committed offsets it reads and writes; None for none.
+        group: the group whose committed offsets it reads and writes; None if it needs none.
     """
 
     def __init__(self, config: ClientConfig, group: str | None = None) -> None:
@@ -60,7 +60,6 @@ class TopicClient:
     # ------------------------------------------------------------------ looking around
 
     def partitions(self, topic: str) -> list[int]:
-        """Return the numbers of a topic's partitions."""
         what = f"topic {topic!r} at {self._servers} cannot be looked up"
         found = self._ask(what, lambda wait_s: self._consumer.list_topics(topic, timeout=wait_s)).topics[topic]
         if found.error is not None:
@@ -70,21 +69,21 @@ class TopicClient:
         return sorted(found.partitions)
 
     def first_and_end(self, topic: str, number: int) -> tuple[int, int]:
-        """Return the offset of the first record, and the one behind the last record that readers may see."""
+        """Return the offset of the first record, and the offset after the last record that readers may see."""
         partition = self._kafka.TopicPartition(topic, number)
         what = f"the offsets of topic {topic!r}, partition {number}, at {self._servers} are not known"
         first, end = self._ask(what, lambda wait_s: self._consumer.get_watermark_offsets(partition, timeout=wait_s))
         return int(first), int(end)
 
     def first_since(self, topic: str, number: int, since_ms: int) -> int | None:
-        """Return the offset of the first record with at least a timestamp; None if there is no such record."""
+        """Return the offset of the first record with this timestamp or a later one; None if there is none."""
         partition = self._kafka.TopicPartition(topic, number, since_ms)
         what = f"the offset of a time in topic {topic!r}, partition {number}, at {self._servers} is not known"
         (found,) = self._ask(what, lambda wait_s: self._consumer.offsets_for_times([partition], timeout=wait_s))
         return int(found.offset) if found.offset >= 0 else None
 
     def committed(self, topic: str, number: int) -> int | None:
-        """Return the offset that the group has committed, also by a transaction; None for none."""
+        """Return the offset that the group has committed, also in a transaction; None if there is none."""
         partition = self._kafka.TopicPartition(topic, number)
         what = f"the committed offset of topic {topic!r}, partition {number}, at {self._servers} is not known"
         (found,) = self._ask(what, lambda wait_s: self._consumer.committed([partition], timeout=wait_s))
@@ -94,11 +93,11 @@ class TopicClient:
 
     @property
     def group_metadata(self) -> Any:
-        """What a producer needs to commit an offset of the group in a transaction."""
+        """Return what a producer needs to commit an offset of the group in a transaction."""
         return self._consumer.consumer_group_metadata()
 
     def commit(self, topic: str, number: int, offset: int) -> None:
-        """Commit an offset of the group, within some seconds."""
+        """Commit an offset for the group, within some seconds."""
         what = f"offset {offset} of topic {topic!r}, partition {number}, is not committed at {self._servers}"
         asked = self._kafka.TopicPartition(topic, number, offset)
         until_s = time.monotonic() + _ANSWERS_WITHIN_S
@@ -117,11 +116,14 @@ class TopicClient:
     # ------------------------------------------------------------------ reading
 
     def assign(self, topic: str, number: int, offset: int) -> None:
-        """Read a partition from an offset on."""
+        """Begin to read a partition at an offset."""
         self._consumer.assign([self._kafka.TopicPartition(topic, number, offset)])
 
     def take(self, wait_s: float) -> list[Any]:
-        """Return messages as soon as there are some, and none after a time; the last may be the end of partition."""
+        """Return messages as soon as there are some, or none after ``wait_s``.
+
+        The last may be the end of the partition.
+        """
         first = self._consumer.poll(wait_s)
         if first is None:
             if self._trouble.is_final:
@@ -133,14 +135,14 @@ class TopicClient:
     # ------------------------------------------------------------------ trouble
 
     def _ask(self, what: str, call: Callable[[float], T]) -> T:
-        """Make a call that may have to wait for a connection."""
+        """Make a call that may have to wait for a connection; ``what`` describes it for errors."""
         until_s = time.monotonic() + _ANSWERS_WITHIN_S
         while True:
             try:
                 found = call(_ASKS_FOR_S)
             except self._kafka.KafkaException as raised:
                 error = raised.args[0]
-                self._consumer.poll(0)  # has the client tell what it knows
+                self._consumer.poll(0)  # lets the client report errors to its callback
                 if not passes(error) or self._trouble.is_final or time.monotonic() > until_s:
                     raise failure(self._trouble.behind(error), what) from None
             else:

@@ -1,6 +1,6 @@
-"""A Postgres database at the ends of a dataflow: `PostgresChanges` reads its changes, `PostgresSink` stores epochs.
+"""Postgres: `PostgresChanges` reads the changes of tables, `PostgresSink` stores epochs in a table.
 
-Imports here load no library; the extra ``postgres`` is needed when you make one of them.
+Importing this package loads no library; the extra ``postgres`` is needed when you make one of the two.
 """
 
 from tidewheel.connectors.postgres.epoch_rows import Deleted

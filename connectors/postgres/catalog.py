@@ -1,4 +1,4 @@
-"""What the catalog of a database says of a publication."""
+"""The facts about a publication in the database's own catalog."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +9,7 @@ from tidewheel.connectors.postgres.server import composed, names_of
 if TYPE_CHECKING:
     from psycopg import Connection
 
-LEAST_VERSION = 150000  # whose publications say their columns and rows
+LEAST_VERSION = 150000  # from this version on, a publication can choose columns and rows
 
 _PUBLICATION = "SELECT pubinsert AND pubupdate AND pubdelete FROM pg_publication WHERE pubname = %s"
 _TABLES = """
@@ -33,8 +33,8 @@ def published_tables(connection: "Connection[Any]", publication: str) -> tuple[P
     """Return the tables of a publication.
 
     Raises:
-        PostgresError: there is none of that name, it leaves kinds of changes out, or the log does not identify the rows
-            of a table.
+        PostgresError: there is no such publication, it leaves out kinds of changes, or the log does not identify the
+            rows of a table.
     """
     version = connection.info.server_version
     if version < LEAST_VERSION:

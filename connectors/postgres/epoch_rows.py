@@ -1,4 +1,4 @@
-"""What a sink prepares of an epoch: rows by columns, each key once, and the keys whose rows are deleted."""
+"""The part of an epoch that a sink prepares: rows by columns, one for each key, and the keys to be deleted."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ Values: TypeAlias = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """A record that has a `PostgresSink` delete the row of a key.
+    """A record that lets a `PostgresSink` delete the row with a key.
 
     Attributes:
         key: the value of the key's column, or a tuple of the values of its columns.
@@ -27,12 +27,12 @@ class Deleted:
 
 @dataclass(frozen=True, slots=True)
 class EpochRows:
-    """Rows of an epoch.
+    """The rows of an epoch, or of a part of it.
 
     Attributes:
         columns: the names of their columns.
         rows: an Arrow table with these columns, or tuples.
-        deleted: keys of rows to delete; no row here has one of them.
+        deleted: the keys of rows to delete; ``rows`` has none with such a key.
     """
 
     columns: tuple[str, ...]
@@ -41,12 +41,12 @@ class EpochRows:
 
 
 def epoch_rows(batch: Batch, columns: Sequence[str], key: Sequence[str]) -> EpochRows:
-    """Return the rows of a batch, of each key the last.
+    """Return the rows of a batch; of several with the same key, the last.
 
     Args:
         batch: tuples in the order of ``columns``, dicts, `Deleted`, or an Arrow table.
-        columns: those of the table.
-        key: those that replace a row; empty to keep all rows.
+        columns: the columns of the table.
+        key: the columns by which a row replaces another; empty to keep all rows.
 
     Raises:
         PostgresError: a record is none of these, or has other columns than the table or than the first record.

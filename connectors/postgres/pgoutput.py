@@ -1,4 +1,4 @@
-"""The messages of the plugin pgoutput, version 1 of its protocol, without I/O.
+"""The messages of Postgres's output plugin pgoutput, version 1 of its protocol, without I/O.
 
 Source: "Logical Replication Message Formats" of the documentation of Postgres.
 """
@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 
 class Unchanged(Enum):
-    """The value of a column that the log leaves out: it is stored apart from its row, and was not updated."""
+    """The value of a column that the log leaves out: it is stored outside of its row, and was not updated."""
 
     UNCHANGED = "unchanged"
 
@@ -24,21 +24,21 @@ Text: TypeAlias = bytes | Literal[Unchanged.UNCHANGED] | None
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """The begin of a transaction; what it did follows as a whole."""
+    """The beginning of a transaction; all its changes follow."""
 
     commit_lsn: int
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """The end of a transaction; ``end_lsn`` is the place behind it."""
+    """The end of a transaction; ``end_lsn`` is the place in the log after it."""
 
     end_lsn: int
 
 
 @dataclass(frozen=True, slots=True)
 class RelationColumn:
-    """A column: whether it identifies a row of the log, and the number of its type."""
+    """A column: whether the log identifies rows by it, and the number of its type."""
 
     name: str
     is_key: bool
@@ -47,7 +47,7 @@ class RelationColumn:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A table as it is from here on; precedes its first change in each reading."""
+    """A table as it is from here on. It comes before the table's first change in each reading."""
 
     oid: int
     name: str
@@ -64,7 +64,10 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """A changed row: before, with the key alone unless all of it identifies rows, if the log has it; and after."""
+    """A changed row: after the change and, if the log has it, before the change.
+
+    ``old`` has only the key's columns, unless the log identifies rows by all columns.
+    """
 
     relation: int
     old: tuple[Text, ...] | None
@@ -73,7 +76,7 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """A deleted row, with the key alone unless all of it identifies rows."""
+    """A deleted row. It has only the key's columns, unless the log identifies rows by all columns."""
 
     relation: int
     old: tuple[Text, ...]
@@ -98,11 +101,11 @@ _OTHERS: Final = b"OYM"
 
 
 class FormatError(ValueError):
-    """A message is none of the protocol."""
+    """The bytes are no message of the protocol."""
 
 
 def lsn_of(text: str) -> int:
-    """Return a place in the log as a number.
+    """Return a place in the log (an LSN) as a number.
 
     >>> lsn_of("1/152CA60"), lsn_text(4317170272)
     (4317170272, '1/152CA60')
@@ -112,12 +115,12 @@ def lsn_of(text: str) -> int:
 
 
 def lsn_text(lsn: int) -> str:
-    """Return a place in the log as Postgres writes it."""
+    """Return a place in the log (an LSN) as Postgres writes it."""
     return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
 
 
 def decode(message: bytes) -> Message | None:
-    """Return a message; None for one that changes no row. Raise FormatError if it is none.
+    """Return the message in some bytes; None if it changes no row. Raise FormatError if the bytes are no message.
 
     >>> decode(bytes.fromhex("44 00004008 4b 0002 74 00000001 37 6e"))
     Delete(relation=16392, old=(b'7', None))
@@ -183,7 +186,7 @@ def _name(message: bytes, at: int) -> tuple[str, int]:
 
 @dataclass(slots=True)
 class _Values:
-    """Reads the values of a row; ``at`` is behind those that were read."""
+    """Reads the values of a row; ``at`` is the offset after those read so far."""
 
     message: bytes
     at: int

@@ -1,4 +1,4 @@
-"""Where a reader of changes is: in the copy of the tables, or in the log. Snapshots keep these."""
+"""The place of a reader of changes, in the copy of the tables or in the log. Snapshots keep it."""
 
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -10,7 +10,7 @@ class TableColumn:
 
     Attributes:
         type_oid: the number of its type.
-        value_oid: the type of its values: that on which a domain stands, else the same.
+        value_oid: the number of the type of its values: for a domain, its base type; otherwise the same.
     """
 
     name: str
@@ -23,11 +23,11 @@ class PublishedTable:
     """A table of a publication, as it was when the copy began.
 
     Attributes:
-        oid: its number, which it keeps under another name.
-        name: with its schema; records have it.
-        columns: those of its rows in records.
-        key: the places of the columns by which the log identifies a row.
-        row_filter: the condition of published rows, as SQL; None for all.
+        oid: its number, which stays when it is renamed.
+        name: its name with its schema, as records have it.
+        columns: the columns that rows in records have.
+        key: the indexes of the columns by which the log identifies a row.
+        row_filter: the condition that published rows meet, as SQL; None if all rows are published.
     """
 
     oid: int
@@ -39,17 +39,17 @@ class PublishedTable:
 
     @property
     def name(self) -> str:
-        """Its name with its schema."""
+        """The name of the table with its schema."""
         return f"{self.schema}.{self.table}"
 
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """What a reader copies, and then follows.
+    """The tables that a reader copies, and whose changes it then follows.
 
     Attributes:
-        system: the number of the server's data, which other servers do not have.
-        slot_lsn: the place in the log from which the slot was made.
+        system: the number that identifies the server's data.
+        slot_lsn: the place in the log where the slot begins.
     """
 
     system: int
@@ -59,7 +59,7 @@ class Copied:
 
 @dataclass(frozen=True, slots=True)
 class CopyPlace:
-    """A place in the copy: in the table of a number, behind a key, or at its begin."""
+    """A place in the copy: in the table with a number, after a key, or at the table's beginning."""
 
     copied: Copied
     table: int = 0
@@ -67,7 +67,7 @@ class CopyPlace:
 
     @property
     def lsn(self) -> int:
-        """What the log must still have."""
+        """The place from which on the log is still needed."""
         return self.copied.slot_lsn
 
 
@@ -76,9 +76,9 @@ class LogPlace:
     """A place in the log.
 
     Attributes:
-        lsn: behind a transaction.
-        records: how many records of the next transaction are behind the reader.
-        whole_lsn: before it, the records lag behind the copy, parts of which are younger than the slot.
+        lsn: the place after a transaction.
+        records: how many records of the next transaction the reader has passed.
+        whole_lsn: the copy may contain changes up to this place; only after it do the records agree with the database.
     """
 
     copied: Copied
@@ -88,7 +88,7 @@ class LogPlace:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the records up to here are the tables as they were at one moment."""
+        """True if the records so far make the tables as they were at one moment."""
         return self.records == 0 and self.lsn >= self.whole_lsn
 
 

@@ -1,8 +1,8 @@
 """The source of the changes of tables: first a copy of them, then each transaction of the log.
 
-The copy has the tables as they were when the slot was made, so no change is missing or twice. It is a unit, and so is
-a transaction: no epoch ends inside. A copy that continues after a crash reads the other rows as they are then. Its unit
-lasts until the changes since the slot was made have brought all rows to the same moment.
+The copy has the tables as they were when the slot was made, so no change is missing or doubled. The copy is a unit, and
+so is a transaction: no epoch ends within it. A copy that continues after a crash reads the remaining rows as they are
+then. Its unit lasts until the changes since the slot was made have brought all rows to the same moment.
 """
 
 import logging
@@ -46,18 +46,18 @@ class PostgresChanges(Source[Record]):
     """The tables of a publication of Postgres 15 or later, and all their changes, for `Dataflow.source`.
 
     A record is a pair ``(key, row)``, for `Stream.as_collection(upserts=True)`. The key is a tuple of the table's name
-    and the values of its key, such as ``("public.tides", 7)``. The row is a tuple of all columns, None once deleted.
-    A table needs a primary key, or an index as its replica identity.
+    and the values of the key columns, such as ``("public.tides", 7)``. The row is a tuple of all columns, None if the
+    row was deleted. A table needs a primary key, or an index as its replica identity.
 
-    The first epoch is a copy of all tables. Later ones have whole transactions, one or more. In a job with snapshots, a
-    run goes on where the last snapshot is. Otherwise it copies the tables anew. The source has no end.
+    The first epoch is a copy of all tables. Later epochs have one or more complete transactions. In a job with
+    snapshots, a run continues from the last snapshot. Otherwise it copies the tables anew. The source has no end.
 
     Args:
         conninfo: a connection string of libpq, or a URI, without a password; its user has the attribute REPLICATION.
-        slot: names the replication slot ``tidewheel_<slot>``, which the source makes. Drop it with
-            `pg_drop_replication_slot` when no job needs it any more: the server keeps the log for it.
-        publication: the name of the publication; by default that of the slot.
-        password: the password, by the name of its variable; None for a password file, a service file, or none.
+        slot: the source makes a replication slot with the name ``tidewheel_<slot>``. Drop it with
+            `pg_drop_replication_slot` when no job needs it any more, since the server keeps the log for it.
+        publication: the name of the publication; by default the slot's name.
+        password: the password, as a `Secret`; None if a password file or service file has it, or none is needed.
 
     Raises:
         ConfigError: an argument is wrong, or the extra ``postgres`` is missing.
@@ -78,11 +78,11 @@ class PostgresChanges(Source[Record]):
         return f"PostgresChanges({self._slot.name!r}, {self._slot.server!r})"
 
     def partitions(self) -> list[Partition]:
-        """Return the slot, the only partition: its transactions are in one order."""
+        """Return the slot as the only partition, since its transactions have one order."""
         return [self._slot.name]
 
     def open(self, partition: Partition, position: Place | None) -> Iterator[Fetched[Record] | Pause]:
-        """Read behind a place; copy the tables if there is none."""
+        """Read from a place on; without one, copy the tables first."""
         with self._slot.session() as connection:
             yield from self._wait_for_turn(connection)
             if position is not None:
@@ -96,7 +96,7 @@ class PostgresChanges(Source[Record]):
             yield from self._follow(connection, place)
 
     def saved(self, partition: Partition, position: Place) -> None:
-        """Let the server forget the log before a place."""
+        """Let the server forget the log before this place."""
         if isinstance(position, LogPlace):
             self._slot.advance(position.lsn)
 
@@ -173,7 +173,10 @@ class PostgresChanges(Source[Record]):
 
 
 def _transactions(messages: Iterable[Message], changes: TableChanges, place: LogPlace) -> _Reading:
-    """Yield the records of transactions, many or a part of one at a time; return the place behind them."""
+    """Yield the records of transactions, several transactions or a part of one at a time.
+
+    Return the place after them.
+    """
     batch: list[Record] = []
     sent, seen = place, 0
     for message in messages:

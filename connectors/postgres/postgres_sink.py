@@ -1,6 +1,6 @@
-"""The sink that stores each epoch in a table, in one transaction with its number.
+"""The sink that stores each epoch in a table, in one transaction together with the epoch's number.
 
-An epoch is copied into a temporary table, and merged from there. So a reader sees whole epochs, and a crash leaves
+An epoch is copied into a temporary table, and merged from there. So a reader sees complete epochs, and a crash leaves
 nothing behind. The same database has a table ``tidewheel_epochs``, with the last epoch of each sink.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 LOGGER: Final = logging.getLogger(__name__)
 
 _LOCK: Final = 0x74696465  # "tide"; its holder may create the table of epochs
-_LEAST_VERSION: Final = 150000  # which has MERGE
+_LEAST_VERSION: Final = 150000  # the first version with MERGE
 _PIECE_ROWS: Final = 100_000
 _TWICE: Final = ("21000", "23505")
 """The codes of the errors of a key that occurs twice."""
@@ -36,17 +36,18 @@ _TWICE: Final = ("21000", "23505")
 class PostgresSink(Sink):
     """A sink that stores each epoch once in a table of Postgres 15 or later, for `Stream.sink`.
 
-    Records are tuples in the order of the table's columns, dicts by column, or Arrow tables. Without a key, each is
-    inserted. With a key, a row replaces the one with the same key, and `Deleted(key)` deletes it. Of several in one
-    epoch the last counts: send the records of a key to one worker, with `Stream.exchange`.
+    Records are tuples in the order of the table's columns, dicts by column, or Arrow tables. Without a key, each record
+    is inserted. With a key, a record replaces the row with the same key, and `Deleted(key)` deletes the row. If an
+    epoch has several records with one key, the last counts. So send the records of a key to one worker, with
+    `Stream.exchange`.
 
     Args:
         conninfo: a connection string of libpq, or a URI, without a password.
-        table: the name of the table, with its schema unless the search path has it.
-        key: the columns of a primary key or unique index, or the name of one; None to insert all rows.
-        password: the password, by the name of its variable; None for a password file, a service file, or none.
-        name: the name of the sink in the table ``tidewheel_epochs``; by default that of the table. Jobs that write the
-            same table need different names.
+        table: the name of the table, with its schema unless that is in the search path.
+        key: the columns of a primary key or unique index, or the name of a single column; None to insert all rows.
+        password: the password, as a `Secret`; None if a password file or service file has it, or none is needed.
+        name: the name of the sink in the table ``tidewheel_epochs``; by default the name of the table. Jobs that write
+            to the same table need different names.
 
     Raises:
         ConfigError: an argument is wrong, or the extra ``postgres`` is missing.
@@ -78,19 +79,19 @@ class PostgresSink(Sink):
         return f"PostgresSink({self._table!r}, {self._server!r})"
 
     def prepare(self, epoch: Time, records: Batch) -> EpochRows:
-        """Return the last row of each key and the deleted keys. They are stored once the epoch is complete."""
+        """Return the last row of each key and the deleted keys; `commit` stores them."""
         if not self._columns:
             self.last_committed()
         return epoch_rows(records, self._columns, self._key)
 
     def commit(self, epoch: Time, parts: list[Any]) -> None:
-        """Merge an epoch into the table and note it, in one transaction."""
+        """Merge an epoch into the table and record its number, in one transaction."""
         if not isinstance(epoch, int):
             raise PostgresError(f"{self!r}: SQL compares epochs as integers, and this one is {epoch!r}")
         self._try(lambda connection: self._store(connection, epoch, parts))
 
     def last_committed(self) -> Time | None:
-        """Return the last epoch that the database has of this sink; raise PostgresError if the table does not fit."""
+        """Return the last epoch of this sink that the database has; raise PostgresError if the table does not fit."""
         last: list[int | None] = []
 
         def look(connection: "Connection[Any]") -> None:
@@ -135,7 +136,7 @@ class PostgresSink(Sink):
         return bool(one_row(connection, "SELECT to_regclass(%s) IS NOT NULL", "tidewheel_epochs")[0])
 
     def _note(self, connection: "Connection[Any]", epoch: int) -> bool:
-        """Note an epoch; return False if it is committed already. A second writer waits here for the first one."""
+        """Record an epoch; return False if it is committed already. A second writer waits here for the first one."""
         if not self._has_epochs(connection):
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
             query = "CREATE TABLE IF NOT EXISTS tidewheel_epochs (sink text PRIMARY KEY, epoch bigint NOT NULL)"
@@ -190,7 +191,7 @@ class PostgresSink(Sink):
     # ------------------------------------------------------------------ the table
 
     def _check(self, connection: "Connection[Any]") -> None:
-        """Note the columns of the table; raise PostgresError if it does not fit."""
+        """Read the columns of the table; raise PostgresError if it does not fit."""
         version = connection.info.server_version
         if version < _LEAST_VERSION:
             raise PostgresError(f"{self!r}: the server is Postgres {version // 10000}, and MERGE needs 15 or later")
@@ -234,7 +235,7 @@ def _copy(connection: "Connection[Any]", table: "Identifier", columns: Sequence[
 
 
 def _has_text(kind: "pa.DataType") -> bool:
-    """Tell whether Arrow writes values of a type as Postgres reads them."""
+    """Tell whether Arrow writes values of a type in the form that Postgres reads."""
     from pyarrow import types
 
     tests = ("boolean", "integer", "floating", "decimal", "string", "large_string", "date", "timestamp", "null")

@@ -1,4 +1,4 @@
-"""How a source or sink connects to its server: with a password that is never kept, and waits that end."""
+"""The connection of a source or sink to its server: the password is never kept, and each wait ends."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -38,12 +38,12 @@ _REFUSED: Final = re.compile(
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Server:
-    """A server and database, as a program names them.
+    """A server and database, and how to connect.
 
     Args:
-        kind: what connects, for errors.
+        kind: the name of the source or sink that connects, for errors.
         conninfo: a connection string of libpq, or a URI, without a password.
-        password: the password; None for the password file, the service file or none.
+        password: the password; None if a password file or service file has it, or none is needed.
 
     Raises:
         ConfigError: the string is wrong or has a password, or psycopg is missing.
@@ -83,10 +83,11 @@ class Server:
         return " ".join(f"{name}={known[name]}" for name in ("service", "host", "port", "dbname") if name in known)
 
     def connect(self, *, replicates: bool = False) -> "psycopg.Connection[Any]":
-        """Return a connection that commits each statement by itself.
+        """Return a connection that commits each statement separately.
 
         Args:
-            replicates: whether it takes commands of the replication protocol, and waits for locks without an end.
+            replicates: whether it accepts commands of the replication protocol, and waits for locks without a time
+                limit.
 
         Raises:
             psycopg.OperationalError: the server cannot be reached now.
@@ -112,21 +113,21 @@ class Server:
 
     @property
     def passing_errors(self) -> tuple[type[Exception], ...]:
-        """The errors after which another attempt may succeed: the server is away, starts, or has no room."""
+        """The errors after which another attempt may succeed: the server is away, starting, or takes no connections."""
         from psycopg import OperationalError
 
         return OperationalError, OSError
 
     @contextmanager
     def connected(self, what: str) -> "Iterator[psycopg.Connection[Any]]":
-        """Connect for a block; raise PostgresError about ``what`` for an error that another attempt cannot mend."""
+        """Connect for a block; raise PostgresError about ``what`` for an error that another attempt cannot solve."""
         with refusals(what), self.connect() as connection:
             yield connection
 
 
 @contextmanager
 def refusals(what: str) -> Iterator[None]:
-    """Raise PostgresError for an error of a block that another attempt cannot mend."""
+    """Raise PostgresError, about ``what``, for an error of the block that another attempt cannot solve."""
     import psycopg
 
     try:
@@ -138,7 +139,7 @@ def refusals(what: str) -> Iterator[None]:
 
 
 def said_by(error: "psycopg.Error") -> str:
-    """Return what the server has said, with its detail and hint, on one line."""
+    """Return the server's message, with its detail and hint, on one line."""
     said = error.diag
     if said.message_primary is None:
         return str(error).strip()
@@ -147,14 +148,13 @@ def said_by(error: "psycopg.Error") -> str:
 
 
 def one_row(connection: "psycopg.Connection[Any]", query: Any, *given: Any) -> tuple[Any, ...]:
-    """Return the one row of a query."""
     found: tuple[Any, ...] | None = connection.execute(query, given).fetchone()
     assert found is not None, "the query has one row"
     return found
 
 
 def composed(query: str, *parts: Any) -> "Composed":
-    """Return a query of constant text with parts, such as names, in its braces."""
+    """Return a query: constant text, with ``parts`` such as names in place of its braces."""
     from psycopg.sql import SQL
 
     return SQL(query).format(*parts)
@@ -166,7 +166,7 @@ def names_of(columns: Iterable[str]) -> "Composed":
 
 
 def equal(columns: Iterable[str], form: str = "old.{0} = new.{0}", between: str = " AND ") -> "Composed":
-    """Return a piece of SQL for each column, by default that two tables are equal in all of them."""
+    """Return a piece of SQL for each column; by default a condition that two tables are equal in all of them."""
     from psycopg.sql import SQL, Identifier
 
     return SQL(between).join(SQL(form).format(Identifier(name)) for name in columns)

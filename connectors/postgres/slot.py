@@ -1,7 +1,7 @@
-"""A replication slot, by SQL alone.
+"""A replication slot, used by SQL alone.
 
-The slot keeps the log from the last saved place on. It is read through a copy, a temporary slot that ends with its
-connection. So each reading goes on where the one before has ended. The slot itself moves only when a place is saved.
+The server keeps the log from the slot's saved place on. The slot is read through a copy, a temporary slot that ends
+with its connection. The copy moves with each reading; the slot itself moves only when a place is saved.
 """
 
 from collections.abc import Generator, Iterator
@@ -37,7 +37,7 @@ _SESSION: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """A state of all tables that other connections can read: its name, and its place in the log."""
+    """An exported snapshot: a state of all tables that other connections can read, and its place in the log."""
 
     name: str
     lsn: int
@@ -45,10 +45,10 @@ class Exported:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A slot of a server, and the publication that is read through it.
+    """A replication slot of a server, and the publication to read through it.
 
     Attributes:
-        name: in ``pg_replication_slots``.
+        name: its name in ``pg_replication_slots``.
     """
 
     server: Server
@@ -60,20 +60,20 @@ class Slot:
 
     @contextmanager
     def session(self) -> "Iterator[Connection[Any]]":
-        """Connect for a block, with settings under which texts of values are the same everywhere."""
+        """Connect for a block, with settings that make the texts of values the same everywhere."""
         with self.server.connected(f"PostgresChanges, {self}") as connection:
             for name, value in _SESSION.items():
                 connection.execute("SELECT set_config(%s, %s, false)", (name, value))
             yield connection
 
     def is_mine(self, connection: "Connection[Any]") -> bool:
-        """Tell whether this connection is the one that reads the slot. It is until it ends."""
+        """Tell whether this connection is now the one that reads the slot; it stays so until it ends."""
         return bool(one_row(connection, "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", self.name)[0])
 
     def create(self, connection: "Connection[Any]") -> "Generator[Exported | None]":
-        """Make the slot anew, and yield the state of the tables from which it goes on; it is there until the next step.
+        """Make the slot anew, and yield the state of the tables where it begins, valid until the next step.
 
-        Open transactions have to end first: meanwhile it yields None twice a second.
+        Open transactions have to end first; meanwhile this yields None twice a second.
         """
         from psycopg.errors import error_from_result
         from psycopg.pq import ExecStatus
@@ -102,7 +102,7 @@ class Slot:
             yield Exported(name.decode(), lsn_of(place.decode()))
 
     def check(self, connection: "Connection[Any]", place: Place) -> None:
-        """Raise PostgresError if the slot does not have all that is behind a place."""
+        """Raise PostgresError if the slot does not have the whole log from a place on."""
         query = "SELECT system_identifier, pg_current_wal_flush_lsn() FROM pg_control_system()"
         system, end = one_row(connection, query)
         if system != place.copied.system:
@@ -134,7 +134,7 @@ class Slot:
             )
 
     def advance(self, lsn: int) -> None:
-        """Let the server forget the log before a place; an earlier one than before changes nothing."""
+        """Let the server forget the log before a place; an earlier place than before has no effect."""
         with self.server.connected(f"PostgresChanges, {self}") as connection:
             query = "SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = %s"
             found = connection.execute(query, (self.name,)).fetchone()
@@ -144,7 +144,7 @@ class Slot:
                 connection.execute("SELECT pg_replication_slot_advance(%s, %s)", (self.name, lsn_text(lsn)))
 
     def copy(self, connection: "Connection[Any]", lsn: int) -> "SlotCopy":
-        """Return a copy of the slot, at a place, that ends with the connection."""
+        """Copy the slot, from a place in the log on; the copy ends with the connection."""
         name = f"{self.name}_{connection.info.backend_pid}"
         made = one_row(connection, "SELECT lsn FROM pg_copy_logical_replication_slot(%s, %s, true)", self.name, name)
         if lsn_of(made[0]) < lsn:
@@ -157,7 +157,7 @@ class SlotCopy:
     """A temporary slot, which moves as it is read.
 
     Attributes:
-        has_more: whether the last reading has ended before the end of the log.
+        has_more: whether the last call of `read` has ended before the end of the log.
     """
 
     connection: "Connection[Any]"
@@ -166,11 +166,11 @@ class SlotCopy:
     has_more: bool = False
 
     def end_of_log(self) -> int:
-        """Return the place behind all that is durable in the log."""
+        """Return the place after everything that is durable in the log."""
         return lsn_of(one_row(self.connection, "SELECT pg_current_wal_flush_lsn()")[0])
 
     def read(self, end: int) -> Iterator[Message]:
-        """Read whole transactions behind those that were read, up to a place in the log."""
+        """Read complete transactions, from the last read one up to a place in the log."""
         query = composed(
             "SELECT data FROM pg_logical_slot_get_binary_changes({}, {}, {}, 'proto_version', '1', "
             "'publication_names', {})",

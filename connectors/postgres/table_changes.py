@@ -1,8 +1,8 @@
-"""What the messages of a slot make of the records, without I/O.
+"""The conversion of a slot's messages to records, without I/O.
 
 A record is a pair of key and row. The key is a tuple of the table's name and the values of its key. The row is a tuple
-of all columns that were copied, None if it was deleted. A table may change its name and get more columns. Records have
-neither these columns nor new tables: nothing of them was copied.
+of all columns that were copied, None if it was deleted. A table may be renamed and get more columns. New columns and
+new tables are not in records, since they were not copied.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ AGAIN: Final = "To copy the tables again, start the job with another slot= and a
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Where a message of a table has the columns that were copied, and whether it identifies rows by all columns."""
+    """The places of the copied columns in the messages of a table; also whether they identify rows by all columns."""
 
     table: PublishedTable
     places: tuple[int, ...]
@@ -30,14 +30,14 @@ class _Layout:
 
 
 class TableChanges:
-    """Makes records of changes.
+    """Makes records of the changes of tables.
 
     Args:
-        tables: those that were copied.
-        load: makes values of texts.
+        tables: the tables that were copied.
+        load: converts texts to values.
 
     Attributes:
-        left_out: new tables and columns, by name, as far as they have changed.
+        left_out: the names of new tables and columns whose changes were left out.
     """
 
     def __init__(self, tables: Sequence[PublishedTable], load: Load) -> None:
@@ -51,7 +51,7 @@ class TableChanges:
         """Return the records of a message.
 
         Raises:
-            PostgresError: a table has changed in a way that no record can say.
+            PostgresError: a table has changed in a way that records cannot express.
         """
         if isinstance(message, Relation):
             self._layouts[message.oid] = self._layout_of(message)
@@ -93,7 +93,7 @@ class TableChanges:
         return layout.table.name, *(row[place] for place in layout.table.key)
 
     def _key_of(self, layout: _Layout, old: Sequence[Text]) -> tuple[Any, ...]:
-        """Return the key of a row of which the log has at least that."""
+        """Return the key of a row; ``old`` has at least the key's columns."""
         texts: list[bytes | None] = [None] * len(layout.places)
         for number in layout.table.key:
             text = old[layout.places[number]]

@@ -1,4 +1,4 @@
-"""The copy of tables, in the order of their keys, and the values of texts."""
+"""The copy of tables, in the order of their keys, and the conversion of texts to values."""
 
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -19,11 +19,11 @@ _MOST_ROWS: Final = 2_000
 def copy_tables(
     connection: "Connection[Any]", place: CopyPlace, whole_lsn: int
 ) -> Generator[Fetched[Record], None, LogPlace]:
-    """Yield the rows of tables behind a place, in a unit without end; return the place in the log that follows.
+    """Yield the rows of tables from a place on, in a unit that does not end; return the place in the log that follows.
 
     Args:
-        connection: in a transaction that sees the tables as they were at one moment.
-        place: in the copy.
+        connection: is in a transaction that sees the tables as they were at one moment.
+        place: the place in the copy to begin at.
         whole_lsn: the place in the log of that moment.
     """
     copied = place.copied
@@ -61,7 +61,7 @@ def _query(table: PublishedTable, after: tuple[Any, ...] | None) -> "Composed":
 
 
 class Texts:
-    """Makes values of texts, by the types of columns, as psycopg does."""
+    """Converts texts to values, by the types of columns, as psycopg does."""
 
     def __init__(self, connection: "Connection[Any]") -> None:
         from psycopg import DataError
@@ -77,7 +77,7 @@ class Texts:
         """Return the values of a row.
 
         Raises:
-            PostgresError: Python has no such value.
+            PostgresError: Python cannot hold a value.
         """
         if table is not self._table:
             self._transformer.set_loader_types([column.value_oid for column in table.columns], self._text)

@@ -1,8 +1,8 @@
 """The metrics of jobs: their names, and their samples in a telemetry document; no I/O.
 
-Names follow Prometheus: counters end in ``_total``, units are seconds and bytes, and a share is a ``_ratio``. Labels
-have bounded sets of values: present and recent jobs, and the parts of their dataflows; no label has a time, a key or a
-record.
+Names follow Prometheus: counters end in ``_total``, units are seconds and bytes, and the name of a share ends in
+``_ratio``. The values of labels are bounded: present and recent jobs, and the parts of their dataflows. No label has a
+time, a key or a record as its value.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,10 +26,10 @@ _GONE = frozenset({"dead", "silent"})
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric of all things of a kind.
+    """One metric, which all parts of a kind have, such as all operators.
 
     Args:
-        key: the key of the number in each of them, which may be missing.
+        key: the key of the number in the document of each part, where it may be missing.
     """
 
     name: str
@@ -148,15 +148,15 @@ def labels_of(metric: Metric) -> tuple[str, ...]:
 
 
 def is_past(document: Document, now: float) -> bool:
-    """Tell whether a job ended too long before ``now``, in seconds since 1970, to have metrics."""
+    """Tell whether a job has ended too long before ``now`` to have metrics; ``now`` is in seconds since 1970."""
     has_ended = _mapping(document.get("job")).get("state") in STATES[3:]
     return has_ended and now - (_number(document.get("at")) or now) > KEPT_S
 
 
 def samples(job: str, document: Document, now: float, metrics: Sequence[Metric] = METRICS) -> Iterator[Sample]:
-    """Yield the samples of one job; none of a job that ended long ago.
+    """Yield the samples of one job; none if it has ended long ago.
 
-    Each metric and labels occur once; missing or malformed numbers are left out. ``now`` is in seconds since 1970.
+    Each metric and labels occur once. Missing or malformed numbers are left out. ``now`` is in seconds since 1970.
     """
     if is_past(document, now):
         return

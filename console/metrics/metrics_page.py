@@ -20,7 +20,7 @@ Documents: TypeAlias = Callable[[], Mapping[str, Document]]
 
 
 class JobFamilies:
-    """The metrics of all jobs as a collector for Prometheus.
+    """The metrics of all jobs, as a collector of Prometheus's client library.
 
     Args:
         now: returns the time, in seconds since 1970.

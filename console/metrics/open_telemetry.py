@@ -1,4 +1,4 @@
-"""The metrics and spans of jobs for OpenTelemetry, by the program's providers.
+"""The metrics and spans of jobs for OpenTelemetry, with the providers that the program has set.
 
 A job is one span, with its snapshots and its returns to a snapshot as inner spans.
 """
@@ -35,7 +35,7 @@ def instrument_name(metric: Metric) -> tuple[str, str]:
 
 
 class OpenTelemetry:
-    """Exports one job, from its documents on one thread."""
+    """Exports one job; one thread passes it the job's documents."""
 
     def __init__(self, job: str) -> None:
         from opentelemetry import trace
@@ -90,7 +90,7 @@ class OpenTelemetry:
         )
 
     def end(self) -> None:
-        """End the spans; metrics of an ended job are observed for ten more minutes."""
+        """End the spans; the metrics of an ended job are observed for ten more minutes."""
         last = _shown.get(self._job)
         if last is not None and not View(last).has_ended:
             del _shown[self._job]

@@ -13,9 +13,9 @@ _counted: dict[str, dict[tuple[str, ...], float]] = {}
 
 
 class RayMetrics:
-    """Sets Ray's metrics to the numbers of a job; Ray exports their names with the prefix ``ray_tidewheel_``.
+    """Sets metrics of Ray to the numbers of a job; Ray exports them with names that begin with ``ray_tidewheel_``.
 
-    The process is part of a Ray cluster, and a metric keeps its last number until the process ends.
+    The process must be part of a Ray cluster. A metric keeps its last number until the process ends.
     """
 
     def __init__(self, job: str) -> None:
@@ -31,7 +31,7 @@ class RayMetrics:
                 self._of(sample.metric).inc(more, tags)
 
     def _more(self, counted: tuple[str, ...], value: float) -> float:
-        """Return the growth of a counter; one that has fallen began again at zero."""
+        """Return how much a counter has grown; a counter that has fallen has begun again at zero."""
         with _counting:
             job = _counted[self._job] = _counted.pop(self._job, {})
             for name in [*_counted][:-_MOST_JOBS]:

@@ -1,7 +1,7 @@
 """The feed of a notebook's view: a thread that reads a job or topic, and sends the page's content to the browser.
 
-A kernel receives nothing from the browser while it runs a cell. So the feed begins at once, and sends whole pages until
-a view has reported, then changes.
+While a kernel runs a cell, it receives nothing from the browser. So the feed begins at once. It sends full pages until
+a view has reported, and then changes.
 """
 
 import logging
@@ -36,7 +36,7 @@ class Page(Protocol):
 
 
 class Reader(Protocol):
-    """A source of data: a `TelemetryReader`, or a topic."""
+    """The source of the data: a `TelemetryReader`, or a topic."""
 
     def __iter__(self) -> Iterator[Any]: ...
 
@@ -48,9 +48,9 @@ class Feed:
     """Feeds all views of one widget.
 
     Args:
-        read: begins to read, on the feed's thread.
+        read: returns a reader; called on the feed's thread.
         send: sends a message to all views; thread-safe.
-        when_idle: calls a function when the kernel runs no cell; thread-safe; None if that is impossible.
+        when_idle: calls a function when the kernel runs no cell; thread-safe. None if the kernel cannot do that.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Feed:
         return self._thread is not None
 
     def start(self) -> None:
-        """Begin to read, unless everything was read."""
+        """Begin to read, unless all has been read."""
         with self._lock:
             self._is_wanted, self._quiet = True, 0
             if self._thread is None and not self._page.shown.is_last:

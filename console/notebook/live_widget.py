@@ -1,4 +1,4 @@
-"""The widget of a notebook, by anywidget: the page's script in a cell, with a `Feed`."""
+"""The widget of a notebook, with anywidget: the page's script in a cell, and a `Feed`."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,10 +12,10 @@ from tidewheel.console.notebook.page_module import page_module
 
 
 class LiveWidget(AnyWidget):
-    """A view of the page, fed until it or its last view in the browser is closed.
+    """A view of the page. It is fed until it is closed, or the last view of it in the browser.
 
     Attributes:
-        chosen: the first choice, such as ``["probe", "done"]``, which makes the view of a job brief.
+        chosen: what to show first, such as ``["probe", "done"]``, which makes the view of a job brief.
     """
 
     _esm = page_module()

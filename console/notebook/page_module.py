@@ -1,7 +1,7 @@
 """The page's scripts and styles as one JavaScript module, which a notebook loads without any request.
 
-A notebook loads one module for a widget, in which imports by relative paths fail. So the module has the texts of the
-page's files, and makes addresses for them by which they import each other.
+A notebook loads one module for a widget, and imports by relative paths fail in it. So the module contains the texts of
+the page's files, and makes addresses for them, by which they import each other.
 """
 
 import json

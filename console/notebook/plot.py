@@ -35,17 +35,17 @@ class Topic(Protocol):
     topic: str
 
     def epochs(self, timeout_s: float | None = None) -> Iterator[Epoch]:
-        """Yield whole epochs; raise TimeoutError if an epoch does not arrive in time."""
+        """Yield epochs; raise TimeoutError if one does not arrive in time."""
 
     def close(self) -> None:
-        """Leave the topic, from any thread."""
+        """Leave the topic; from any thread."""
 
 
 class PlotPage:
     """The points of one chart.
 
     Args:
-        most: the largest number of points, the latest ones.
+        most: how many points it keeps; the latest stay.
     """
 
     def __init__(self, most: int) -> None:
@@ -99,7 +99,7 @@ class Points:
             yield found
 
     def _epochs(self) -> Iterator[Epoch | None]:
-        """Yield epochs, and None before a pause; never wait for an epoch, as an idle local job would raise."""
+        """Yield epochs, and None before a pause; never wait for an epoch, since an idle local job would raise."""
         epochs = self._subscription.epochs(timeout_s=0.0)
         while True:
             try:
@@ -120,10 +120,10 @@ def _place(time: Any, count: int) -> float:
 
 
 def number_of(topic: str, epoch: Epoch, what: What) -> float | None:
-    """Return the number of an epoch, if any: the function's result, or the mean of the column's values except None.
+    """Return the number of an epoch, None if it has none: the function's result, or the mean of a column without None.
 
     Raises:
-        DeliveryError: the column is missing, a value is no number, or the function fails.
+        DeliveryError: the column is missing, a value is not a number, or the function fails.
     """
     if callable(what):
         try:

@@ -16,7 +16,7 @@ def own_jobs() -> list[str]:
 
 
 def found_jobs() -> list[str]:
-    """Return the names of the jobs of this process and of the cluster, without those silent for 2 s.
+    """Return the names of the jobs of this process and of the cluster; a job that is silent for 2 s is left out.
 
     Raises:
         NoCluster: this process has no job, and there is no Ray cluster.

@@ -18,7 +18,7 @@ MOST_OPERATORS = 5_000
 
 
 class JobHistory:
-    """The numbers of operators at the last 600 moments, 28 bytes for each operator and moment."""
+    """The numbers of operators at the last 600 moments; each operator takes 28 bytes a moment."""
 
     def __init__(self) -> None:
         self._places: dict[str, int] = {}
@@ -29,7 +29,7 @@ class JobHistory:
 
         Args:
             at: its time, in seconds since 1970.
-            operators: the numbers of each operator, by `METRICS`; a missing one is unknown.
+            operators: the numbers of each operator, by the names in `METRICS`; a missing number is unknown.
         """
         for number in operators:
             if number not in self._places and len(self._places) < MOST_OPERATORS:
@@ -41,7 +41,7 @@ class JobHistory:
         self._moments.append((at, row))
 
     def of(self, number: str) -> dict[str, list[float]]:
-        """Return an operator's numbers as columns, with times as ``at``; NaN is unknown."""
+        """Return an operator's numbers as columns, with the times as ``at``; NaN if unknown."""
         place = self._places.get(number)
         if place is None:
             return {"at": [], **{metric: [] for metric in METRICS}}

@@ -1,4 +1,4 @@
-"""The page of one job: its document with the page's own numbers, the last change, and its history."""
+"""The page of one job: its document, with numbers that the page adds, the last change, and its history."""
 
 import asyncio
 import threading
@@ -24,7 +24,7 @@ class Shown:
 
     Args:
         number: the number of the moment, from 1; 0 is an empty page.
-        document: the job's document, with the page's numbers as ``live``.
+        document: the job's document, with the numbers that the page adds as ``live``.
         change: the merge patch from the previous moment, as JSON.
     """
 
@@ -34,14 +34,14 @@ class Shown:
     is_last: bool = False
 
     def event_after(self, number: int) -> bytes:
-        """Return the Server-Sent Event for a browser at a moment: a change, or the whole document."""
+        """Return the Server-Sent Event for a browser that has moment ``number``: a change, or the full document."""
         if number == self.number - 1 and number:
             return b"event: patch\ndata: %b\n\n" % self.change
         return b"event: whole\ndata: %b\n\n" % encode_json(self.document)
 
 
 class JobPage:
-    """The page of one job; one thread adds views of the job, any thread reads."""
+    """The page of one job. One thread adds views of the job; any thread may read."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -97,7 +97,7 @@ class JobPage:
 
     @contextmanager
     def listening(self) -> Iterator[asyncio.Event]:
-        """Yield an event of the running loop that is set at each change."""
+        """Yield an event of the running loop; it is set at each change."""
         listener = (asyncio.get_running_loop(), asyncio.Event())
         with self._lock:
             self._listeners.add(listener)
@@ -108,7 +108,7 @@ class JobPage:
                 self._listeners.discard(listener)
 
     def stop(self) -> None:
-        """End the streams of all browsers; the page stays."""
+        """End the streams of all browsers; the page itself stays."""
         self.is_stopped = True
         self._ring()
 

@@ -1,6 +1,6 @@
 """The lag of operators, probes and subscribers.
 
-Operators and probes lag behind their job's inputs, by epochs; a subscriber behind its topic, by messages.
+Operators and probes lag behind the inputs of their job, in epochs. A subscriber lags behind its topic, in messages.
 """
 
 from bisect import bisect_right
@@ -15,14 +15,14 @@ _MOST_STEPS = 3600
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """The lag of a frontier behind the inputs: the number of epochs, and the seconds of its duration."""
+    """The lag of a frontier behind the inputs: in epochs, and for how many seconds it has been behind."""
 
     epochs: int
     seconds: float
 
 
 def outer_epoch(frontier: Iterable[str]) -> int | None:
-    """Return the earliest epoch of a frontier, the outermost part of its times; None if it is no whole number.
+    """Return the earliest epoch of a frontier: the outermost part of its times; None if that is not a whole number.
 
     >>> outer_epoch(["(4, 2)", "(3, 7)"]), outer_epoch(["12"]), outer_epoch([]), outer_epoch(["2024-01-01"])
     (3, 12, None, None)
@@ -47,14 +47,14 @@ class Front:
         self._since: list[float] = []
 
     def reach(self, epoch: int, at: float) -> None:
-        """Note that the inputs are at an epoch; ``at`` is in seconds since 1970."""
+        """Record that the inputs are at an epoch; ``at`` is in seconds since 1970."""
         if not self._epochs or epoch > self._epochs[-1]:
             self._epochs.append(epoch)
             self._since.append(at)
             del self._epochs[:-_MOST_STEPS], self._since[:-_MOST_STEPS]
 
     def lag_of(self, epoch: int, at: float) -> Lag:
-        """Return the lag of a frontier at an epoch; O(log n) in the moments."""
+        """Return the lag of a frontier at an epoch; O(log n), with n moments."""
         passed = bisect_right(self._epochs, epoch)
         if passed == len(self._epochs):
             return Lag(0, 0.0)
@@ -62,28 +62,28 @@ class Front:
 
     @property
     def latest(self) -> int:
-        """The latest epoch, -1 before the first."""
+        """The latest epoch; -1 before the first."""
         return self._epochs[-1] if self._epochs else -1
 
 
 @dataclass(slots=True)
 class Fronts:
-    """The fronts of one job, from document to document.
+    """The fronts of one job, kept from document to document.
 
     Attributes:
-        published: the fronts of partitions, by topic and number, in counts of messages.
+        published: the fronts of partitions, by topic and number; they count messages.
     """
 
     inputs: Front = field(default_factory=Front)
     published: dict[tuple[str, str], Front] = field(default_factory=lambda: defaultdict(Front))
 
     def lag_of_subscribers(self, partition: tuple[str, str], published: int, waiting: int, at: float) -> float:
-        """Return for how many seconds the slowest subscriber has had unread messages; 0 for none.
+        """Return for how many seconds the slowest subscriber has had unread messages; 0 if it has none.
 
         Args:
-            partition: its topic and number.
-            published: how many messages it has published; fewer than before after a restart.
-            waiting: how many of them that subscriber has not received.
+            partition: the topic and the number of the partition.
+            published: how many messages the partition has published; after a restart, fewer than before.
+            waiting: how many of them the slowest subscriber has not received.
             at: the time, in seconds since 1970.
         """
         if published < self.published[partition].latest:

@@ -1,6 +1,6 @@
 """The numbers that the page and `tidewheel top` add to a job's document: rates per second, busy shares and lags.
 
-Each number is rounded to three digits, so that the page is not sent small changes.
+Each number is rounded to three digits, so that small changes are not sent to the page.
 """
 
 from collections.abc import Iterable, Mapping

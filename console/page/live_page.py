@@ -1,4 +1,4 @@
-"""The live page of jobs and their metrics, as a site of a gateway."""
+"""The live page of jobs and the metrics of jobs, as a site of a gateway."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ class LivePage:
     """Shows the jobs of this process and of the Ray cluster in a browser: ``Gateway(config, [LivePage()])``.
 
     Args:
-        jobs: the jobs to show; by default all of these.
+        jobs: the jobs to show; by default all.
     """
 
     def __init__(self, jobs: PageJobs | None = None) -> None:

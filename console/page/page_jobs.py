@@ -1,7 +1,7 @@
 """The jobs of the page, each with a thread that receives its telemetry.
 
-The page finds jobs when a browser asks, and follows them while browsers look, and ten minutes more. A limited number of
-ended jobs stays.
+The page finds jobs when a browser asks for them. It follows them while a browser shows the page, and for ten minutes
+more. A limited number of ended jobs stays.
 """
 
 import logging
@@ -56,7 +56,7 @@ class PageJobs:
         self._is_closed = False
 
     def look(self) -> list[dict[str, Any]]:
-        """Return a summary of each job, the newest first, and follow new ones.
+        """Return a summary of each job, the newest first, and begin to follow new jobs.
 
         Raises:
             TidewheelError: the cluster does not answer, and no job is known.
@@ -82,7 +82,7 @@ class PageJobs:
         return sorted((page.summary() for page in pages), key=lambda job: -float(job.get("since") or math.inf))
 
     def documents(self) -> dict[str, dict[str, Any]]:
-        """Return the last document of each job, by name, and follow new jobs.
+        """Return the last document of each job, by name, and begin to follow new jobs.
 
         Raises:
             TidewheelError: as for `look`.
@@ -97,7 +97,7 @@ class PageJobs:
             return name in self._pages
 
     def page(self, name: str) -> JobPage:
-        """Return the page of a job; raise UnknownJob for none."""
+        """Return the page of a job; raise UnknownJob if there is no such job."""
         with self._lock:
             found = self._pages.get(name)
             known = ", ".join(map(repr, self._pages)) or "none"
@@ -106,7 +106,7 @@ class PageJobs:
         return found
 
     def check_room(self) -> None:
-        """Raise TooManyClients if the page is full, or the gateway stops."""
+        """Raise TooManyClients if the page has its largest number of clients, or the gateway is stopping."""
         with self._lock:
             if self._is_closed:
                 raise TooManyClients(STOPPED)

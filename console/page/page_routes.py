@@ -1,8 +1,8 @@
 """The routes of the live page: its files, the list of jobs, and each job as a stream and as a history.
 
-The files say nothing about jobs, so a browser loads them without a token. For everything else, the page sends the token
-in a header. It reads the token from the fragment of its address, which a browser never sends; a cookie would go to
-every port of this machine.
+The files tell nothing about jobs, so a browser loads them without a token. For everything else, the page sends the
+token in a header. It reads the token from the fragment of its address, which a browser never sends. A cookie would go
+to every port of this machine.
 """
 
 import asyncio
@@ -69,8 +69,8 @@ async def _file(request: Request) -> Response:
 async def job_events(page: JobPage, keep_alive_s: float) -> AsyncGenerator[bytes, None]:
     """Yield the events of a job's page for one browser, until the job ends.
 
-    The first event is the whole document, the others are changes; a browser that has missed one receives the whole
-    document again. After ``keep_alive_s`` seconds without an event it yields a comment.
+    The first event is the full document; the others are changes. A browser that has missed one receives the full
+    document again. After ``keep_alive_s`` seconds without an event, this yields a comment.
     """
     number = 0
     with page.listening() as changed:
@@ -92,7 +92,7 @@ async def job_events(page: JobPage, keep_alive_s: float) -> AsyncGenerator[bytes
 
 
 def page_routes(jobs: PageJobs, keep_alive_s: float) -> list[Route]:
-    """Return the routes; an idle stream sends a sign of life every ``keep_alive_s`` seconds."""
+    """Return the routes; an idle stream shows every ``keep_alive_s`` seconds that it is alive."""
 
     async def summaries(_: Request) -> Response:
         return answer(await asyncio.wrap_future(asked(jobs.look)))

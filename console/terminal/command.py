@@ -1,4 +1,4 @@
-"""``tidewheel top``: its options, the threads that follow jobs, and the run until a key ends it."""
+"""``tidewheel top``: its options, the threads that follow jobs, and the loop until a key ends it."""
 
 import argparse
 import os
@@ -51,12 +51,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def top(jobs: Callable[[], Sequence[ListedJob]], show: Callable[[str], None], *, once: bool) -> None:
-    """Show the telemetry of jobs until a key ends that.
+    """Show the telemetry of jobs until a key ends the command.
 
     Args:
         jobs: returns the jobs to choose from; called every two seconds.
         show: prints a line for the person who runs the command.
-        once: whether to show each job once, as text, as without a terminal.
+        once: whether to show each job once, as plain text; also done without a terminal.
 
     Raises:
         UnknownTopic: with ``once``, a job sends no telemetry.

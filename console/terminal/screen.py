@@ -63,7 +63,7 @@ def picture(
 
 
 class _Lines:
-    """Parts of the picture, with one line of the terminal for each of their lines."""
+    """Parts of the picture; each line of them is one line of the terminal."""
 
     def __init__(self) -> None:
         self.parts: list[Any] = []
@@ -78,7 +78,7 @@ class _Lines:
             self.text("")
 
     def table(self, table: Table) -> None:
-        """Add a table below an empty line, without empty columns."""
+        """Add a table below an empty line, without columns that are empty."""
         if not table.rows:
             return
         self.gap()

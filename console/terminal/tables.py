@@ -34,13 +34,13 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows with column heads; those of numbers begin with a space."""
+    """Rows with column heads; the head of a column of numbers begins with a space."""
 
     heads: tuple[str, ...]
     rows: Sequence[Row]
 
     def cut(self, most: int, first: int = 0) -> "Table":
-        """Return at most ``most`` rows from number ``first`` on; the last says how many follow."""
+        """Return at most ``most`` rows from number ``first`` on; the last one says how many follow."""
         shown = list(self.rows[first : first + most])
         left = len(self.rows) - first - len(shown)
         if left > 0 and shown:
@@ -50,7 +50,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class OperatorFigures:
-    """The displayed figures of one operator; rates are per second, None while unknown."""
+    """The figures of one operator that are shown; rates are per second, None while unknown."""
 
     number: int
     name: str

@@ -1,7 +1,7 @@
 """Operators that treat each batch by itself and send the result at once, at its time or a later one.
 
-They hold no records and never ask for a frontier. A delayed record is sent at once with a token for its later time, so
-an operator downstream that waits for that time waits for the record.
+They hold no records and never ask for a frontier. To delay a record they send it at once, with a token for its later
+time. So an operator downstream that waits for that time waits for the record.
 
 Source: timely dataflow's ``delay``, which instead holds records until their new time has come.
 """
@@ -38,12 +38,12 @@ def build_batchwise(parts: Parts) -> Build:
 
 
 def by_time(predicate: Callable[[Time], object]) -> Parts:
-    """Send a batch to the first of two outputs if ``predicate(time)``, else to the second."""
+    """Return a function that puts a batch at the first of two outputs if ``predicate(time)``, else at the second."""
     return lambda batch, time, worker: (batch, None) if predicate(time) else (None, batch)
 
 
 def build_pass(context: OperatorContext) -> Schedule:
-    """Build an operator that forwards batches, from any number of inputs, at the time its summaries say."""
+    """Build an operator that forwards batches, from any number of inputs, at the time that its summaries say."""
 
     def schedule(*ports: InputPort | OutputPort) -> None:
         *inputs, output = ports
@@ -85,7 +85,7 @@ def build_delay(name: str, delayed: Delayed) -> Build:
 
 
 def by_record(times: Callable[[list[Any], Time], Sequence[Time]]) -> Delayed:
-    """Return a delay that moves each record to its time of ``times(records, time)``."""
+    """Return a delay that moves each record to the time that ``times(records, time)`` returns for it."""
 
     def delayed(batch: Batch, now: Time) -> Iterable[tuple[Time, Batch]]:
         rows = records(batch)
@@ -110,7 +110,7 @@ def _check_later(name: str, domain: TimeDomain, now: Time, time: Time, part: Bat
 
 
 def with_keys_repeated(results: Iterable[Iterable[Any]], keys: Iterable[Any]) -> tuple[list[Any], list[Any]]:
-    """Return all results in one list, and in another the key of each result's record.
+    """Return all results in one list, and in a second list the key of the record that each result is made of.
 
     >>> with_keys_repeated([["to", "be"], []], [1, 2])
     (['to', 'be'], [1, 1])

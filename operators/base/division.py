@@ -1,7 +1,7 @@
 """Rescaling: how the state of operators is divided among another number of workers.
 
-Records go where the pact of their input sends them, and states by key to the worker that owns the key. State without
-keys goes to worker 0, and common state to every worker. A part that is None does not exist.
+Records go where the pact of their input sends them. State by key goes to the worker that owns the key, other state to
+worker 0, and state that all workers have in common to every worker. A part that is None does not exist.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ State = TypeVar("State")
 
 
 class Division(NamedTuple):
-    """The functions that divide a state among workers, and that make one of several workers' parts."""
+    """The functions that divide a state among workers, and merge the parts of several workers."""
 
     split: Split
     merge: Merge
@@ -26,7 +26,7 @@ class Division(NamedTuple):
         return context.state(name, make, split=self.split, merge=self.merge)
 
     def of_each(self) -> "Division":
-        """Return the division of dicts whose values are divided this way, such as state by time."""
+        """Return the division of a dict whose values are divided this way, such as state by time."""
 
         def split(states: dict[Any, Any], workers: int) -> list[dict[Any, Any]]:
             shares: list[dict[Any, Any]] = [{} for _ in range(workers)]
@@ -52,13 +52,13 @@ def split_by_key(states: dict[Any, Any], workers: int) -> list[dict[Any, Any] | 
 
 
 def updated(one: dict[Any, Any], other: dict[Any, Any]) -> dict[Any, Any]:
-    """Return the states of different keys in one dict; counters are added."""
+    """Return two states with different keys as one dict; counters are added."""
     one.update(other)
     return one
 
 
 def split_batches(batches: Sequence[Batch], pact: Pact | None, workers: int) -> list[list[Batch]]:
-    """Return the records of each worker: by the pact, or without one in equal shares, always the same."""
+    """Return the records of each worker: by the pact or, without one, in equal shares, in the same way each time."""
     pact = RebalancePact() if pact is None else pact.for_worker(0)
     shares: list[list[Batch]] = [[] for _ in range(workers)]
     for batch in batches:
@@ -69,7 +69,7 @@ def split_batches(batches: Sequence[Batch], pact: Pact | None, workers: int) -> 
 
 
 def by_input(pacts: Sequence[Pact | None]) -> Division:
-    """Return the division of the batches that came at each input."""
+    """Return the division of batches that are kept separately for each input."""
 
     def split(sides: list[list[Batch]], workers: int) -> list[list[list[Batch]] | None]:
         divided = [split_batches(batches, pact, workers) for batches, pact in zip(sides, pacts, strict=True)]
@@ -83,7 +83,7 @@ def by_input(pacts: Sequence[Pact | None]) -> Division:
 
 
 def at_first(merge: Merge) -> Division:
-    """Return the division of a state without keys: worker 0 has all of it."""
+    """Return the division of a state without keys, all of which goes to worker 0."""
     return Division(lambda state, workers: [state, *[None] * (workers - 1)], merge)
 
 

@@ -1,8 +1,8 @@
-"""Operators that set aside the records at which a function raises, in place of failing the job.
+"""Operators that set aside the records for which a function raises, in place of failing the job.
 
-A stateless operator has an output for them. Any other sends them as `Aside` records on its only output, at the time of
-the record, and the next operator divides the two. So they leave in the same step as the results, and a snapshot has
-both or neither.
+A set-aside record with its error is a *letter*. A stateless operator has an output for letters. Any other operator
+sends them as `Aside` records on its only output, at the time of the record, and the next operator takes them out. So
+letters leave in the same step as the results, and a snapshot has both or neither.
 """
 
 from collections.abc import Callable, Iterable
@@ -37,7 +37,10 @@ class Aside:
 
 
 def letter(record: Any, error: BaseException, where: str = "") -> FailedRecord[Any]:
-    """Return a failed record that can be pickled; `build_dividing` puts the operator's name before ``where``."""
+    """Return the letter for a failed record: it can be pickled.
+
+    `build_dividing` puts the operator's name before ``where``.
+    """
     is_plain = is_arrow(record) or (is_numpy(record) and not record.dtype.hasobject)
     if not is_plain and unpicklable(record) is not None:
         record = f"{record!r:.4000}"
@@ -45,12 +48,12 @@ def letter(record: Any, error: BaseException, where: str = "") -> FailedRecord[A
 
 
 def results_of(function: Callable[[Any], Any]) -> Divide:
-    """Return the division of a batch into the results of a function, and the records at which it raises."""
+    """Return the division of a batch into the results of a function, and the records for which it raises."""
     return lambda batch, refuse: [one for one in _tried(function, batch, refuse) if one is not _NOTHING]
 
 
 def all_results_of(function: Callable[[Any], Iterable[Any]]) -> Divide:
-    """Return the same division for a function with several results."""
+    """Return the division for a function that returns several results."""
 
     def divide(batch: Batch, refuse: Refuse) -> Batch:
         tried = _tried(lambda record: list(function(record)), batch, refuse)
@@ -60,7 +63,7 @@ def all_results_of(function: Callable[[Any], Iterable[Any]]) -> Divide:
 
 
 def those_for_which(predicate: Callable[[Any], object]) -> Divide:
-    """Return the division of a batch into the records that a predicate keeps, and those at which it raises."""
+    """Return the division of a batch into the records that a predicate keeps, and those for which it raises."""
 
     def divide(batch: Batch, refuse: Refuse) -> Batch:
         kept = [one is True for one in _tried(lambda record: bool(predicate(record)), batch, refuse)]
@@ -117,7 +120,10 @@ def build_setting_aside(divide: Divide, caught: Caught) -> Build:
 
 
 def build_dividing(where: str) -> Build:
-    """Build the operator that takes letters out of the results of the one before, ``where`` they come from."""
+    """Build the operator that takes letters out of the results of the operator before it.
+
+    ``where`` is that one's name.
+    """
 
     def schedule(input: InputPort, output: OutputPort, letters: OutputPort) -> None:
         for lent, batch in input:

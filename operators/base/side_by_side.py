@@ -1,6 +1,6 @@
 """Several streams that an operator returns together, such as results and late records.
 
-Used as a stream, the object that holds them raises an error that names its streams.
+The object that holds them is no stream. A program that uses it as one gets an error that names the streams.
 """
 
 from typing import NoReturn, TypeVar
@@ -9,13 +9,13 @@ Kind = TypeVar("Kind")
 
 
 def no_stream_itself(kind: type[Kind]) -> type[Kind]:
-    """Let a class that holds streams raise an error that names them when it is used as a stream."""
+    """Decorate a class that holds streams, so that its use as a stream raises an error that names them."""
     kind.__getattr__ = _name_the_streams  # type: ignore[attr-defined]
     return kind
 
 
 def what_to_give(other: object) -> str:
-    """Return the end of an error: which stream to pass instead of the object; empty if it holds none."""
+    """Return the end of an error message: which stream to pass instead of the object; empty if it holds none."""
     if getattr(type(other), "__getattr__", None) is not _name_the_streams:
         return ""
     return f": give one of its streams {_listed(_names(other), 'or')}"

@@ -1,4 +1,4 @@
-"""The base of all classes of stream methods: the origin of a stream, and how operators are put behind it."""
+"""The base of all classes of stream methods: where a stream comes from, and how to add an operator that reads it."""
 
 import builtins
 from collections.abc import Callable, Mapping, Sequence
@@ -50,7 +50,7 @@ class StreamBase(Generic[Record]):
     """The records that one output of one operator sends, each at a time; `Stream` has the operators.
 
     Attributes:
-        schema: the schema of its batches if they are known to be Arrow tables of one schema; else None.
+        schema: the schema of its batches, if all are known to be Arrow tables with one schema; otherwise None.
     """
 
     __slots__ = ("_description", "_outlet", "flow", "schema")
@@ -81,10 +81,10 @@ class StreamBase(Generic[Record]):
         with_keys: KeyedTransform | None = None,
         one_to_one: bool = False,
     ) -> "Stream[Any]":
-        """Add an operator that sends ``transform(batch)`` at each batch's time; it is fused with its neighbours.
+        """Add an operator that sends ``transform(batch)`` at each batch's time; it may be fused with its neighbours.
 
-        ``with_keys`` transforms batches of several substreams; the default transforms each substream's part, or the
-        whole batch if ``one_to_one``.
+        ``with_keys`` transforms batches with records of several substreams. By default each substream's part is
+        transformed, or the whole batch if ``one_to_one``.
         """
         with_keys = (lambda batch, keys: (transform(batch), keys)) if one_to_one else with_keys
         pact = self._pact(name, key)
@@ -101,11 +101,11 @@ class StreamBase(Generic[Record]):
         schema: "pa.Schema | None" = None,
         by_substream: BySubstream = False,
     ) -> "Stream[Any]":
-        """Add an operator of one input and one output; ``notify=False`` if it never looks at a frontier."""
+        """Add an operator with one input and one output; ``notify=False`` says that it never looks at a frontier."""
         return self._operator(name, [], 1, build, [key], notify=notify, schema=schema, by_substream=by_substream)[0]
 
     def _pass_on(self, name: str, build: Build, outputs: int = 1) -> "tuple[Stream[Any], ...]":
-        """Add an operator whose outputs have rows of this stream, in their substreams, before epochs are complete."""
+        """Add an operator that sends rows of this stream, in their substreams, before epochs are complete."""
         return self._operator(name, [], outputs, build, notify=False, schema=self.schema, by_substream=True)
 
     def _operator(
@@ -122,7 +122,8 @@ class StreamBase(Generic[Record]):
     ) -> "tuple[Stream[Any], ...]":
         """Add an operator that reads this stream and ``others`` of the same scope, exchanged by ``keys``.
 
-        ``schema`` is that of all outputs, if known; ``by_substream`` is as for `DataflowDescription.add_operator`.
+        ``schema`` is the schema of all outputs, if known; ``by_substream`` is as for
+        `DataflowDescription.add_operator`.
         """
         outlets = [self._outlet, *(check_stream(name, other) for other in others)]
         pacts = None
@@ -147,7 +148,7 @@ class StreamBase(Generic[Record]):
         *,
         schema: "pa.Schema | None" = None,
     ) -> "Stream[Any]":
-        """Add an operator that sends ``divide(batch, refuse)``, and the records that this refuses as dead letters."""
+        """Add an operator that sends the results of ``divide(batch, refuse)``, and refused records as dead letters."""
         build = build_setting_aside(divide, caught_by(self._description, name, dead_letters))
         made, letters = self._operator(name, [], 2, build, notify=False, by_substream=True)
         dead_letters._receive(letters)
@@ -161,7 +162,7 @@ class StreamBase(Generic[Record]):
         dead_letters: "DeadLetters",
         *others: Key | None,
     ) -> "Stream[Record]":
-        """Set aside the records without such a key, or at which another function of a record raises."""
+        """Set aside the records that lack such a key, or for which another function of a record raises."""
         owner = Exchange(key)
         functions = [one for one in others if callable(one)]
 
@@ -182,7 +183,7 @@ class StreamBase(Generic[Record]):
     def _without_letters(
         self, name: str, dead_letters: "DeadLetters", schema: "pa.Schema | None" = None
     ) -> "Stream[Any]":
-        """Take the letters out of what the operator of this stream sends, which is named ``name``."""
+        """Take the letters out of the output of this stream's operator, which is named ``name``."""
         build = build_dividing(self._description.operators[self._outlet.source.operator].name)
         made, letters = self._operator(f"{name}: dead letters", [], 2, build, notify=False, by_substream=True)
         dead_letters._receive(letters)
@@ -193,11 +194,11 @@ class StreamBase(Generic[Record]):
         return self._made(self._description.add_output(self._outlet))
 
     def _note_side_by_side(self, streams: "Mapping[str, StreamBase[Any]]") -> None:
-        """Note streams by suffix, such as ".late", that the user gets together; a job warns of an unread one."""
+        """Record streams, by suffix such as ".late", that the program gets together; a job warns of an unread one."""
         self._description.side_by_side.append({name: stream._outlet.source for name, stream in streams.items()})
 
     def _for_effect(self, *, is_asked_for: bool = True) -> Self:
-        """Note that the operator has an effect though nothing reads this stream. Return this stream."""
+        """Record that the operator has an effect even if nothing reads this stream. Return this stream."""
         self._description.effects[self._outlet.source.operator] = is_asked_for
         return self
 
@@ -214,7 +215,7 @@ class StreamBase(Generic[Record]):
 
 
 def make_pact(name: str, key: Key | Pact | None) -> Pact | None:
-    """Return the exchange by ``key``; None for none. Raise GraphError if it is no key."""
+    """Return the exchange by ``key``, None without a key; raise GraphError if it is not a key."""
     if key is None or isinstance(key, Pact):
         return key
     names = key if isinstance(key, tuple) else (key,)
@@ -234,14 +235,14 @@ def make_paths(name: str, given: PathSummary | Sequence[PathSummary]) -> tuple[P
 
 
 def check_stream(name: str, other: object) -> Outlet:
-    """Return the outlet of a stream; raise GraphError if it is none."""
+    """Return the outlet of a stream; raise GraphError if ``other`` is not a stream."""
     if not isinstance(other, StreamBase):
         raise GraphError(f"operator {name!r} reads streams, not {short(other)}{what_to_give(other)}")
     return other._outlet
 
 
 def caught_by(description: DataflowDescription, name: str, dead_letters: "DeadLetters | None") -> Caught:
-    """Return the exceptions after which an operator sends a letter; raise GraphError if it could not."""
+    """Return the exceptions for which an operator sends a letter; raise GraphError if it could send none."""
     from tidewheel.operators.dead_letters import DeadLetters
 
     if dead_letters is None:
@@ -266,7 +267,7 @@ def check_function(name: str, function: object) -> None:
 
 
 def callback(name: str, function: Function) -> Function:
-    """Return a function that is called for its effect; raise GraphError if it cannot be called.
+    """Return a function that an operator will call for its effect; raise GraphError if it cannot be called.
 
     A stand-in replaces the ``print`` that Ray installs, which cannot be pickled.
     """

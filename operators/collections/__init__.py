@@ -1,1 +1,1 @@
-"""Collections that are kept up to date as their input changes."""
+"""Collections: they are kept up to date as their input changes."""

@@ -1,7 +1,4 @@
-"""Operators that bring updates with equal keys together.
-
-All operators that need an arrangement of a collection share it.
-"""
+"""Operators that bring updates with equal keys together; all that need an arrangement of a collection share it."""
 
 from typing import Any
 
@@ -22,7 +19,7 @@ from tidewheel.progress import GraphError
 
 
 def arranged(updates: UpdateStream, asked_by: str, by: By = "key") -> UpdateStream:
-    """Return the numbers of a collection's updates, from an arrangement that all operators share."""
+    """Return a stream of numbers of updates, from an arrangement of the collection that all operators share."""
     return updates.once(f"by {by}", lambda: UpdateStream(_numbers(updates, asked_by, by)))
 
 
@@ -35,7 +32,7 @@ def _numbers(updates: UpdateStream, asked_by: str, by: By) -> Any:
 
 
 def reduced(updates: UpdateStream, name: str, reduction: Reduction, columns: tuple[str, ...] = ()) -> UpdateStream:
-    """Return the result of a reduction. The first reduction of a collection arranges it for the others."""
+    """Return the result of a reduction. The first reduction of a collection arranges it, for the others too."""
     by: By = "key" if reduction.form == "pair" else "record"
     owned_by = None if reduction.form == "counted" else by
     if updates.found(f"by {by}") or updates.found(f"reduced by {by}"):
@@ -51,7 +48,7 @@ def reduced(updates: UpdateStream, name: str, reduction: Reduction, columns: tup
 def joined(
     left: UpdateStream, right: UpdateStream, name: str, project: Project, columns: tuple[str, ...] = ()
 ) -> UpdateStream:
-    """Return the records that ``project`` makes of the pairs of updates with equal keys."""
+    """Join two collections; return the records that ``project`` makes of the updates with equal keys."""
     scope = common_scope(name, [left, right])
     sides = [arranged(one, name) for one in (left, right)]
     names = [one.operator.name for one in sides]
@@ -75,7 +72,7 @@ def consolidated(updates: UpdateStream, name: str) -> UpdateStream:
 
 
 def look_up(updates: UpdateStream, name: str) -> None:
-    """Let a job look up keys of the collection; raise GraphError if it is in a loop."""
+    """Let a job look up keys of the collection; raise GraphError if the collection is in a loop."""
     if updates.depth > 1:
         raise GraphError(f"look-ups {name!r} are in a loop, where times have rounds, too: use its result")
     description = updates.description

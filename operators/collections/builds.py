@@ -1,4 +1,4 @@
-"""The build functions of collections: they connect the machines of `tidewheel.differential` to tokens and frontiers."""
+"""The build functions of collections: they connect `tidewheel.differential`, which is without I/O, to the runtime."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -53,7 +53,7 @@ Project: TypeAlias = Callable[[Joined], Sequence[Column]]
 def build_arrangement(depth: int, asked_by: str, *, by_record: bool) -> Build:
     """Build an operator that arranges records, or pairs by key, and sends numbers of updates.
 
-    Errors name ``asked_by``, the operator that first needs the arrangement.
+    Errors name ``asked_by``, the first operator that needs the arrangement.
     """
 
     def build(context: OperatorContext) -> Schedule:
@@ -71,7 +71,7 @@ def build_arrangement(depth: int, asked_by: str, *, by_record: bool) -> Build:
 def _arrangement(
     context: OperatorContext, depth: int, asked_by: str, *, by_record: bool, side: str | None = None
 ) -> SharedArrangement:
-    """Return the arrangement of the operator ``side``, or a new one of this operator."""
+    """Return the arrangement of the operator ``side``; without it, a new one of this operator."""
     if side is not None:
         found: SharedArrangement = host_of(context).shared[side]
         return found
@@ -116,10 +116,7 @@ def _numbers(port: InputPort) -> Iterator[tuple[LentToken, Number]]:
 
 
 def build_join(depth: int, project: Project, sides: Sequence[str]) -> Build:
-    """Build a join, which sends the columns that ``project`` makes.
-
-    The operators named in ``sides`` arrange its two inputs.
-    """
+    """Build a join, which sends the columns that ``project`` makes. The operators ``sides`` arrange its two inputs."""
 
     def build(context: OperatorContext) -> Schedule:
         join = Join(depth, context.name, [host_of(context).shared[side] for side in sides])
@@ -158,9 +155,9 @@ def _send(output: OutputPort, lent: dict[FlatTime, LentToken], times: Sequence[C
 
 
 def build_reduce(depth: int, reduction: Reduction, side: str | None) -> Build:
-    """Build a reduction.
+    """Build a reduction. The operator ``side`` arranges its input.
 
-    The operator ``side`` arranges its input; if that is None, this one does, and sends others the numbers.
+    If that is None, the reduction itself does, and sends the numbers of updates to others.
     """
 
     def build(context: OperatorContext) -> Schedule:
@@ -196,7 +193,10 @@ def build_reduce(depth: int, reduction: Reduction, side: str | None) -> Build:
 
 
 def _held(port: InputPort, held: Held, notify_at: Callable[[LentToken], None]) -> Iterator[Time]:
-    """Hold updates until their time is complete; yield a time when enough of it is held to be arranged."""
+    """Hold updates until their time is complete.
+
+    Yield a time when so many of it are held that they should be arranged.
+    """
     for lent, array in port:
         (arrays,) = held.setdefault(lent.time, [[]])
         arrays.append(array)
@@ -206,10 +206,7 @@ def _held(port: InputPort, held: Held, notify_at: Callable[[LentToken], None]) -
 
 
 def build_lookups(side: str) -> Build:
-    """Build an operator that answers look-ups of complete times.
-
-    The operator ``side`` arranges the collection.
-    """
+    """Build an operator that answers look-ups at complete times. The operator ``side`` arranges the collection."""
 
     def build(context: OperatorContext) -> Schedule:
         arrangement = host_of(context).shared[side]
@@ -246,5 +243,5 @@ def _lower_bound(times: Antichain | Iterable[Time]) -> FlatTime | None:
 
 
 def build_rounds(most: int) -> Build:
-    """Build an operator before a feedback that limits a loop to ``most`` rounds."""
+    """Build an operator right before a feedback; it limits a loop to ``most`` rounds."""
     return build_batchwise(lambda batch, time, worker: [batch if time[1] + 1 < most else None])

@@ -35,14 +35,14 @@ _FOLDS = {"accumulate", "aggregate", "stateful_map"}
 class Collection:
     """Records, each with a count that changes over time; made by ``stream.as_collection()``.
 
-    At each epoch, an operator's result is the same as plain Python would compute from its inputs at that epoch.
+    At each epoch, the result of an operator is what plain Python would compute from its inputs at that epoch.
 
     Records are hashable values. Operators that look at keys need pairs (key, value). Pairs of whole numbers or floats
-    are the fastest, as they stay in columns from end to end. Operators that compare records need keys and values that
+    are the fastest, since they stay in columns all the way. Operators that compare records need keys and values that
     `Stream.exchange` can hash.
 
-    Columns have names if the collection is made with `as_collection(columns=...)`, `select` or `map(columns=...)`. The
-    first is the key. A record of more than two columns is a pair (key, tuple of the others).
+    Columns have names if the collection was made with `as_collection(columns=...)`, `select` or `map(columns=...)`. The
+    first column is the key. A record of more than two columns is a pair (key, tuple of the others).
     """
 
     __slots__ = ("_updates",)
@@ -77,7 +77,7 @@ class Collection:
 
     @adds_operators()
     def map(self, function: Callable[..., Any], *, columns: bool | Sequence[str] = False, name: str = "map") -> Self:
-        """Replace each record by ``function(record)``, which has to return the same each time.
+        """Replace each record by ``function(record)``. For equal records the function must always return the same.
 
         Args:
             function: a function of a record.
@@ -108,7 +108,7 @@ class Collection:
     def filter(
         self, predicate: Callable[..., object] | Expression, *, columns: bool = False, name: str = "filter"
     ) -> Self:
-        """Keep the records for which ``predicate(record)`` is true, which has to return the same each time.
+        """Keep the records for which ``predicate(record)`` is true. For equal records it must always return the same.
 
         With ``columns=True`` the predicate takes columns, as for `map`, and returns an array of bools. Where columns
         have names it may be an expression of `pyarrow.compute`, such as ``pc.field("price") > 1``. Null counts as
@@ -149,7 +149,8 @@ class Collection:
                 `pyarrow.compute`. A string as ``name`` is the operator's name, not a column.
 
         Raises:
-            GraphError: the columns have no names, a column is missing or named twice, or an argument is no expression.
+            GraphError: the columns have no names, a column is missing or named twice, or an argument is not an
+                expression.
 
         >>> import pyarrow as pa
         >>> import pyarrow.compute as pc
@@ -169,7 +170,7 @@ class Collection:
 
     @adds_operators()
     def flat_map(self, function: Callable[[Any], Iterable[Any]], *, name: str = "flat_map") -> Self:
-        """Replace each record by all records of ``function(record)``, which has to return the same each time.
+        """Replace each record by all records of ``function(record)``, which must return the same for equal records.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("nodes")
@@ -191,10 +192,10 @@ class Collection:
     def concat(self, *others: Self, name: str = "concat") -> Self:
         """Add collections: the count of a record is the sum of its counts in all of them.
 
-        Collections of outer scopes enter the loop of the innermost.
+        A collection outside of a loop enters the loop that the others are in.
 
         Raises:
-            GraphError: one is no collection of this dataflow, or two are in loops beside each other.
+            GraphError: one is not a collection of this dataflow, or two are in loops beside each other.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("both")
@@ -227,7 +228,7 @@ class Collection:
 
     @adds_operators()
     def consolidate(self, *, name: str = "consolidate") -> Self:
-        """Send the changes of each time once it is complete, added up by record, without those that cancel out.
+        """Send the changes of each time when it is complete, added up by record, without those that cancel out.
 
         The collection stays the same; later operators receive fewer changes.
 
@@ -248,8 +249,8 @@ class Collection:
     def changes(self, columns: "bool | Sequence[str] | pa.Schema" = False, *, name: str = "changes") -> "Stream[Any]":
         """Return the stream of changes: at each time, one pair (record, count) for each record whose count changes.
 
-        The count is the difference from before, negative where records go. ``changes().as_collection(diff=True)`` makes
-        the same collection again.
+        The count in a pair is the change of the record's count, negative if records are removed.
+        ``changes().as_collection(diff=True)`` makes the same collection again.
 
         Args:
             columns: the names of the columns, the key first: the stream then has Arrow tables with these columns and
@@ -293,8 +294,8 @@ class Collection:
     def upserts(self, *, name: str = "upserts") -> "Stream[tuple[Any, Any]]":
         """Return the stream of pairs (key, value) that replace those with the same key, for sinks that update rows.
 
-        At each time it has one pair for each key whose value changes. The value is None once the key has gone.
-        ``upserts().as_collection(upserts=True)`` makes the same collection again. Values other than None.
+        At each time it has one pair for each key whose value changes. The value is None when the key is removed; values
+        of the collection are never None. ``upserts().as_collection(upserts=True)`` makes the same collection again.
 
         Raises:
             GraphError: the collection is in a loop.
@@ -354,16 +355,16 @@ class Collection:
         The count of a pair is the product of both counts.
 
         Args:
-            other: the other collection. If the scopes differ, the outer collection enters the loop of the inner one.
+            other: the other collection. If only one of the two is in a loop, the other enters that loop.
             function: ``function(key, left, right)`` returns a record; the default is ``(key, (left, right))``. If both
                 have named columns, the default is the key, the left side's other columns and the right side's.
             columns: whether ``function`` takes and returns columns, as for `Collection.map`.
             name: the operator's name.
 
         Raises:
-            GraphError: ``other`` is no collection of this dataflow or is in a loop beside this one, or both have a
-                column of one name and there is no function.
-            JobError: when the job runs, if a record is no pair.
+            GraphError: ``other`` is not a collection of this dataflow, or is in a loop beside this one; or both have a
+                column with the same name and there is no function.
+            JobError: when the job runs, if a record is not a pair.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("names")
@@ -392,7 +393,7 @@ class Collection:
 
     @adds_operators()
     def semijoin(self, keys: Self, *, name: str = "semijoin") -> Self:
-        """Keep the records (key, value) whose key is a record of ``keys``, whatever its count.
+        """Keep the records (key, value) whose key is a record of ``keys``, whatever its count there.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("adults")
@@ -417,7 +418,7 @@ class Collection:
 
     @adds_operators()
     def antijoin(self, keys: Self, *, name: str = "antijoin") -> Self:
-        """Keep the records (key, value) whose key is no record of ``keys``.
+        """Keep the records (key, value) whose key is not a record of ``keys``.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("guests")
@@ -442,7 +443,7 @@ class Collection:
 
         Raises:
             GraphError: the collection is in a loop, or the name is empty or taken.
-            JobError: when the job runs, if a record is no pair.
+            JobError: when the job runs, if a record is not a pair.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("words")
@@ -512,8 +513,9 @@ class Collection:
         """Replace the records (key, value) of each key by (key, result) for each result of a function.
 
         Args:
-            function: ``function(key, values)`` returns any number of results for a list of values in no order, each as
-                often as its count. It is called for keys that have a value, and must depend on nothing else.
+            function: ``function(key, values)`` returns any number of results. The list has each value as often as its
+                count, in no particular order. The function is called for keys that have a value, and must depend on
+                nothing else.
             name: the operator's name.
 
         >>> import tidewheel as tw
@@ -595,12 +597,12 @@ class Collection:
 
     @adds_operators()
     def top_k(self, k: int, *, greatest: bool = True, name: str = "top_k") -> Self:
-        """Keep the ``k`` greatest values of each key, or the least ones with ``greatest=False``.
+        """Keep the ``k`` greatest values of each key; with ``greatest=False``, the least.
 
-        A value with count 2 is two values.
+        A value with count 2 counts as two values.
 
         Raises:
-            GraphError: ``k`` is no whole number from 1 on.
+            GraphError: ``k`` is not a whole number of at least 1.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("dearest")
@@ -620,19 +622,19 @@ class Collection:
     def enter_at(self, function: Callable[..., Any], *, columns: bool = False, name: str = "enter_at") -> Self:
         """Let each record enter the loop in the round that ``function(record)`` returns.
 
-        Call it in the body of `iterate`. It changes the order of the work, not the result: let the records that replace
-        most others enter first. The loop ends when all records have entered and a round changes nothing. Rounds without
-        changes cost nothing.
+        Call it in the body of `iterate`. It changes the order of the work, not the result; it pays if the records that
+        replace most others enter first. The loop ends when all records have entered and a round changes nothing. Rounds
+        without changes cost nothing.
 
         Args:
             function: a function of a record that returns a whole number, the same each time. Numbers below 0 count as
                 0. A record whose round is ``max_rounds`` or more never enters.
-            columns: whether it takes and returns columns instead, as for `map`.
+            columns: whether ``function`` takes and returns columns instead, as for `map`.
             name: the operator's name.
 
         Raises:
             GraphError: it is not called in the body of a loop, or the collection is in another loop.
-            JobError: when the job runs, if the function returns no whole number.
+            JobError: when the job runs, if the function returns something other than a whole number.
 
         >>> import tidewheel as tw
         >>> def least(labels):
@@ -675,8 +677,8 @@ class Collection:
     ) -> Any:
         """Apply ``body`` again and again until nothing changes, and keep the result up to date.
 
-        The result at an epoch is the fixed point ``body(...body(body(collection)))`` of that epoch. After a change of
-        the input, only the differences of each round are computed. ``body`` may iterate, too.
+        The result at an epoch is the fixed point ``body(...body(body(collection)))`` at that epoch. After a change of
+        the input, only the differences in each round are computed. ``body`` may itself call `iterate`.
 
         Args:
             body: a function of a collection that returns the collection of the next round. It may use collections from

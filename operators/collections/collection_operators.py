@@ -1,4 +1,4 @@
-"""Operators that make collections of streams."""
+"""Operators that make collections from streams."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -26,13 +26,13 @@ class CollectionOperators(StreamBase[Record]):
         upserts: bool = False,
         name: str = "as_collection",
     ) -> "Collection":
-        """Make a collection of this stream, whose records are added, or also removed.
+        """Make a collection of this stream's records; with ``diff`` or ``upserts`` a record may also remove others.
 
         Args:
             columns: the names of the columns, for batches that are Arrow tables or structured arrays. The first is the
                 key; `Collection.select` chooses another one. A record of two columns is a pair (key, value), which
-                stays in columns; one of more is a pair (key, tuple of the others).
-            diff: True if each record is a pair (record, count) that adds ``count``; for tables the name of the column
+                stays in columns. A record of more columns is a pair (key, tuple of the others).
+            diff: True if each record is a pair (record, count), which adds ``count``; for tables the name of the column
                 of counts. A count below 0 removes the record.
             upserts: True if each record is a pair (key, value) that replaces the key's previous pair. The value None
                 removes it. If several pairs of a key arrive in an epoch, the last one counts, so send the pairs of a
@@ -40,7 +40,7 @@ class CollectionOperators(StreamBase[Record]):
             name: the operator's name.
 
         Raises:
-            GraphError: an argument cannot be used, or times are not whole numbers, or pairs of them in loops.
+            GraphError: an argument cannot be used, or times are not whole numbers (in loops, pairs of them).
             JobError: when the job runs, if batches are not as the arguments say.
 
         >>> import tidewheel as tw

@@ -1,6 +1,6 @@
 """Loops of collections, for `Collection.iterate` and `Collection.enter_at`.
 
-A variable of a loop is an initial collection, and in later rounds what the body has returned for it.
+A variable of a loop is an initial collection in the first round, and in later rounds what the body has returned for it.
 """
 
 from collections.abc import Callable, Sequence
@@ -84,7 +84,7 @@ def _results(name: str, loop: Loop, made: Any, kind: "type[Collection]", count: 
 
 
 def entering(name: str, updates: UpdateStream, rounds: "Callable[[Array], Array]") -> UpdateStream:
-    """Return updates that enter the loop whose body is being called, each in its round of ``rounds``.
+    """Let updates enter the loop whose body is being called, each in the round that ``rounds`` returns.
 
     Raises:
         GraphError: there is no such loop, or the collection is in another loop.

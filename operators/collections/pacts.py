@@ -1,4 +1,4 @@
-"""Pacts that bring updates with equal records, or equal keys, to one worker."""
+"""The pacts that bring updates with equal records, or equal keys, to one worker."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _AT_ONCE = 1 << 14
 
 @dataclass(frozen=True, slots=True)
 class RecordPact(Pact):
-    """Sends updates to the worker that owns the record, in two columns or in one."""
+    """Sends updates to the worker that owns the record; the record is in two columns or in one."""
 
     counts_apart: ClassVar[bool] = True
 
@@ -47,7 +47,7 @@ class KeyPact(Pact):
 
 @dataclass(frozen=True, slots=True)
 class SameWorkerPact(Pact):
-    """Leaves updates, or the numbers of updates, on their worker.
+    """Keeps updates, or the numbers of updates, on their worker.
 
     Args:
         owners: the pact that has brought the updates to this worker; None for numbers.
@@ -73,7 +73,7 @@ def _split(columns: "Callable[[Batch], list[npt.NDArray[Any]]]", batch: Batch, w
 
 
 def owners_of_columns(columns: "Sequence[npt.NDArray[Any]]", workers: int) -> "npt.NDArray[np.uint16]":
-    """Return the owner of each key, given in one column or as pairs in two."""
+    """Return the owner of each key; keys are in one column or, if they are pairs, in two."""
     import numpy as np
 
     owners = np.empty(len(columns[0]), np.uint16)

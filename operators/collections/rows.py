@@ -1,6 +1,6 @@
-"""Records of named columns: the first column is the key, and several others make one value, a tuple.
+"""Records with named columns: the first column is the key, and several others together are one value, a tuple.
 
-Arrangements and exchanges therefore know only pairs. Functions, expressions and tables have one column for each name.
+So arrangements and exchanges know only pairs. Functions, expressions and tables have one column for each name.
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ _MOST_TRIES = 100
 
 
 def folded(columns: Sequence[Column]) -> Sequence[Column]:
-    """Return the key and the value of rows; the value of more than two columns is a tuple.
+    """Return the columns of rows as key and value; if there are more than two, the value is a tuple.
 
     >>> [column.tolist() for column in folded([np.array([1]), np.array([2]), np.array([0.5])])]
     [[1], [(2, 0.5)]]
@@ -104,7 +104,7 @@ def kept_by(condition: Expression, names: Sequence[str], array: Array) -> Array:
     """Return the updates whose records satisfy an expression; null counts as false.
 
     Raises:
-        ValueError: the expression cannot be computed, or is no condition.
+        ValueError: the expression cannot be computed, or is not a condition.
     """
     table = _table(dict(zip(names, unfolded(array, names), strict=True)))
     is_kept = _projected(Projection((), {"condition": condition}), table)["condition"]
@@ -115,7 +115,7 @@ def kept_by(condition: Expression, names: Sequence[str], array: Array) -> Array:
 
 
 def as_table(names: Sequence[str], types: "pa.Schema | None", array: Array) -> "pa.Table":
-    """Return an Arrow table of the columns of the records and of the column ``diff``.
+    """Return an Arrow table with the columns of the records and the column ``diff``.
 
     Raises:
         TypeError: the number of columns differs, or the values of a column have no common type.
@@ -153,9 +153,9 @@ def _table(columns: dict[str, Column], types: "pa.Schema | None" = None) -> "pa.
 
 
 def _projected(projection: Projection, table: "pa.Table") -> "pa.Table":
-    """Return the columns that expressions make of a table, typed by its values.
+    """Return the columns that expressions compute from a table; the values decide their types.
 
-    Some functions of Arrow's reject columns without type, so columns of nulls get a type.
+    Some functions of Arrow reject columns without type, so columns of nulls get a type first.
     """
     import pyarrow as pa
 

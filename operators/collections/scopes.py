@@ -1,4 +1,4 @@
-"""Collections of several scopes in one operator: the outer ones enter the loop."""
+"""Collections of several scopes in one operator: those outside enter the loop."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ def common_scope(name: str, together: Sequence[UpdateStream]) -> Scope:
     """Return the innermost scope of the collections that an operator reads.
 
     Raises:
-        GraphError: two are of different dataflows, or in loops beside each other.
+        GraphError: two belong to different dataflows, or are in loops beside each other.
     """
     scope = together[0].scope
     for one in together:
@@ -39,7 +39,7 @@ def in_one_scope(name: str, together: Sequence[UpdateStream]) -> list[UpdateStre
 def concatenated(name: str, first: UpdateStream, others: Sequence[UpdateStream]) -> UpdateStream:
     """Return the sum of collections, in the innermost of their scopes.
 
-    It keeps the column names of the first if the number of columns agrees.
+    It has the column names of the first if all have the same number of columns.
     """
     together = in_one_scope(name, [first, *others])
     for other in others:
@@ -55,5 +55,5 @@ def concatenated(name: str, first: UpdateStream, others: Sequence[UpdateStream])
 
 
 def lies_in(scope: Scope, outer: Scope) -> bool:
-    """Tell whether a scope is another one or lies in it."""
+    """Tell whether ``scope`` is ``outer`` or lies in it."""
     return scope is outer or (scope.parent is not None and lies_in(scope.parent, outer))

@@ -1,4 +1,4 @@
-"""Stateless transforms of batches of updates. Loading this module loads NumPy."""
+"""Stateless transforms of batches of updates. This module imports NumPy."""
 
 from collections.abc import Callable, Iterable, Sequence
 from reprlib import repr as short
@@ -34,9 +34,9 @@ def mapped(function: Callable[[Any], Any], array: Array) -> Array:
 
 
 def mapped_columns(function: Callable[..., Any], names: Sequence[str], made: Sequence[str], array: Array) -> Array:
-    """Return updates with the columns that a function makes of the columns of the records.
+    """Return updates with the columns that a function computes from the columns of the records.
 
-    The result has the names ``made``, or is one column or two.
+    The columns of the result have the names ``made``; without names there are one or two.
     """
     columns = unfolded(array, names) if names else columns_of(in_two_columns(array))
     return array_of(_checked(function(*columns), len(array), made), array["diff"])
@@ -80,10 +80,10 @@ def entering(
 ) -> Iterable[tuple[Time, Array]]:
     """Yield the updates that enter a loop in each round, each with its time.
 
-    ``rounds`` returns the round of each record. Rounds from ``most`` on are left out.
+    ``rounds`` returns the round of each record. Updates for a round of ``most`` or more are left out.
 
     Raises:
-        TypeError: a round is no whole number.
+        TypeError: a round is not a whole number.
     """
     (numbers, *others) = columns_of(rounds(array))
     if others or numbers.dtype.kind != "i":
@@ -112,7 +112,7 @@ def project_by(function: Callable[[Any, Any, Any], Any], joined: Joined) -> Sequ
 def project_columns(
     function: Callable[..., Any], left: Sequence[str], right: Sequence[str], made: Sequence[str], joined: Joined
 ) -> Sequence[Column]:
-    """Return the records that a function makes of keys, left values and right values, as columns."""
+    """Return records, in columns, that a function makes of columns of keys, left values and right values."""
     return _checked(function(*joined_columns(left, right, joined)), len(joined.diffs), made)
 
 
@@ -125,10 +125,10 @@ def with_diffs(array: Array) -> list[tuple[Any, int]]:
 
 
 def updates_of(columns: Sequence[str], diff: str | bool | None, batch: Batch) -> Array:
-    """Return updates of the records of a batch.
+    """Return the records of a batch as updates.
 
     Args:
-        columns: the names of the columns that make a record; none if each record is one as it is.
+        columns: the names of the columns that form a record; empty if records are used as they are.
         diff: the name of the column with the counts; True if the records are pairs (record, count); None for 1 each.
         batch: a list, NumPy array, Arrow table or record batch.
 

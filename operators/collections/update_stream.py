@@ -1,4 +1,4 @@
-"""The stream of updates of a collection, and known facts about it, for `Collection`."""
+"""The stream of a collection's updates, and what is known about it, for `Collection`."""
 
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
@@ -25,7 +25,7 @@ class UpdateStream:
 
     Args:
         is_summed: whether each record has at most one update at each time.
-        owned_by: the part of a record that decides its worker: record or key; None if nothing does.
+        owned_by: what decides the worker of a record: the whole record, or its key; None if nothing does.
     """
 
     __slots__ = ("_made", "columns", "is_empty", "is_summed", "owned_by", "stream")
@@ -69,7 +69,7 @@ class UpdateStream:
         return self.description.describe(self.stream._outlet.source)
 
     def with_columns(self) -> str:
-        """Return a clause for errors that names the columns of the collection."""
+        """A clause for errors, which names the columns of the collection."""
         return f"the collection of {self.describe()} has {', '.join(self.columns) or 'columns without names'}"
 
     def stage(self, name: str, transform: Transform, columns: tuple[str, ...] = ()) -> "UpdateStream":
@@ -88,7 +88,7 @@ class UpdateStream:
         return self.entered(scope.parent, pact).moved("enter", scope, PathSummary.enter(scope.nesting), pact)
 
     def moved(self, name: str, to: Scope, path: PathSummary, pact: Pact | None = None) -> "UpdateStream":
-        """Return the updates in a scope beside their own."""
+        """Return the updates in another scope, ``to``, at the times that ``path`` gives them."""
         stays = self.owned_by and self.pact(name, self.owned_by)
         moved = self.stream._move(name, to, build_pass, path, pact or stays)
         return UpdateStream(moved, self.columns, owned_by=self.owned_by)

@@ -15,7 +15,7 @@ from tidewheel.runtime.worker.ports import InputPort, OutputPort
 
 
 def key_of(record: Any) -> Any:
-    """Return the key of an upsert; raise TypeError if it is no pair."""
+    """Return the key of an upsert; raise TypeError if it is not a pair."""
     if not (isinstance(record, tuple) and len(record) == 2):
         raise TypeError(f"as_collection(upserts=True) takes pairs (key, value), not {record!r}")
     return record[0]

@@ -25,7 +25,7 @@ _KEY = itemgetter(0)
 
 
 class EpochOperators(StreamBase[Record]):
-    """Methods of streams for whole epochs.
+    """The methods of streams for whole epochs.
 
     Results are sent when their epoch is complete, at its time; in a loop, for each round.
     """
@@ -100,14 +100,14 @@ class EpochOperators(StreamBase[Record]):
 
         Args:
             key: a function of a record, or the name or names of columns.
-            start: makes the initial state of a key. Without it the first record is the state, and
-                ``add`` also merges two states: it is associative and commutative, and must not change its arguments.
+            start: makes the initial state of a key. Without it the first record is the state, and ``add`` also merges
+                two states: it must be associative and commutative, and must not change its arguments.
             add: returns the state with a record added; it may change a state that ``start`` has made.
             finish: makes the result of a key and its state; the default is the pair.
-            combine: merges two states; it may change the first. With it, workers fold their own records first and only
-                states travel to the keys' owners.
-            dead_letters: where a record goes at which ``key``, ``start`` or ``add`` raises; None fails the job.
-                The state of its key stays as it was, unless a function has changed it in place.
+            combine: merges two states; it may change the first. With it, workers first fold their own records, and only
+                states travel to the owners of the keys.
+            dead_letters: receives records for which ``key``, ``start`` or ``add`` raises; None fails the job. The state
+                of the key stays as it was, unless a function has changed it in place.
             name: the operator's name.
 
         >>> import tidewheel as tw
@@ -195,8 +195,8 @@ class EpochOperators(StreamBase[Record]):
     ) -> "Stream[Record]":
         """Send each epoch in order, as one batch on worker 0, which keeps it in memory.
 
-        Arrow tables stay tables. Among equals the content decides: tables by the other columns, others by a hash. NaN,
-        also in a tuple, comes last in both directions; in tables nulls follow it.
+        Arrow tables stay tables. The content decides between equal records: in tables the other columns, otherwise a
+        hash. NaN, also in a tuple, comes last in both directions; in tables nulls follow it.
 
         Args:
             order: a function of a record, or the name or names of columns; by default the record, or all columns of a
@@ -228,10 +228,11 @@ class EpochOperators(StreamBase[Record]):
         greatest: bool = True,
         name: str = "top_k",
     ) -> "Stream[Record]":
-        """Send the ``k`` greatest records of each epoch, greatest first, as one batch on worker 0; or the least ones.
+        """Send the ``k`` greatest records of each epoch, or the least, as one batch on worker 0, in that order.
 
-        With a key, they are the greatest of each key, on the key's owner, those of one key together. Among equals the
-        content decides. NaN comes after anything else. No worker sends more than ``k`` (of each key).
+        With a key, they are the greatest of each key, on the worker that owns it; those of one key come together. The
+        content decides between equal records. NaN comes after everything else. No worker sends more than ``k`` records
+        (of each key) to another.
 
         Args:
             k: how many, 1 or more.
@@ -297,7 +298,7 @@ class EpochOperators(StreamBase[Record]):
     def _in_two(
         self, name: str, partial: Fold, fold: Fold, key: Key | Pact, *, keeps_rows: bool = False
     ) -> "Stream[Any]":
-        """Add an operator that folds records where they are, and one that folds its results after an exchange.
+        """Add an operator that folds records where they are, and one that folds the results after an exchange.
 
         ``keeps_rows`` says that results are unchanged rows of the input.
         """

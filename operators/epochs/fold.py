@@ -1,6 +1,6 @@
-"""Folds: the state that operators build from the records of an epoch, and the result that they send.
+"""Folds: the state that operators make of the records of an epoch, and the result that they send.
 
-`build_partial` folds before an exchange, so that less travels.
+`build_partial` folds before an exchange, so that fewer records travel.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,13 +27,13 @@ SMALLEST_PRUNING = 1024
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """The functions by which an operator folds the records of an epoch.
+    """The functions with which an operator folds the records of an epoch.
 
     Attributes:
         add: returns the state with a batch added; it may change its argument.
         split: divides the state among a number of workers, by the pact of the input.
         merge: merges two workers' states; it may change the first.
-        tried: adds a batch to the state in place, in place of ``add``, and returns the letters of refused records.
+        tried: like ``add``, but changes the state in place, and returns a letter for each refused record.
     """
 
     start: Callable[[], Any]
@@ -45,7 +45,10 @@ class Fold:
     tried: Callable[[Any, Batch], Batch] | None = None
 
     def division(self, context: OperatorContext) -> Division:
-        """Return the division of an operator's folds by time; state without another place goes to worker 0."""
+        """Return how an operator's folds, kept by time, are divided among workers.
+
+        State without keys goes to worker 0.
+        """
         (pact,) = pacts_of(context)
         if pact is None or isinstance(pact, GatherPact):
             return at_first(self.merge).of_each()
@@ -79,11 +82,11 @@ def build_per_epoch(fold: Fold) -> Build:
 
 
 def build_partial(fold: Fold) -> Build:
-    """Build an operator that folds records while they keep coming, and sends the result.
+    """Build an operator that folds records as long as more keep coming, and then sends the result.
 
-    It sends a time's result at a call without new records of the time, or when the result gets large. It looks at no
-    frontier: describe it with ``notify=False``. The number of results depends on how busy the worker is; the final
-    result must not.
+    It sends the result of a time when a call brings no new records of the time, or the result gets large. It looks at
+    no frontier, so describe it with ``notify=False``. The number of results depends on how busy the worker is; the
+    final result must not.
     """
 
     def build(context: OperatorContext) -> Schedule:
@@ -122,7 +125,7 @@ def build_partial(fold: Fold) -> Build:
 
 @dataclass(slots=True)
 class Gathered:
-    """The batches of an epoch, without records that a pick has ruled out."""
+    """The batches of an epoch, without records that a pick has excluded."""
 
     batches: list[Batch] = field(default_factory=list)
     records: int = 0
@@ -144,7 +147,7 @@ class Gathered:
 
 
 def pruned_fold(pick: Callable[[Batch], Batch]) -> Fold:
-    """Return a fold that keeps only the records that ``pick`` selects; memory is linear in these."""
+    """Return a fold that keeps only the records that ``pick`` selects; its memory is linear in these."""
 
     def prune(batches: list[Batch]) -> Batch:
         return pick(joined(batches))

@@ -1,4 +1,4 @@
-"""Operators that process all records of an epoch once all their inputs have completed it."""
+"""Operators that process all records of an epoch when all their inputs have completed it."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
@@ -30,10 +30,10 @@ def build_gathered(
     sequential: bool = False,
     pacts: Sequence[Pact | None] | None = None,
 ) -> Build:
-    """Build an operator that processes whole epochs in an order that agrees with time.
+    """Build an operator that processes one whole epoch after the other, none before an earlier one.
 
-    ``process`` is called once for each epoch with records on this worker, ``keep`` returns the state that lasts from
-    epoch to epoch. If ``sequential``, all rounds of an epoch precede the next epoch's, as for `Notificator.ready`.
+    ``process`` is called once for each epoch with records on this worker; ``keep`` returns the state that lasts from
+    epoch to epoch. If ``sequential``, all rounds of an epoch come before the next epoch, as for `Notificator.ready`.
     Another number of workers divides pending records by ``pacts``, by default as the edges do.
     """
 
@@ -81,9 +81,9 @@ def _gather(
 
 
 def joined(batches: list[Batch]) -> Batch:
-    """Return all records as one batch: of their kind if there is only one kind, else a list.
+    """Return all records as one batch: of the kind that all batches have, otherwise a list.
 
-    Arrow tables, record batches and structured arrays together are of one kind.
+    Arrow tables, record batches and structured arrays count as one kind.
 
     >>> joined([["a"], ["b", "c"]])
     ['a', 'b', 'c']
@@ -92,7 +92,7 @@ def joined(batches: list[Batch]) -> Batch:
 
 
 def arrays_as_tables(batches: list[Batch], beside: list[Batch]) -> list[Batch]:
-    """Return the batches, with structured arrays as tables if any batch ``beside`` them is Arrow.
+    """Return the batches, with structured arrays as tables if any batch in ``beside`` is Arrow.
 
     Otherwise their records would be tuples without names.
     """

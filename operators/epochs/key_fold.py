@@ -1,6 +1,6 @@
-"""Folds by key: at once, or first where the records are and then on the worker that owns the key.
+"""Folds by key: in one step, or first where the records are and then on the worker that owns the key.
 
-The first half sends pairs (key, state), and the second combines the states of each key.
+The first step sends pairs (key, state); the second combines the states of each key.
 """
 
 from collections import Counter
@@ -42,7 +42,7 @@ _UNCHANGING = frozenset({int, float, complex, bool, str, bytes, type(None), Deci
 
 @dataclass(frozen=True, slots=True)
 class KeyFold:
-    """The functions that make a state of the records of a key, and a result of the state.
+    """The functions that fold the records of a key to a state, and make a result of the state.
 
     Attributes:
         start: makes a state; None if the first record is the first state.
@@ -79,9 +79,10 @@ class KeyFold:
         return added(self.add, state, rows) if rows else state
 
     def fold_each(self, states: States, key: Any, rows: list[Any], caught: Caught) -> list[Aside]:
-        """Add the rows of a key one by one; return the letters of those at which a function raises a ``caught`` error.
+        """Add the rows of a key one by one.
 
-        These leave the state as it was, unless the function has changed it in place.
+        Return a letter for each row for which a function raises a ``caught`` error. Such a row leaves the state as it
+        was, unless the function has changed it in place.
         """
         failed = []
         for row in rows:
@@ -104,11 +105,11 @@ class KeyFold:
         return _pairs(states) if self.result is None else [self.result(*item) for item in states.items()]
 
     def per_epoch(self, caught: Caught = ()) -> Fold:
-        """Return the fold of an epoch on the workers that own the keys."""
+        """Return the fold of an epoch, for the workers that own the keys."""
         return Fold(dict, self.fold, self.results, tried=self.tried(caught))
 
     def partially(self, combine: Callable[[Any, Any], Any], caught: Caught = ()) -> Fold:
-        """Return the first half of the fold; it makes pairs (key, state)."""
+        """Return the first step of the fold, which makes pairs (key, state)."""
         add = self.combined(combine).add
         return Fold(dict, self.fold, _pairs, merge=lambda one, other: add(one, _pairs(other)), tried=self.tried(caught))
 
@@ -119,7 +120,7 @@ class KeyFold:
 
 
 def added(add: Callable[[Any, Any], Any], state: Any, rows: list[Any], name: str = "the function") -> Any:
-    """Return a state with some records added, at least one.
+    """Return a state with at least one record added.
 
     Raises:
         TypeError: the function returned None.
@@ -138,7 +139,7 @@ def combined_to_none(of: str) -> TypeError:
 
 
 def counting_folds(keys: Keys) -> tuple[Fold, Fold]:
-    """Return both halves of the fold that counts the records of each key.
+    """Return both steps of the fold that counts the records of each key.
 
     >>> first, second = counting_folds(Keys(None))
     >>> counts = first.finish(first.add(first.start(), ["to", "be", "to"]))
@@ -225,7 +226,7 @@ def _same(state: Any) -> Any:
 def _own(state: Any) -> Any:
     """Return a copy of a state, or the state itself if it cannot change.
 
-    The worker goes on while a snapshot is written, so the message of a state must not change.
+    It goes into a message, which must not change while a snapshot is written and the worker goes on.
     """
     return state if _is_unchanging(state) else deepcopy(state)
 

@@ -26,11 +26,11 @@ Scope: TypeAlias = Literal["stream", "substream"]
 
 
 class KeyedOperators(StreamBase[Record]):
-    """Methods of streams for state by key.
+    """The methods of streams for state by key.
 
-    The worker that owns a key keeps its state. Records are processed when their epoch is complete, and epochs in one
-    sequence that agrees with time: in a loop, all rounds of an epoch before those of the next. Times of your own domain
-    that have no order among them are processed as they complete.
+    The worker that owns a key keeps its state. Records are processed when their epoch is complete, one epoch after the
+    other, none before an earlier one. In a loop, all rounds of an epoch come before those of the next. Unordered times
+    of your own domain are processed as they complete.
     """
 
     __slots__ = ()
@@ -90,7 +90,7 @@ class KeyedOperators(StreamBase[Record]):
         dead_letters: "DeadLetters | None" = None,
         name: str = "accumulate",
     ) -> "Stream[Any]":
-        """Fold the records of each key over all epochs; each epoch sends the states of its keys.
+        """Fold the records of each key over all epochs; each epoch sends the new states of the keys that it has.
 
         Records of a key and epoch are added in any order. NaN is one key.
 
@@ -99,10 +99,10 @@ class KeyedOperators(StreamBase[Record]):
             start: makes the initial state of a key. Without it the first record is the state, which ``add``
                 must not change.
             add: returns the state with a record added; it may change a state that ``start`` has made.
-            finish: makes the result of a key and its state, which must not change with the state; the default is the
-                key with a shallow copy of the state.
-            dead_letters: where a record goes at which ``key``, ``start`` or ``add`` raises; None fails the
-                job. The state of its key stays as it was, unless a function has changed it in place.
+            finish: makes the result from a key and its state. Later changes of the state must not change the result.
+                The default is the key with a shallow copy of the state.
+            dead_letters: receives records for which ``key``, ``start`` or ``add`` raises; None fails the job. The state
+                of the key stays as it was, unless a function has changed it in place.
             name: the operator's name.
 
         >>> import tidewheel as tw
@@ -137,20 +137,20 @@ class KeyedOperators(StreamBase[Record]):
     ) -> "Stream[Result]":
         """Replace each record by a result that depends on its key's earlier records.
 
-        For any number of results of a record, return a list of them, and put ``.flat_map(list)`` behind.
+        If a record may have any number of results, return a list, and add ``.flat_map(list)``.
 
         Args:
             key: a function of a record, or the name or names of columns.
             start: makes the initial state of a key.
             step: gets the key's state and the record, and returns the new state and the result. The state None forgets
                 the key: its next record begins anew.
-            order: the order of a key's records within an epoch: a function of a record, a name or names; among equals
-                their content decides. Without it, records arrive in any order, and an order-dependent step may differ
-                from run to run.
+            order: the order of a key's records within an epoch: a function of a record, a name or names; the content
+                decides between equal records. Without it, records come in any order, and a step that depends on it may
+                differ from run to run.
             scope: ``"substream"`` keeps states by key within each substream and drops them when it has ended;
                 ``"stream"`` keeps them as long as the job runs.
-            dead_letters: where a record goes at which ``key``, ``order``, ``start`` or ``step`` raises; None fails the
-                job. The state of its key stays as it was, unless a function has changed it in place.
+            dead_letters: receives records for which ``key``, ``order``, ``start`` or ``step`` raises; None fails the
+                job. The state of the key stays as it was, unless a function has changed it in place.
             name: the operator's name.
 
         >>> import tidewheel as tw
@@ -196,8 +196,8 @@ class KeyedOperators(StreamBase[Record]):
         Args:
             key: a function of a record, or the name or names of columns; by default the record.
             order: the order of a key's records within an epoch, of which the first is kept: a function of a record, a
-                name or names. Among equals the content decides, alike on any number of workers: the other columns if
-                key and order are names, else a hash.
+                name or names. The content decides between equal records, in the same way on any number of workers: the
+                other columns if key and order are names, otherwise a hash.
             name: the operator's name.
 
         >>> import tidewheel as tw

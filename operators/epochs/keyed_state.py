@@ -1,7 +1,7 @@
-"""State by key that survives epochs.
+"""State by key that lasts from epoch to epoch.
 
-Epochs are processed in one sequence that agrees with time: in a loop, all rounds of an epoch before the next epoch's.
-Unordered times of a user's domain are processed as they complete.
+Epochs are processed one after the other, none before an earlier one; in a loop, all rounds of an epoch come before the
+next epoch. Unordered times of a user's domain are processed as they complete.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,14 +25,14 @@ Kept: TypeAlias = dict[Any, Any]
 
 
 class EpochStep(Protocol):
-    """The function by which an operator processes a complete epoch."""
+    """The processing of a complete epoch by an operator."""
 
     def process(self, kept: Kept, batches: list[Batch]) -> Batch:
         """Return the results of the records in ``batches``; change ``kept`` in place."""
 
 
 def build_keyed_state(step: EpochStep, owners: Owners = owners_of) -> Build:
-    """Build an operator that processes one whole epoch after the other, and keeps state."""
+    """Build an operator that processes one whole epoch after the other, and keeps state by key."""
 
     def process(kept: Kept, batches: list[list[Batch]], _: object) -> Sequence[list[Batch]]:
         return ([step.process(kept, batches[0])],)
@@ -52,7 +52,7 @@ def _rows_by_key(keys: Keys, batches: list[Batch], order: Order | None) -> dict[
 
 @dataclass(frozen=True, slots=True)
 class Accumulation:
-    """Adds records to the states of their keys; the changed states are the results."""
+    """Adds records to the states of their keys; the results are the states that have changed."""
 
     fold: KeyFold
     caught: Caught = ()
@@ -78,7 +78,7 @@ class Accumulation:
 
 @dataclass(frozen=True, slots=True)
 class StatefulMap:
-    """Gives the records of a key, one after the other, to ``step(state, record)``, which returns (state, result)."""
+    """Calls ``step(state, record)`` with the records of a key, one after the other; it returns (state, result)."""
 
     keys: Keys
     start: Callable[[], Any]
@@ -87,7 +87,7 @@ class StatefulMap:
     caught: Caught = ()
 
     def process(self, kept: Kept, batches: list[Batch]) -> Batch:
-        """Return the result of each record, or its letter; the state None is forgotten."""
+        """Return the result or the letter of each record; a key whose state is None is forgotten."""
         results: list[Any] = []
         for key, rows in _rows_by_key(self.keys, batches, self.order).items():
             state = kept.get(key)  # None is never kept

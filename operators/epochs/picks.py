@@ -1,6 +1,6 @@
-"""Picks from the records of a batch: each once, the greatest, the first of each key, a sample.
+"""Picks: the records selected from a batch: each once, the greatest, the first of each key, or a sample.
 
-A pick is a batch of the same kind, whatever the order of the records.
+The result is a batch of the same kind, and does not depend on the order of the records.
 """
 
 from collections.abc import Iterable
@@ -81,7 +81,7 @@ def _distinct_rows(batch: Batch) -> Batch:
 
 @dataclass(frozen=True, slots=True)
 class TopK:
-    """Picks the first ``k`` records in an order, of each key if there are keys.
+    """Picks the first ``k`` records in an order; with keys, the first ``k`` of each key.
 
     >>> TopK(2, None, Order(None, reverse=True)).pick([3, 1, 4, 1, 5])
     [5, 4]
@@ -94,7 +94,7 @@ class TopK:
     order: Order
 
     def pick(self, batch: Batch) -> Batch:
-        """Return the picked records in order, each key's together."""
+        """Return the picked records in order, those of a key together."""
         if self.keys is None:
             return self.order.sorted(batch, self.k)
         if self.order.uses_columns(batch):
@@ -135,7 +135,7 @@ class FirstOfEach:
     """Lets the first record of each key pass, over all epochs; within an epoch, the first in an order.
 
     Attributes:
-        order: None if the content decides.
+        order: None if only the content decides.
     """
 
     keys: Keys
@@ -159,7 +159,7 @@ class FirstOfEach:
 
 @dataclass(frozen=True, slots=True)
 class Sampler:
-    """Picks a share of the records by a hash of record or key and by a seed, alike on every worker.
+    """Picks a share of the records, by a hash of the record or key and by a seed. All workers pick in the same way.
 
     Source: SplitMix64 of "Fast splittable pseudorandom number generators" (OOPSLA 2014) mixes hash and seed.
 

@@ -1,4 +1,4 @@
-"""State by substream, which goes when the substream has ended."""
+"""State by substream, which is dropped when the substream has ended."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
@@ -24,7 +24,7 @@ def build_state_by_substream(step: EpochStep) -> Build:
 
 
 class _Share:
-    """One worker's share of the operator."""
+    """The operator on one worker."""
 
     def __init__(self, context: OperatorContext, step: EpochStep) -> None:
         self._step = step

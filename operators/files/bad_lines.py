@@ -1,4 +1,4 @@
-"""The lines of a block that do not parse, apart from the others."""
+"""The lines of a block that cannot be parsed, apart from the others."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,10 +9,10 @@ Parsed = TypeVar("Parsed")
 
 @dataclass(frozen=True, slots=True)
 class BadLine:
-    """A line that does not parse; several, where a line end may belong to a value.
+    """A line that cannot be parsed; several, if a value may contain line ends.
 
     Attributes:
-        offset: of the text, decompressed, in bytes.
+        offset: the place in the decompressed text, in bytes.
     """
 
     line: bytes
@@ -26,10 +26,11 @@ Refuse: TypeAlias = Callable[[BadLine], None]
 def parsed_lines(
     block: bytes, offset: int, parse: Callable[[bytes, int], Parsed], refuse: Refuse | None, *, may_cut: bool = True
 ) -> list[Parsed]:
-    r"""Return what ``parse(block, offset)`` makes of a block of lines; of parts of it, if that raises ValueError.
+    r"""Return the results of ``parse(block, offset)`` for a block of lines, or for parts of it.
 
-    ``refuse`` receives each line that does not parse alone; None raises the error instead. With n lines of which k are
-    bad, O(k log n) parts are parsed. ``may_cut=False`` refuses the block as a whole.
+    A block for which it raises ValueError is cut into parts. ``refuse`` receives each line that cannot be parsed by
+    itself; None raises the error instead. With k bad lines of n, it parses O(k log n) parts. ``may_cut=False`` refuses
+    the block as a whole.
 
     >>> bad = []
     >>> parsed_lines(b"1\n2\nx\n4\n", 100, lambda lines, _: [int(line) for line in lines.split()], bad.append)
@@ -51,7 +52,7 @@ def parsed_lines(
 
 
 def _middle(block: bytes) -> int:
-    """Return the offset of a line in the middle, 0 if the block has one line only."""
+    """Return the offset of a line near the middle; 0 if the block has one line only."""
     half = len(block) // 2
     before = block.rfind(b"\n", 0, half) + 1
     return before or (block.find(b"\n", half, len(block) - 1) + 1)

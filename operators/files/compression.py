@@ -1,4 +1,4 @@
-"""Compressed files of lines, by the end of their names."""
+"""Files of lines that are compressed; the suffix of the name says how."""
 
 import lzma
 from collections.abc import Iterator
@@ -31,7 +31,10 @@ def bare(path: str) -> str:
 
 @contextmanager
 def decompressed(file: "pa.NativeFile", path: str) -> "Iterator[pa.NativeFile]":
-    """Read a file through what its suffix calls for; without one it stays as it is, and can seek."""
+    """Yield a file as decompressed bytes, as its suffix says.
+
+    A file without such a suffix stays as it is, and can seek.
+    """
     import pyarrow as pa
 
     codec = codec_of(path)

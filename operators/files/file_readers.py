@@ -1,7 +1,7 @@
-"""Readers of files, one for each format: batches, each with the position behind it.
+"""The readers of files, one for each format: they yield batches, each with the position after it.
 
 A position is a whole number, 0 at the beginning: an offset of bytes in formats of lines, a row in Parquet, a batch in
-Arrow IPC. A reader that begins at a position gets the batches that one from the beginning gets after it.
+Arrow IPC. A reader that begins at a position gets the same batches from there on as one that has begun at 0.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,14 +28,12 @@ _ROWS = 65_536
 
 
 class FileReader(Protocol):
-    """Reads files of one format."""
-
     def read(self, file: StoredFile, start: int = 0) -> Iterator[tuple[Batch, int]]:
-        """Yield the batches from a position on, each with the position behind it.
+        """Yield the batches from a position on, each with the position after it.
 
         Raises:
-            FileChanged: the file is another one by now, or changes meanwhile.
-            Exception: it is not of this format; the path is in a note.
+            FileChanged: the file is another one by now, or changes during the call.
+            Exception: the file does not have this format; a note has its path.
         """
 
     def schema_of(self, file: StoredFile) -> "pa.Schema | None":
@@ -64,19 +62,18 @@ class TextReader:
         return text.removesuffix("\n").split("\n")
 
     def schema_of(self, file: StoredFile) -> None:
-        """Return None: a line is a text."""
+        """Return None: a line has no columns."""
         return
 
 
 @dataclass(frozen=True, slots=True)
 class JsonLinesReader:
-    """Reads a JSON value a line: as it is, or with ``fit`` as the columns of that."""
+    """Reads one JSON value a line: as it is or, with ``fit``, as columns."""
 
     fit: SchemaFit | None = None
     refuse: Refuse | None = None
 
     def read(self, file: StoredFile, start: int = 0) -> Iterator[tuple[Batch, int]]:
-        """Yield the values of each block."""
         with opened(file) as raw, decompressed(raw, file.path) as reader:
             for block, end in line_blocks(reader, start):
                 parts = parsed_lines(block, end - len(block), self._values, self.refuse)
@@ -94,7 +91,7 @@ class JsonLinesReader:
         return values, _rows(values, self.fit) if values and self.fit is not None else None
 
     def schema_of(self, file: StoredFile) -> None:
-        """Return None: a line has the names that it has."""
+        """Return None: each line may have other names."""
         return
 
 
@@ -103,7 +100,7 @@ class CsvReader:
     """Reads CSV with a line of names at the beginning.
 
     Args:
-        options: of the CSV itself, such as its delimiter; None for those of RFC 4180.
+        options: how the CSV is written, such as its delimiter; None for RFC 4180.
         columns: the columns to read; None for all.
         fit: the columns of the results; None for those of the file.
     """
@@ -114,7 +111,6 @@ class CsvReader:
     refuse: Refuse | None = None
 
     def read(self, file: StoredFile, start: int = 0) -> Iterator[tuple[Batch, int]]:
-        """Yield the rows of each block."""
         layout = self._layout_of(file) if start else None
         with opened(file) as raw, decompressed(raw, file.path) as reader:
             for block, end in line_blocks(reader, start, self._quote()):
@@ -195,8 +191,8 @@ class _Layout:
     """The columns of a CSV file.
 
     Attributes:
-        names: all of them, in order.
-        schema: those that are read.
+        names: the names of all columns, in order.
+        schema: the columns that are read.
     """
 
     names: "list[str]"
@@ -215,7 +211,6 @@ class ParquetReader:
     fit: SchemaFit | None = None
 
     def read(self, file: StoredFile, start: int = 0) -> "Iterator[tuple[pa.RecordBatch, int]]":
-        """Yield batches of row groups."""
         with opened(file) as raw, _parquet(raw, file.path) as reader:
             first = 0
             columns = self._present(reader)
@@ -238,7 +233,6 @@ class ParquetReader:
         return None
 
     def schema_of(self, file: StoredFile) -> "pa.Schema":
-        """Return the columns of a file."""
         with opened(file) as raw, _parquet(raw, file.path) as reader:
             return reader.read_row_groups([], columns=self.columns).schema
 
@@ -251,7 +245,6 @@ class ArrowReader:
     fit: SchemaFit | None = None
 
     def read(self, file: StoredFile, start: int = 0) -> "Iterator[tuple[pa.RecordBatch, int]]":
-        """Yield the batches of the file."""
         with opened(file) as raw, decompressed(raw, file.path) as reader:
             for number, batch in _arrow_batches(reader, start):
                 if batch.num_rows:
@@ -311,7 +304,7 @@ def _chained(parts: list[list[Any]]) -> list[Any]:
 
 
 def _in_one(batches: "list[pa.RecordBatch]") -> "pa.RecordBatch":
-    """Return the rows of a block in one batch, since a position is behind all of them."""
+    """Return the rows of a block as one batch, since its position is after all of them."""
     import pyarrow as pa
 
     if len(batches) == 1:

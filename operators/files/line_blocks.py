@@ -1,6 +1,6 @@
-"""Files of lines, as blocks of whole lines.
+"""Files of lines, read in blocks of whole lines.
 
-A block depends on the offset at which it begins and on the file only. So a reader that goes on from the end of a block
+A block depends only on the file and the offset at which it begins. So a reader that continues from the end of a block
 gets the same blocks as one that has read all of the file. Offsets count the bytes of the text, decompressed.
 """
 
@@ -22,9 +22,9 @@ def line_blocks(
 
     Args:
         file: open at its beginning.
-        start: the offset; if the file cannot seek, what is before it is read and dropped.
-        quote: a character between two of which a line end belongs to a value.
-        size: the size of a block; one with a longer line is larger.
+        start: the offset; if the file cannot seek, the bytes before it are read and dropped.
+        quote: the quote character; a line end between two of them is part of a value.
+        size: the size of a block in bytes; a block with a longer line is larger.
 
     >>> import pyarrow as pa
     >>> list(line_blocks(pa.BufferReader(b"a\nbb\nccc"), 0, size=5))
@@ -33,7 +33,7 @@ def line_blocks(
     [(b'"a\nb",1\n', 8), (b'2,3\n', 12)]
 
     Raises:
-        ValueError: the file has no line end for very long.
+        ValueError: the file has no line end within a great many bytes.
     """
     _skip(file, start)
     rest = b""
@@ -65,7 +65,7 @@ def line_blocks(
 
 
 def _last_end(block: bytes, quote: bytes) -> int:
-    """Return the offset behind the last end of a line that is outside of quotes, 0 if there is none."""
+    """Return the offset after the last line end that is outside of quotes; 0 if there is none."""
     if not quote or quote not in block:
         return block.rfind(b"\n") + 1
     cut = len(block)

@@ -1,7 +1,8 @@
-"""The columns of one file as those of all files: what happens when files differ.
+"""Gives all files the same columns, when files differ.
 
-A column that is missing is null. One of another type is cast if no value changes. One that the others do not have is an
-error, or left out if the schema was given. All else is an error that names the file and the column.
+A column that is missing is null. A column of another type is cast if no value changes. A column that the other files do
+not have is an error, or left out if the user has given the schema. Everything else is an error that names the file and
+the column.
 """
 
 from typing import TYPE_CHECKING
@@ -23,10 +24,10 @@ class SchemaFit:
         self.leaves_out = leaves_out
 
     def check(self, found: "pa.Schema") -> None:
-        """Look at the columns of a file.
+        """Check the columns of a file.
 
         Raises:
-            ValueError: there is one that cannot be fitted.
+            ValueError: a column cannot be fitted.
         """
         if not self.leaves_out and (others := [name for name in found.names if name not in self.schema.names]):
             raise ValueError(
@@ -65,7 +66,7 @@ class SchemaFit:
 
 
 def is_castable(found: "pa.DataType", wanted: "pa.DataType") -> bool:
-    """Tell whether values of a type can be of another one without a change, unless they are too large for it."""
+    """Tell whether all values of a type, unless too large, can be converted to another without a change."""
     from pyarrow import types
 
     if found == wanted or types.is_null(found):

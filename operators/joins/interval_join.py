@@ -1,4 +1,4 @@
-"""Interval joins: pairs of records with equal keys whose event times lie near each other, over all epochs.
+"""Interval joins: they pair records with equal keys whose event times are near each other, over all epochs.
 
 A record is kept until the other side's watermark has passed all its possible partners.
 
@@ -30,14 +30,17 @@ _FEW_RECORDS = 1024
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """The distances after a record at which its partners may happen; negative before it, both ends included."""
+    """The distances from a record to its partners in time: from ``lower`` to ``upper``, both included.
+
+    Negative before it.
+    """
 
     lower: Duration
     upper: Duration
 
 
 def make_interval(name: str, within: object, lateness: object) -> Interval:
-    """Return the interval; raise GraphError if it is none, or ``lateness`` does not fit it."""
+    """Return the interval; raise GraphError if ``within`` is not one, or ``lateness`` does not fit it."""
     if not (isinstance(within, tuple) and len(within) == 2):
         raise GraphError(f"operator {name!r}: within is (lower, upper), two distances in time, not {within!r}")
     for end in within:
@@ -58,7 +61,7 @@ def make_interval(name: str, within: object, lateness: object) -> Interval:
 
 @dataclass(slots=True)
 class TimedRecords:
-    """The timed records of one side that may still have partners, by key, in order of event time."""
+    """The records of one side that may still have partners, by key, in order of event time."""
 
     by_key: Groups
     count: int = field(init=False)
@@ -77,7 +80,7 @@ class TimedRecords:
     def drop_before(self, bound: Any, position: Callable[[TimedRecord], Any]) -> None:
         """Drop the records whose ``position``, which grows with event time, lies before ``bound``.
 
-        Amortised O(log n) a record.
+        Amortised O(log n) for each record.
         """
         if self.count < 2 * self.needed + _FEW_RECORDS:
             return
@@ -90,7 +93,7 @@ class TimedRecords:
 
 @dataclass(slots=True)
 class Kept:
-    """An interval join's state: for each side the needed records and the watermark."""
+    """The state of an interval join: for each side the records still needed and the watermark."""
 
     lefts: Any
     rights: Any
@@ -105,9 +108,9 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class IntervalJoin:
-    """Pairs timed records epoch by epoch. A new record costs O(log n) among its key's n kept records.
+    """Pairs records with event times, epoch by epoch. A new record costs O(log n), with n kept records of its key.
 
-    The inputs are the timed records of both sides, then both sides' greatest event times on all workers.
+    Its inputs are the records of both sides, then for both sides the greatest event times on all workers.
     """
 
     interval: Interval
@@ -166,7 +169,7 @@ class IntervalJoin:
 
 
 def _in_time(batches: list[list[TimedRecord]], watermark: Any) -> tuple[Groups, list[Any]]:
-    """Return the records in time by key, without keys that match nothing; and the late records."""
+    """Return the records in time, by key, without keys that match nothing; also return the late records."""
     timed = list(chain.from_iterable(batches))
     late: list[Any] = []
     if watermark is not None:

@@ -1,6 +1,6 @@
 """The operator that joins records by key and event time.
 
-Each worker reads the event times of its records and tells all workers the greatest.
+Each worker reads the event times of its records, and tells all workers the greatest.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -43,7 +43,8 @@ class IntervalJoined(Generic[Result, Record, Other]):
 
     Attributes:
         results: the result of each pair, at the later of the two epochs.
-        late: this side's records that arrived too late or too far ahead to be paired, at the epoch of their arrival.
+        late: records of this side that have arrived too late or too far ahead to be paired, at the epoch of their
+            arrival.
         other_late: such records of the other side.
     """
 
@@ -53,7 +54,7 @@ class IntervalJoined(Generic[Result, Record, Other]):
 
 
 class IntervalJoinOperators(StreamBase[Record]):
-    """Methods of streams for joins of records that happened near each other."""
+    """The methods of streams that join records which happened near each other."""
 
     __slots__ = ()
 
@@ -109,33 +110,33 @@ class IntervalJoinOperators(StreamBase[Record]):
         """Pair records with equal keys that happened near each other, of any epochs.
 
         A pair has ``at(record) + lower <= other_at(partner) <= at(record) + upper`` and comes once, at the later epoch.
-        When an epoch completes, each side has a watermark: its greatest event time so far, on any worker, less
-        ``lateness``. A record of a later epoch behind its own side's watermark is late and goes to ``late`` or
-        ``other_late``. All others meet all their partners, and are kept until the other side's watermark has passed the
-        last of these. Keys and results are those of `join`.
+        When an epoch is complete, each side has a watermark: its greatest event time so far, on any worker, less
+        ``lateness``. If a record of a later epoch is behind the watermark of its own side, it is late and goes to
+        ``late`` or ``other_late``. All other records meet all their partners, and are kept until the other side's
+        watermark has passed the last possible partner. Keys and results are those of `join`.
 
         Args:
             other: the other side, of the same scope.
             on: the key of this side's records: a function, or the name or names of columns.
-            other_on: the key of the other side's; ``on`` by default.
+            other_on: the key of the other side's records; ``on`` by default.
             at: the event time of this side's records: a function, or the name of a column. It is a number, a datetime
                 or a timedelta; columns may also have dates.
             other_at: the event time of the other side's; ``at`` by default.
             within: (lower, upper), how long after a record its partners happen, negative before it; timedeltas unless
                 times are numbers.
-            lateness: how much later than newer records of their side records may come and still be in time; 0 by
+            lateness: how far behind the greatest event time of its side a record may be and still be in time; 0 by
                 default.
-            at_most_ahead: how far ahead of the clock a record may have happened, as for `window`; one farther ahead
-                goes to the late ones.
+            at_most_ahead: how far ahead of the clock a record may have happened, as for `window`; a record farther
+                ahead counts as late.
             clock: returns the present as an event time, as for `window`.
-            suffix: appended to those names of the other's columns that this side has too; without it they are an error.
+            suffix: appended to names of the other side's columns that this side has too; without it they are an error.
             name: the operator's name.
 
         Raises:
             GraphError: an argument cannot be used, or the stream is in a loop, where times have no order.
 
-        For functions O(log n) for each record among the n kept ones of its key. For tables O(n log n) an epoch, with n
-        new or kept rows.
+        Complexity: with functions, O(log n) for each record, with n kept records of its key. With tables, O(n log n) an
+        epoch, with n new or kept rows.
 
         Source: Flink's interval join.
 
@@ -186,7 +187,7 @@ def _builds(
     suffix: str,
     schemas: "Sequence[pa.Schema | None]",
 ) -> "tuple[list[Build], list[pa.Schema | None]]":
-    """Return the builds of the operators that read both sides, and of the join, and the schemas of its outputs.
+    """Return the builds of the operators that read both sides and of the join, and the schemas of its outputs.
 
     Raises:
         GraphError: the columns cannot be joined.

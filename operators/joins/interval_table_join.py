@@ -1,7 +1,7 @@
 """Interval joins of Arrow tables by names of columns.
 
-NumPy wraps integers that get too large, so single instants and distances are Python's: numbers, or whole nanoseconds
-for timestamps, dates and durations.
+NumPy's integers wrap round when they get too large. So single instants and distances are Python's: numbers, or whole
+nanoseconds for timestamps, dates and durations.
 """
 
 import math
@@ -37,7 +37,7 @@ _LEAST, _MOST = -(2**63), 2**63 - 1
 
 
 class TimedTable(NamedTuple):
-    """Rows with their event times as NumPy has them."""
+    """Rows, with their event times as a NumPy array."""
 
     rows: "pa.Table"
     times: "npt.NDArray[Any]"
@@ -47,9 +47,9 @@ class TimedTable(NamedTuple):
 
 
 def timed_table(rows: "pa.Table", at: str, length: Duration) -> TimedTable:
-    """Return the rows with the event times of column ``at``.
+    """Return the rows with their event times, from the column ``at``.
 
-    These are numbers, or timestamps, dates or durations if ``length`` is a timedelta.
+    Event times are numbers or, if ``length`` is a timedelta, timestamps, dates or durations.
 
     Raises:
         KeyError: there is no such column.
@@ -84,7 +84,10 @@ def timed_table(rows: "pa.Table", at: str, length: Duration) -> TimedTable:
 
 
 def read_table(at: str, length: Duration, limit: AheadLimit, batch: Batch) -> ReadTimes:
-    """Return a batch as a table, its greatest event time, and the rows too far ahead; see `timed_table`."""
+    """Return a batch as a table, its greatest event time, and the rows that are too far ahead.
+
+    Raises as `timed_table`.
+    """
     timed = timed_table(as_table(batch), at, length)
     latest = _latest(limit, timed.times, has_zone=getattr(timed.rows.column(at).type, "tz", None) is not None)
     none = timed.rows.slice(0, 0)
@@ -106,13 +109,13 @@ def _latest(limit: AheadLimit, times: "Times", *, has_zone: bool) -> Number | No
 
 @dataclass(frozen=True, slots=True)
 class IntervalTableJoin:
-    """Pairs rows epoch by epoch; O(n log n) an epoch in the new or kept rows.
+    """Pairs rows epoch by epoch; O(n log n) for each epoch, with n new or kept rows.
 
-    The inputs are the tables of both sides, then both sides' greatest event times on all workers.
+    Its inputs are the tables of both sides, then for both sides the greatest event times on all workers.
 
     Attributes:
         at: the columns of both sides that have the event times.
-        lateness: how far records may arrive after later ones of their side.
+        lateness: how far behind the greatest event time of its side a record may be.
     """
 
     columns: JoinedColumns
@@ -205,9 +208,9 @@ def _check_zones(left: "pa.ChunkedArray", right: "pa.ChunkedArray") -> None:
 
 
 class Bounds(NamedTuple):
-    """For each row on the left the first and last event time of its partners, and the event times on the right.
+    """For rows on the left, the first and last event time of a partner; for rows on the right, the event time.
 
-    All three have one type.
+    All three arrays have one type.
     """
 
     lows: "Times"
@@ -237,14 +240,16 @@ def are_before(times: "Times", instant: Number) -> "npt.NDArray[Any]":
 
 
 def reach(times: "Times", farthest: Number, instant: Number) -> "npt.NDArray[Any]":
-    """Tell which times, moved by ``farthest``, are not before ``instant``."""
+    """Tell which times are, when moved by ``farthest``, not before ``instant``."""
     if times.dtype.kind == "f" or isinstance(farthest, float) or isinstance(instant, float):
         return times + float(farthest) >= instant
     return ~are_before(times, instant - farthest)
 
 
 def bounds(times: "Times", lower: Number, upper: Number, instants: "Times") -> Bounds:
-    """Return the times moved by ``lower`` and by ``upper``, and ``instants``; neither is empty.
+    """Return ``times + lower``, ``times + upper`` and ``instants``, in one type that holds all of them.
+
+    No array is empty.
 
     >>> import numpy as np
     >>> bounds(np.array([5]), -(2**63), 2**70, np.array([1, 9]))

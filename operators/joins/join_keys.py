@@ -1,7 +1,7 @@
-"""Keys of joins: how they are found, and which match nothing.
+"""Keys of joins: how to find them, and which match nothing.
 
-As in SQL, None matches nothing, not even None; nor does NaN, nor a tuple with either. Other keys match where Python
-holds them equal: ``1``, ``1.0`` and ``True`` are one key.
+As in SQL, None matches nothing, not even None. Nor does NaN, or a tuple with either. Other keys match if they are equal
+in Python: ``1``, ``1.0`` and ``True`` are one key.
 """
 
 from typing import Any, NamedTuple, TypeAlias
@@ -18,7 +18,7 @@ _PLAIN = frozenset({int, str, bool, bytes})
 
 
 class JoinKeys(NamedTuple):
-    """The way to the keys of both sides: functions of a record, or equally many names of columns."""
+    """The keys of both sides: functions of a record, or equally many names of columns."""
 
     left: Keys
     right: Keys
@@ -29,7 +29,7 @@ class JoinKeys(NamedTuple):
 
     @property
     def exchanges(self) -> tuple[Key | None, Key | None]:
-        """The keys that both sides are exchanged by."""
+        """The keys by which both sides are exchanged."""
         return self.left.key, self.right.key
 
 
@@ -37,7 +37,7 @@ def make_keys(name: str, key: Key, other_key: Key | None, suffix: str = "") -> J
     """Return the keys of both sides; ``key`` serves both if ``other_key`` is None.
 
     Raises:
-        GraphError: one is no key, they do not fit together, or there is a ``suffix`` without columns.
+        GraphError: one is not a key, they do not fit together, or there is a ``suffix`` without columns.
     """
     left, right = (Keys.checked(name, side) for side in (key, key if other_key is None else other_key))
     if callable(left.key) != callable(right.key):

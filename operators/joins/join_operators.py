@@ -29,7 +29,7 @@ Match: TypeAlias = Callable[[Record], Hashable]
 
 
 class JoinOperators(StreamBase[Record]):
-    """Methods of streams for joins."""
+    """The methods of streams for joins."""
 
     __slots__ = ()
 
@@ -107,23 +107,23 @@ class JoinOperators(StreamBase[Record]):
         its key. A side's columns are known from its schema (`with_schema`) or its first row, at this epoch or before.
         Until then a left, right or outer join leaves out the columns that it would fill with nulls.
 
-        As in SQL, None, null and NaN match nothing, nor does a tuple with one of them. Other keys match if Python holds
-        them equal, whatever their types. A warning says if the first keys of both sides can never be equal, such as 1
-        and "1". In a loop each round is an epoch.
+        As in SQL, None, null and NaN match nothing, nor does a tuple with one of them. Other keys match if they are
+        equal in Python, whatever their types. A warning says if the first keys of both sides can never be equal, such
+        as 1 and "1". In a loop each round is an epoch.
 
         Args:
             other: the other side, of the same scope.
             on: the key of this side's records: a function, or the name or names of columns.
-            other_on: the key of the other side's; ``on`` by default.
-            how: the records without a partner that are kept, with None or nulls in its place: none ("inner"), this
-                side's ("left"), the other's ("right") or both ("outer").
-            suffix: appended to those names of the other's columns that this side has too; without it they are an error.
+            other_on: the key of the other side's records; ``on`` by default.
+            how: which records without a partner are kept, with None or nulls in the partner's place: none ("inner"),
+                those of this side ("left"), of the other side ("right") or of both ("outer").
+            suffix: appended to names of the other side's columns that this side has too; without it they are an error.
             name: the operator's name.
 
         Raises:
             GraphError: an argument cannot be used.
 
-        Linear in records and pairs for functions, O(n log n) for tables.
+        Complexity: linear in records and pairs with functions, O(n log n) with tables.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("prices")
@@ -189,14 +189,14 @@ class JoinOperators(StreamBase[Record]):
         Args:
             other: the other side, of the same scope.
             on: the key of this side's records: a function, or the name or names of columns.
-            other_on: the key of the other side's; ``on`` by default.
-            suffix: appended to those names of the other's columns that this side has too; without it they are an error.
+            other_on: the key of the other side's records; ``on`` by default.
+            suffix: appended to names of the other side's columns that this side has too; without it they are an error.
             name: the operator's name.
 
         Raises:
             GraphError: an argument cannot be used, or the stream is in a loop, where times have no order.
 
-        An epoch costs time by its own records and pairs, for tables times O(log n) in all kept rows.
+        Complexity: linear in the epoch's records and pairs, with tables times O(log n), with n kept rows.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("follow")
@@ -240,7 +240,7 @@ class JoinOperators(StreamBase[Record]):
         Args:
             other: the other side, of the same scope.
             on: the key of this side's records: a function, or the name or names of columns; rows of Arrow become dicts.
-            other_on: the key of the other side's; ``on`` by default.
+            other_on: the key of the other side's records; ``on`` by default.
             name: the operator's name.
 
         Raises:
@@ -266,8 +266,8 @@ class JoinOperators(StreamBase[Record]):
     ) -> "Stream[Record]":
         """Merge all streams in order: each epoch is one sorted batch on worker 0.
 
-        The order is (epoch, ``by``), then the stream, then the content of records. Epochs that were cut from records
-        sorted by time leave sorted by time.
+        The order is (epoch, ``by``), then the stream, then the content of records. If the epochs were cut from records
+        sorted by time, the result is sorted by time.
 
         Args:
             others: the other streams, of the same scope and with the same kind of records.
@@ -277,7 +277,7 @@ class JoinOperators(StreamBase[Record]):
         Raises:
             GraphError: an argument cannot be used.
 
-        Worker 0 holds a whole epoch and sorts it, in O(n log n).
+        Worker 0 holds an epoch in memory and sorts it, in O(n log n).
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("one log")

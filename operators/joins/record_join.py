@@ -20,7 +20,7 @@ _Kept: TypeAlias = tuple[Groups, Groups, UnlikeKeys]
 
 
 def build_pair_join(keys: JoinKeys, how: How) -> Build:
-    """Build an operator that pairs each epoch's records with equal keys.
+    """Build an operator that pairs the records of each epoch that have equal keys.
 
     Linear in records and pairs.
     """
@@ -63,7 +63,7 @@ def build_pair_join_across_epochs(keys: JoinKeys) -> Build:
 
 
 def build_cogroup(keys: JoinKeys) -> Build:
-    """Build an operator that gathers each epoch's records of both sides by key.
+    """Build an operator that gathers the records of both sides by key, for each epoch.
 
     Linear in records.
     """

@@ -1,7 +1,7 @@
-"""Tables of earlier epochs, sorted by the hashes of their keys, in which rows are found by key.
+"""Tables of earlier epochs, sorted by the hashes of their keys, to find rows by key.
 
-Each epoch adds a sorted table, and two of similar size are merged, so each row is sorted O(log n) times. A look-up is a
-binary search in each table.
+Each epoch adds a sorted table, and two tables of similar size are merged, so each row is sorted O(log n) times. A
+look-up is a binary search in each table.
 
 Source: the log-structured merge tree (O'Neil et al., 1996), and the arrangements of McSherry et al., "Shared
 Arrangements" (VLDB 2020).
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 
 class SortedTable(NamedTuple):
-    """Rows in order of the hashes of their keys, without rows that match nothing."""
+    """Rows sorted by the hashes of their keys, without rows that match nothing."""
 
     hashes: "npt.NDArray[np.uint64]"
     rows: "pa.Table"
 
 
 def sort_by_key(table: "pa.Table", keys: Keys) -> SortedTable:
-    """Return the rows of ``table`` in order of the hashes of their keys."""
+    """Return the rows of ``table`` sorted by the hashes of their keys."""
     import pyarrow.compute as pc
 
     for name in keys.names:
@@ -51,7 +51,7 @@ def sort_by_key(table: "pa.Table", keys: Keys) -> SortedTable:
 
 @dataclass(slots=True)
 class TableIndex:
-    """All added rows by their keys, which stand in columns."""
+    """All added rows, to be found by their keys, which are in columns."""
 
     keys: Keys
     tables: list[SortedTable] = field(default_factory=list)
@@ -61,7 +61,7 @@ class TableIndex:
         return self.tables[0].rows if self.tables else None
 
     def add(self, new: SortedTable) -> None:
-        """Add rows; over all calls each is sorted O(log n) times."""
+        """Add rows; over all calls, each row is sorted O(log n) times."""
         if len(new.rows):
             self.tables.append(new)
         while len(self.tables) > 1 and len(self.tables[-2].rows) <= 2 * len(self.tables[-1].rows):
@@ -81,9 +81,9 @@ class TableIndex:
         return self
 
     def match(self, wanted: SortedTable, keys: Keys) -> "Iterator[tuple[pa.Table, Matches]]":
-        """Yield tables with rows that have keys of ``wanted``.
+        """Yield tables that have rows with keys of ``wanted``.
 
-        Each table has the pairs (row of ``wanted``, row there) beside it.
+        With each table come the pairs (row of ``wanted``, row in the table).
         """
         for known in self.tables:
             matches = match_hashes(wanted.hashes, known.hashes)

@@ -1,7 +1,7 @@
 """Joins of the tables of an epoch by names of columns.
 
-In an outer join a worker fills the other side's columns with nulls, even without any of its rows. So the schema of a
-stream goes to all workers at the first times with rows; all workers or none know it.
+In an outer join a worker fills the other side's columns with nulls, even if it has no rows of that side. So the schema
+of a stream goes to all workers at the first times with rows. For each time, all workers know it or none does.
 """
 
 from collections.abc import Sequence
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class JoinedColumns:
-    """The columns of a result: this side's, then the other's without its keys.
+    """The columns of a join's result: those of this side, then those of the other side without its keys.
 
     Attributes:
-        suffix: appended to those names of the other side's columns that this side has too.
-        takes_either: whether a row may have the other side alone, with its key.
+        suffix: appended to names of the other side's columns that this side has too.
+        takes_either: whether a result may have only a row of the other side, with its key.
     """
 
     keys: JoinKeys
@@ -45,7 +45,7 @@ class JoinedColumns:
         """Return a row for each pair of rows; -1 in place of a row makes nulls.
 
         Raises:
-            ValueError: both sides have a column of one name.
+            ValueError: both sides have a column with the same name.
         """
         import pyarrow as pa
 
@@ -61,10 +61,10 @@ class JoinedColumns:
         return pa.table(columns)
 
     def schema_of(self, operator: str, left: "pa.Schema | None", right: "pa.Schema | None") -> "pa.Schema | None":
-        """Return the schema of the result; None if one of both sides is not known.
+        """Return the schema of the result; None if the schema of one side is not known.
 
         Raises:
-            GraphError: a key is missing, keys cannot be compared, or both sides have a column of one name.
+            GraphError: a key is missing, keys cannot be compared, or both sides have a column with the same name.
         """
         import pyarrow as pa
 
@@ -108,9 +108,9 @@ def _either(name: str, left: "pa.ChunkedArray", other_name: str, right: "pa.Chun
 
 
 def build_table_join(columns: JoinedColumns, how: How, promised: "Sequence[pa.Schema | None]", inputs: int) -> Build:
-    """Build an operator that joins the tables of each epoch; O(n log n) in its rows.
+    """Build an operator that joins the tables of each epoch; O(n log n), with n rows.
 
-    ``promised`` are the known schemas of both sides. An inner join has two inputs; the others have two more, with
+    ``promised`` are the known schemas of both sides. An inner join has two inputs; other joins have two more, with
     schemas from other workers.
     """
 
@@ -171,13 +171,13 @@ def _missing(rows: Any, count: int) -> Any:
 
 @dataclass(slots=True)
 class KnownSchemas:
-    """The schemas of a stream, by the least times from which they are known."""
+    """The schemas of a stream, by the earliest times from which they are known."""
 
     promised: "pa.Schema | None" = None
     schemas: "dict[Time, pa.Schema]" = field(default_factory=dict)
 
     def learn(self, domain: TimeDomain, time: Time, schema: "pa.Schema") -> bool:
-        """Note that the stream has ``schema`` at ``time``; return whether that is new."""
+        """Record that the stream has ``schema`` at ``time``; return whether that is new."""
         if self._at(domain, time) is not None:
             return False
         for later in [known for known in self.schemas if domain.less_equal(time, known)]:
@@ -201,7 +201,7 @@ class KnownSchemas:
 
 
 def build_announce(domain: TimeDomain) -> Build:
-    """Build an operator that sends a stream's schema to workers that do not know it."""
+    """Build an operator that sends the schema of a stream to workers that do not know it."""
 
     def build(context: OperatorContext) -> Schedule:
         known = everywhere(KnownSchemas.merge).state(context, "known", KnownSchemas)

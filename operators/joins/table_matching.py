@@ -1,6 +1,7 @@
-"""Matching rows of two tables: keys become numbers, which are matched by sorting.
+"""Matching of rows of two tables: keys become numbers, which are matched by sorting.
 
-Arrow's ``Table.join`` is no faster, rejects lists and structs, tells 0.0 from -0.0 and has no mixed keys.
+Arrow's ``Table.join`` is not faster, rejects lists and structs, treats 0.0 and -0.0 as different, and has no mixed
+keys.
 """
 
 from collections.abc import Sequence
@@ -18,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class Matches(NamedTuple):
-    """Pairs of rows with equal keys: entry ``i`` of both is a pair."""
+    """Pairs of rows with equal keys: entry ``i`` of both arrays is a pair."""
 
     left: "Numbers"
     right: "Numbers"
 
 
 class KeyNumbers(NamedTuple):
-    """The number of each row's key on both sides: equal for equal keys, -1 for keys that match nothing."""
+    """The number of each row's key, on both sides: the same for equal keys, -1 for keys that match nothing."""
 
     left: "Numbers"
     right: "Numbers"
@@ -34,7 +35,7 @@ class KeyNumbers(NamedTuple):
 def number_keys(keys: JoinKeys, left: "pa.Table", right: "pa.Table") -> KeyNumbers:
     """Number the key of each row of two tables, from 0; equal keys have the same number, in either table.
 
-    Columns of unlike types cost a dict look-up for each distinct value.
+    If two columns have different types, each distinct value costs a dict look-up.
     """
     import numpy as np
     import pyarrow.compute as pc
@@ -58,7 +59,7 @@ def _one_column(left: "pa.ChunkedArray", right: "pa.ChunkedArray") -> "pa.Chunke
 
 
 def _comparable(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
-    """Return the column in the widest type that has all its values, null for NaN and 0.0 for -0.0."""
+    """Return the column in a wider type that has all its values, with null for NaN and 0.0 for -0.0."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.types as kinds
@@ -101,7 +102,7 @@ def _number_values(left: "pa.ChunkedArray", right: "pa.ChunkedArray") -> KeyNumb
 
 
 def have_same_keys(lefts: "Sequence[pa.ChunkedArray]", rights: "Sequence[pa.ChunkedArray]") -> "npt.NDArray[np.bool_]":
-    """Tell for each row of equally long columns whether its keys are equal, as in `number_keys`."""
+    """Tell for each row of equally long columns whether its keys are equal, by the rules of `number_keys`."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -131,7 +132,8 @@ def match_equal(keys: KeyNumbers) -> Matches:
 def match_within(keys: KeyNumbers, lows: Any, highs: Any, instants: Any) -> Matches:
     """Return the pairs of rows with equal keys and ``low <= instant <= high``.
 
-    ``lows`` and ``highs`` belong to the rows on the left, ``instants`` to the rows on the right; all sort together.
+    ``lows`` and ``highs`` belong to the rows on the left, ``instants`` to the rows on the right. All three sort in the
+    same way.
     """
     import numpy as np
 
@@ -146,7 +148,7 @@ def match_within(keys: KeyNumbers, lows: Any, highs: Any, instants: Any) -> Matc
 
 
 def match_hashes(hashes: "npt.NDArray[np.uint64]", ordered: "npt.NDArray[np.uint64]") -> Matches:
-    """Return the pairs of places of equal hashes; ``ordered`` is sorted."""
+    """Return the pairs of indexes of equal hashes; ``ordered`` is sorted."""
     import numpy as np
 
     starts = np.searchsorted(ordered, hashes)

@@ -1,4 +1,4 @@
-"""A warning if the keys of a join can never be equal, such as 1 and "1"."""
+"""A warning that the keys of a join can never be equal, such as 1 and "1"."""
 
 import logging
 from collections.abc import Iterable, Sequence
@@ -56,7 +56,7 @@ class UnlikeKeys:
 
 
 def unlike(lefts: Sequence[Any], rights: Sequence[Any]) -> str:
-    """Return how the keys of both sides differ, if no type of one side has values equal to one of the other.
+    """Return how the keys of both sides differ, if values of their types can never be equal.
 
     The result is empty if they may match, or if a side has no key that can match.
 

@@ -1,4 +1,4 @@
-"""The columns of batches and streams, as far as they are known, and errors about them."""
+"""The columns of batches and streams, if they are known, and errors about them."""
 
 import sys
 from collections import Counter
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 
 
 class Expression(Protocol):
-    """The needed part of a `pyarrow.compute.Expression`, such as ``pc.field("n") * 2``."""
+    """The part of a `pyarrow.compute.Expression` that tidewheel needs; one is ``pc.field("n") * 2``."""
 
     def is_valid(self) -> Any:
         """Return the expression that is true where this one is not null."""
 
 
 def is_expression(value: object) -> TypeGuard[Expression]:
-    """Tell whether ``value`` is an Arrow expression, without loading Arrow."""
+    """Tell whether ``value`` is an Arrow expression, without importing Arrow."""
     compute = sys.modules.get("pyarrow.compute")
     return compute is not None and isinstance(value, compute.Expression)
 
 
 def check_names(operator: str, schema: "pa.Schema | None", names: Sequence[str]) -> None:
-    """Raise GraphError if a stream is known not to have each of these columns once.
+    """Raise GraphError if a stream is known to lack one of these columns, or to have one twice.
 
     >>> import pyarrow as pa
     >>> check_names("select", pa.schema({"word": pa.string()}), ["n"])
@@ -43,7 +43,7 @@ def check_names(operator: str, schema: "pa.Schema | None", names: Sequence[str])
 
 
 def check_has(table: "pa.Table", names: Sequence[str]) -> None:
-    """Raise TypeError unless a table has each of these columns once."""
+    """Raise TypeError if a table lacks one of these columns, or has one twice."""
     for name in names:
         if table.schema.get_field_index(name) < 0:
             raise TypeError(f"{_what_is_wrong(table.schema, name)}; a batch came with {shown(table.schema)}")
@@ -55,7 +55,7 @@ def _what_is_wrong(schema: "pa.Schema", name: str) -> str:
 
 
 def check_same(came: "pa.Schema", expected: "pa.Schema") -> None:
-    """Raise TypeError, naming the first wrong column, unless names and types of columns are as expected.
+    """Raise TypeError, naming the first wrong column, unless the names and types of columns are as expected.
 
     Metadata and nullability do not matter.
     """
@@ -94,7 +94,7 @@ def _wrong_type(came: "pa.Schema", expected: "pa.Schema") -> str:
 
 
 def common_schema(operator: str, schemas: "Sequence[pa.Schema | None]") -> "pa.Schema | None":
-    """Return the schema that several streams have; None if that of one is not known.
+    """Return the schema that all these streams have; None if the schema of one is not known.
 
     Raises:
         GraphError: names or types of columns differ.
@@ -112,7 +112,7 @@ def common_schema(operator: str, schemas: "Sequence[pa.Schema | None]") -> "pa.S
 def schema_after(
     operator: str, change: "Callable[[pa.Table], pa.Table]", schema: "pa.Schema | None"
 ) -> "pa.Schema | None":
-    """Return the schema of ``change(table)`` for tables of a schema; None if that is not known.
+    """Return the schema of ``change(table)`` for tables with a schema; None if it is not known.
 
     Raises:
         GraphError: ``change`` raises a TypeError or a ValueError.
@@ -126,7 +126,7 @@ def schema_after(
 
 
 def check_schema(batch: Batch, schema: "pa.Schema") -> Batch:
-    """Return an Arrow batch, or a structured array as a table, if it has the columns of ``schema``.
+    """Return the batch if it has the columns of ``schema``; a structured array becomes a table.
 
     Raises:
         TypeError: the batch has other columns, or none.

@@ -1,4 +1,4 @@
-"""Arrow columns as keys: equal keys become equal bits, numbers and hashes."""
+"""Arrow columns as keys: equal keys get equal bits, numbers and hashes."""
 
 import math
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ def as_key_column(column: "Column") -> "Column":
 
 
 def number_rows(columns: "Sequence[pa.ChunkedArray]") -> "npt.NDArray[np.int64]":
-    """Return a number from 0 for each row, the same for equal rows only; null equals null.
+    """Return a number from 0 for each row, the same only for equal rows; null equals null.
 
     >>> import pyarrow as pa
     >>> number_rows([pa.chunked_array([[3, None, 3, None]]), pa.chunked_array([["a", "a", "a", "b"]])])
@@ -64,7 +64,7 @@ def hash_rows(batch: Batch, keys: Keys) -> "npt.NDArray[np.uint64]":
 
 
 def sortable(column: "Column") -> "Column":
-    """Return a column in the same order that Arrow can sort."""
+    """Return a column that Arrow can sort, with the same order."""
     import pyarrow as pa
     import pyarrow.types as kinds
 

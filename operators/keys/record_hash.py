@@ -1,6 +1,6 @@
 """A hash of whole records that is the same in every process, and the pact that brings equal records together.
 
-It also orders records that nothing else tells apart.
+The hash also decides between records that are otherwise equal in an order.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 def record_hash(record: Any) -> int:
     """Return a 64-bit hash of a record that is the same in every process.
 
-    A key has its `stable_hash`. Rows (dicts), lists, sets, arrays and objects that can be pickled are hashed by their
-    parts.
+    The hash of a key is its `stable_hash`. Rows (dicts), lists, sets, arrays and objects that can be pickled are hashed
+    by their parts.
 
     Within a `HASH_VERSION` the hash of keys, rows, lists, sets, arrays and objects of plain classes never changes.
-    Other objects are hashed by their ``__reduce_ex__``, class name and attributes, caches included, so a new version of
-    Python or of a library may change the hash: `pathlib.Path` has other parts from Python 3.13 on. State by record must
-    then be hashed again.
+    Other objects are hashed by their ``__reduce_ex__``, class name and attributes, caches included. So a new version of
+    Python or of a library may change their hash, as Python 3.13 does for `pathlib.Path`. State by record must then be
+    hashed again.
 
     Raises:
-        TypeError: the record has a part of another type.
+        TypeError: a part of the record has another type.
 
     >>> record_hash((1, "a")) == stable_hash((1, "a"))
     True
@@ -96,14 +96,14 @@ def record_hashes(batch: Batch) -> "list[int] | npt.NDArray[np.uint64]":
 
 @dataclass(frozen=True, slots=True)
 class RecordPact(Pact):
-    """Sends equal records to one worker, the same for every kind of batch.
+    """Sends equal records to one worker, which is the same for every kind of batch.
 
     >>> RecordPact().split(["a", "c", "a"], 2)
     [['a', 'a'], ['c']]
     """
 
     def split(self, batch: Batch, workers: int) -> list[Batch | None]:
-        """Return one part for each worker; with one worker only the first record is checked, as in `Exchange`."""
+        """Return one part for each worker; with a single worker, check only the first record, as `Exchange` does."""
         if workers == 1:
             record_hashes(take_slice(batch, 0, 1))
             return [batch]

@@ -1,6 +1,7 @@
-"""Keys of records, read from a batch of any kind or made of whole records.
+"""Keys of records, read from a batch of any kind, or made of whole records.
 
-Equal keys are one key. All NaN, also within tuples, are the one key `math.nan`; NumPy's NaT is one key for each type.
+Keys that are equal in Python are one key. All NaN, also within tuples, are the one key `math.nan`; NumPy's NaT is one
+key for each type.
 """
 
 import math
@@ -51,7 +52,7 @@ _NOT_A_TIME: dict[type, Any] = {}
 
 
 def as_key(record: Any) -> Any:
-    """Return a record as a key: rows (dicts) and lists become hashable, NaN becomes the one NaN.
+    """Return a record as a key: rows (dicts) and lists become hashable, each NaN becomes `math.nan`.
 
     >>> as_key({"n": 1, "tags": ["a"]}) == as_key({"tags": ["a"], "n": 1})
     True
@@ -71,7 +72,7 @@ def as_key(record: Any) -> Any:
 
 
 class _PortableNaN(float):
-    """A NaN that unpickles to the same object in every process, so that it is found again."""
+    """A NaN that unpickles to the same object in every process, so that it is found in dicts."""
 
     __slots__ = ()
 
@@ -87,7 +88,7 @@ def as_portable_key(key: Any) -> Any:
     """Return a key of `as_key` that still equals itself after pickling.
 
     Raises:
-        TypeError: the key is NaT, which has no such form.
+        TypeError: the key is NaT, which cannot have such a form.
 
     >>> import pickle
     >>> key = as_portable_key(("a", math.nan))
@@ -104,7 +105,7 @@ def as_portable_key(key: Any) -> Any:
 
 
 def is_nan(value: Any) -> bool:
-    """Tell whether a value differs from itself, as a NaN of any type does; an array is none.
+    """Tell whether a value differs from itself, as a NaN of any type does; never True for an array.
 
     >>> is_nan(math.nan), is_nan(1.0)
     (True, False)
@@ -143,7 +144,7 @@ def as_record(key: Any) -> Any:
 
 
 def may_have_nan(keys: Collection[Any]) -> bool:
-    """Tell whether a key may differ from itself, or is made of a record."""
+    """Tell whether one of ``keys`` may differ from itself, or was made of a record."""
     kinds = set(map(type, keys))
     if tuple in kinds:
         kinds.discard(tuple)
@@ -152,7 +153,7 @@ def may_have_nan(keys: Collection[Any]) -> bool:
 
 
 def check_by(operator: str, what: str, by: object, schema: "pa.Schema | None") -> None:
-    """Raise GraphError unless an operator on a stream with ``schema`` can use ``by``."""
+    """Raise GraphError unless an operator on a stream with ``schema`` can use ``by`` as a key or order."""
     names = by if isinstance(by, tuple) else (by,)
     if callable(by):
         return
@@ -166,7 +167,7 @@ def check_by(operator: str, what: str, by: object, schema: "pa.Schema | None") -
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The way to keys: a function of a record or names of columns; None for the whole record.
+    """The key of records: a function of a record, or names of columns; None for the whole record.
 
     >>> Keys("word").of([{"word": "tide", "n": 1}]), Keys(len).grouped(["a", "bb", "c"])
     (['tide'], {1: ['a', 'c'], 2: ['bb']})
@@ -176,7 +177,7 @@ class Keys:
 
     @classmethod
     def checked(cls, name: str, key: Any, schema: "pa.Schema | None" = None) -> "Keys":
-        """Return how the keys of an operator are found; raise GraphError if that is impossible.
+        """Return how the keys of an operator are found; raise GraphError if ``key`` cannot be used.
 
         ``schema`` is that of the stream, if known.
         """
@@ -189,11 +190,11 @@ class Keys:
         return [self.key] if isinstance(self.key, str) else list(self.key)
 
     def of(self, batch: Batch) -> list[Any]:
-        """Return the key of each record as a Python value, not yet `hashable`.
+        """Return the key of each record as a Python value; see `hashable`.
 
         Raises:
             KeyError: there is no such column or field.
-            TypeError: a key is a time of day with nanoseconds, which Python lacks.
+            TypeError: a key is a time of day with nanoseconds, which Python cannot hold.
         """
         if self.key is None:
             if is_arrow(batch):
@@ -238,7 +239,7 @@ class Keys:
         return join_nan_groups(groups) if may_have_nan(groups) else dict(groups)
 
     def check(self, keys: list[Any]) -> None:
-        """Raise TypeError, naming the key, if one of ``keys`` cannot be a key. Whole records may be rows and lists."""
+        """Raise TypeError, naming the key, if one of ``keys`` cannot be a key; whole records may be rows and lists."""
         for key in keys:
             try:
                 hash(as_key(key) if self.key is None else key)
@@ -250,7 +251,7 @@ class Keys:
 
 
 def places_by_key(keys: Sequence[Any]) -> dict[Any, list[int]]:
-    """Return the places of each hashable key, in order.
+    """Return the indexes of each hashable key, in order.
 
     >>> places_by_key(["a", "b", "a"])
     {'a': [0, 2], 'b': [1]}
@@ -262,7 +263,7 @@ def places_by_key(keys: Sequence[Any]) -> dict[Any, list[int]]:
 
 
 def join_nan_groups(groups: dict[Any, list[Any]]) -> dict[Any, list[Any]]:
-    """Return groups by key, merging keys that differ only in their NaN objects."""
+    """Return groups by key; merge keys that differ only in their NaN objects."""
     joined: dict[Any, list[Any]] = {}
     for key, rows in groups.items():
         known = joined.setdefault(as_key(key), rows)
@@ -288,7 +289,7 @@ def _column(batch: Batch, name: str) -> list[Any]:
 
 
 def check_column(batch: Batch, name: str) -> None:
-    """Raise KeyError if an Arrow or NumPy batch has no column of a name."""
+    """Raise KeyError if an Arrow or NumPy batch has no column with this name."""
     names = batch.schema.names if is_arrow(batch) else batch.dtype.names or ()
     if name not in names:
         what = list(names) if is_arrow(batch) else f"dtype {batch.dtype}"

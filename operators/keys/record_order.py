@@ -1,7 +1,7 @@
 """Orders of records: by themselves, by a function or by columns.
 
-Among equals the content decides, whatever the number of workers and the order of arrival: Arrow rows by their other
-columns, all others by `record_hash`. NaN comes last in both directions.
+The content decides between equal records, whatever the number of workers and the order of arrival: for Arrow rows the
+other columns, otherwise `record_hash`. NaN comes last in both directions.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,7 +35,7 @@ _TOLD_APART: frozenset[type] = frozenset({int, str, bytes, bool})
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An order of records, least first unless it is reversed.
+    """An order of records: least first, or greatest first if reversed.
 
     >>> Order(len).sorted(["ccc", "a", "bb"]), Order(None, reverse=True).sorted(["ccc", "a", "bb"], limit=2)
     (['a', 'bb', 'ccc'], ['ccc', 'bb'])
@@ -46,12 +46,12 @@ class Order:
 
     @classmethod
     def checked(cls, name: str, by: object, schema: "pa.Schema | None") -> "Order | None":
-        """Return the order of an operator, None for none; raise GraphError as `check_order` does."""
+        """Return the order of an operator, None without one; raise GraphError as `check_order` does."""
         check_order(name, by, schema)
         return None if by is None else cls(by)  # type: ignore[arg-type]
 
     def sorted(self, batch: Batch, limit: int | None = None) -> Batch:
-        """Return the records in order, the first ``limit`` if given, as a batch of the same kind."""
+        """Return the records in order, at most ``limit`` of them, as a batch of the same kind."""
         if isinstance(batch, list) and self.by is None and nan_last(batch) is batch:
             in_order = self._sort(batch, None)
             if self._is_decided(batch, in_order, limit):
@@ -59,19 +59,19 @@ class Order:
         return take(batch, self.indices(batch, limit))
 
     def uses_columns(self, batch: Batch) -> bool:
-        """Tell whether the order ranks the rows in their columns, without making records of them."""
+        """Tell whether the rows are ordered by their columns, without making records of them."""
         return not (isinstance(batch, list) or callable(self.by))
 
     def indices(self, batch: Batch, limit: int | None = None) -> "Sequence[int] | npt.NDArray[np.int64]":
-        """Return the places of the records in order, up to ``limit`` of them."""
+        """Return the indexes of the records in order, at most ``limit`` of them."""
         if not self._is_columnar(batch):
             return self._ranked(batch, limit)
         return (self._arrow_indices(batch) if is_arrow(batch) else self._numpy_indices(batch))[:limit]
 
     def merged(self, streams: Sequence[Batch]) -> Batch:
-        """Return several batches in order as one; among equals the earlier batch comes first.
+        """Return several batches in order as one; among equal records, the earlier batch comes first.
 
-        It is of the common kind of the batches, or else a list.
+        The result has the kind that all batches have, or else is a list.
         """
         assert not self.reverse, "ties stay in their order, and so no order is turned round"
         merged = concatenate([self.sorted(stream) for stream in streams])
@@ -231,7 +231,7 @@ def take(batch: Batch, indices: "Sequence[int] | npt.NDArray[np.int64]") -> Batc
 
 
 def first_by_content(rows: Sequence[Any], places: Sequence[int]) -> int:
-    """Return the one of ``places`` whose record comes first in an order of all records."""
+    """Return the one of ``places`` whose record comes first in a total order of records."""
     return places[0] if len(places) == 1 else min(places, key=_content_key(rows, places))
 
 
@@ -240,9 +240,9 @@ def _by_content(places: list[int], rows: Sequence[Any]) -> list[int]:
 
 
 def _content_key(rows: Sequence[Any], places: Sequence[int]) -> Callable[[int], Any]:
-    """Return the sort key of records by content: their types, then themselves or else their hashes.
+    """Return a sort key of records by content: their types, then the records themselves or else their hashes.
 
-    It is one order of all records, so the first does not depend on which were compared before.
+    It is one total order, so the first record does not depend on which were compared before.
     """
     kinds = set(map(_kind, map(rows.__getitem__, places)))
     if len(kinds) == 1 and _is_told_apart(next(iter(kinds))):
@@ -279,7 +279,7 @@ def _telling_apart(column: Any) -> Any:
 
 
 def nan_last(keys: Sequence[Any], *, reverse: bool = False) -> Sequence[Any]:
-    """Return ``keys``, or sort keys in their place that put NaN last, also within tuples and lists.
+    """Return sort keys that put NaN last, also within tuples and lists; ``keys`` themselves if they have none.
 
     With ``reverse``, NaN comes last in descending order.
 

@@ -1,11 +1,11 @@
-"""The check that times are totally ordered, as state across epochs needs."""
+"""The check that times have a total order, as state across epochs requires."""
 
 from tidewheel.progress import GraphError, IntegerDomain, TimeDomain, UnitDomain
 from tidewheel.runtime.description.scope import Scope
 
 
 def is_total(domain: TimeDomain) -> bool:
-    """Tell whether any two times of ``domain`` are known to be ordered.
+    """Tell whether all times of ``domain`` are known to be ordered among each other.
 
     >>> from tidewheel.progress import ProductDomain
     >>> is_total(IntegerDomain()), is_total(ProductDomain(IntegerDomain(), IntegerDomain()))
@@ -17,7 +17,7 @@ def is_total(domain: TimeDomain) -> bool:
 
 
 def check_total_order(name: str, scope: Scope) -> None:
-    """Raise GraphError unless the times of ``scope`` are totally ordered."""
+    """Raise GraphError unless the times of ``scope`` have a total order."""
     if not is_total(scope.nesting.domain):
         raise GraphError(
             f"operator {name!r} processes one epoch after the other, but times in {scope.describe()} are "

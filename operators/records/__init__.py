@@ -1,1 +1,1 @@
-"""Operators on single records and batches, where they go and at which times."""
+"""Operators that treat single records and batches, route them, or change their times."""

@@ -1,4 +1,4 @@
-"""Loops around a body."""
+"""The operator that sends a stream round a loop."""
 
 from collections.abc import Callable, Iterable, Sequence
 from operator import add
@@ -92,23 +92,23 @@ class LoopOperators(StreamBase[Record]):
         """Send this stream round a loop until no record returns, a round passes a test, or ``max_rounds`` have passed.
 
         With ``until`` or ``beside`` the loop is bulk-synchronous: a round of an epoch begins when all workers have
-        finished the round before, so operators in the body have all of its records. Otherwise each record goes round as
-        soon as it can. Epochs, and the rounds of an outer loop, are independent of each other.
+        finished the round before, so operators in the body have all its records. Otherwise each record goes round as
+        soon as it can. Epochs, and the rounds of an outer loop, do not wait for each other.
 
         Args:
             body: gets the stream of records that enter or come back, with times ``(t, round)``. It returns two streams
                 of the same scope: the first goes round again, the second leaves with time ``t``. With ``max_rounds`` or
                 ``until`` it may return the first alone.
-            max_rounds: how often records pass the body at most. Then records that would go round again leave unchanged,
-                with those that leave by the body.
+            max_rounds: how often records pass the body at most. After that, records that would go round again leave the
+                loop unchanged, together with those that the body lets leave.
             until: tests the combined measure of all records that are to go round again, on all workers. If it is true,
                 these records leave instead. Worker 0 calls it once for each round. A measure that may never pass needs
                 ``max_rounds`` as well.
-            measure: the measure of a record: a function of it, or the name of a column or field.
+            measure: a function that returns the measure of a record, or the name of a column or field.
             combine: combines two measures, in any order, such as ``max``; by default their sum. The last digits of a
                 sum of floats depend on how records were split.
-            beside: streams of the scope of this one; the body gets each as one more argument, with all of its records
-                of an epoch in every round.
+            beside: further streams of the same scope. The body gets each as one more argument, with all its records of
+                an epoch in every round.
             name: the name of the loop; errors show it.
 
         Raises:
@@ -139,7 +139,7 @@ class LoopOperators(StreamBase[Record]):
 
 
 def _test(loop: str, until: Any, measure: Any, combine: Any, rounds: int | None) -> RoundTest:
-    """Return the test of a loop; raise GraphError if an argument cannot be used."""
+    """Return the test that ends a loop; raise GraphError if an argument cannot be used."""
     if rounds is not None:
         check_positive(loop, "max_rounds", rounds)
     if until is None and measure is None and combine is None:

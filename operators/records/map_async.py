@@ -1,7 +1,7 @@
-"""The map_async operator: calls coroutines, and sends each result at the time of its record.
+"""The map_async operator: it awaits a coroutine for each record, and sends the result at the record's time.
 
-The operator's token holds a time, and a substream at that time, open until its last call is done. While as many records
-wait as may be in progress, the operator reads no more; the rest waits at its input, in flight.
+Its token keeps a time, and a substream at that time, open until the last call is done. When as many records wait as
+calls may be in progress, the operator reads no more. Further records wait at its input, where they count as in flight.
 """
 
 import asyncio
@@ -43,10 +43,10 @@ class CallPolicy:
     """The limits and retries of calls.
 
     Attributes:
-        concurrency: the number of calls under way at a time.
-        timeout_s: the time for each attempt, and for the context manager before, in seconds; None for any time.
-        per_second: the attempts that begin in a second on all workers together; None for any number.
-        batch_size: the greatest number of records in the list that a call gets; None for a record alone.
+        concurrency: how many calls may be in progress at a time.
+        timeout_s: the time limit for each attempt, and for entering the context manager, in seconds; None for no limit.
+        per_second: how many attempts may begin in a second, on all workers together; None for no limit.
+        batch_size: the greatest number of records in a call's list; None calls with a single record.
     """
 
     concurrency: int
@@ -57,14 +57,14 @@ class CallPolicy:
 
     @property
     def most_records(self) -> int:
-        """The number of records that calls under way may have."""
+        """The number of records that all calls in progress may have."""
         return self.concurrency * (self.batch_size or 1)
 
 
 class CallPace:
-    """The moments at which one worker may begin its share of the calls: evenly, however late the ones before were.
+    """The moments at which one worker may begin its share of the calls, spaced evenly; delays are not made up for.
 
-    In any t seconds all workers begin at most ``per_second * t`` calls, and one more each.
+    In any t seconds all workers together begin at most ``per_second * t`` calls, and one more each.
 
     >>> pace = CallPace(10, workers=2, clock=lambda: 0.0)
     >>> pace.pause_s(), pace.pause_s(), pace.pause_s()
@@ -77,7 +77,7 @@ class CallPace:
         self._next_s = clock()
 
     def pause_s(self) -> float:
-        """Return the seconds until the next call may begin, which is taken with that."""
+        """Return the seconds until the next call may begin, and reserve that moment."""
         now_s = self._clock()
         begins_s = max(self._next_s, now_s)
         self._next_s = begins_s + self._interval_s
@@ -86,7 +86,7 @@ class CallPace:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a call, by number; the number None says that no call can be made at all."""
+    """The outcome of a call, by number; None in place of the number means that no call can be made at all."""
 
     number: int | None
     result: Any = None
@@ -95,12 +95,12 @@ class Outcome:
 
 @dataclass(slots=True, eq=False)
 class AsyncCalls:
-    """The calls of one operator on one worker, on an event loop in a thread from the first call to `close`.
+    """The calls of one operator on one worker, on an event loop in a thread of their own.
 
     Attributes:
-        function: called with each record, or a list of some; its result is awaited. An asynchronous context manager is
-            entered before the first call, and its result is called instead.
-        activate: called on the thread when there are outcomes.
+        function: called with each record, or with a list of records; the result is awaited. If it is an asynchronous
+            context manager, it is entered before the first call, and what that returns is called instead.
+        activate: called, on that thread, when there are outcomes.
     """
 
     name: str
@@ -121,7 +121,7 @@ class AsyncCalls:
     # ------------------------------------------------------------------ on the worker's thread
 
     def submit(self, calls: list[tuple[int, Any]]) -> None:
-        """Call the function for each (number, record), in this order, as soon as there is room."""
+        """Call the function for each (number, record), in this order, as soon as ``concurrency`` allows."""
         self._waiting.extend(calls)
         if self._thread is None:
             self._loop = asyncio.new_event_loop()
@@ -271,7 +271,7 @@ class AsyncCalls:
 
 
 def _raisable(error: BaseException, what: str) -> BaseException:
-    """Return the error that the operator raises; a bare CancelledError would cancel the waiting task."""
+    """Return the error that the operator raises; a bare CancelledError would cancel the task that waits for the job."""
     if not isinstance(error, asyncio.CancelledError):
         return error
     cancelled = RuntimeError(f"{what} was cancelled by something that it has called")
@@ -287,7 +287,7 @@ def _short(record: Any) -> str:
 def build_map_async(
     function: Callable[[Any], Awaitable[Any]], policy: CallPolicy, *, ordered: bool, caught: Caught = ()
 ) -> Build:
-    """Build an operator that calls ``function`` for each record; those with a ``caught`` error are set aside."""
+    """Build an operator that calls ``function`` for each record, and sets aside records with a ``caught`` error."""
     return lambda context: _MapAsync(context, function, policy, ordered=ordered, caught=caught).schedule
 
 
@@ -304,10 +304,10 @@ _DIVISION = Division(_deal, _numbered)
 
 
 class _MapAsync:
-    """One worker's share of the operator.
+    """The operator on one worker.
 
-    Its state is the records without sent results, by number in order of arrival. A job that continues from a snapshot
-    calls the function for these again.
+    Its state is the records whose results are not sent, by number in order of arrival. A job that continues from a
+    snapshot calls the function for these again.
     """
 
     def __init__(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class RecordOperators(StreamBase[Record]):
-    """Methods of streams for single records and batches."""
+    """The methods of streams for single records and batches."""
 
     __slots__ = ()
 
@@ -45,8 +45,8 @@ class RecordOperators(StreamBase[Record]):
 
         The function must return a new object, such as ``{**record, "n": 1}``: other operators on the worker read the
         same record. ``RuntimeConfig(check_records=True)``, or ``TIDEWHEEL_CHECK_RECORDS=1``, fails an operator that
-        changes a record. With ``dead_letters``, of `Dataflow.dead_letters`, a record at which the function raises goes
-        there; else the job fails. So it is for all operators that have this argument.
+        changes a record. If the function raises, the record goes to ``dead_letters``, a stream of
+        `Dataflow.dead_letters`; without it, the job fails. The same holds for all operators with this argument.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("doubles")
@@ -72,7 +72,7 @@ class RecordOperators(StreamBase[Record]):
     ) -> "Stream[Result]":
         """Replace each record by all records of ``function(record)``.
 
-        With ``dead_letters`` a record at which it raises goes there whole, and none of its results is sent.
+        If the function raises, the record goes to ``dead_letters``, and none of its results is sent.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("words")
@@ -105,8 +105,9 @@ class RecordOperators(StreamBase[Record]):
     ) -> "Stream[Record]":
         """Keep the records for which ``predicate(record)`` is true; each batch keeps its kind.
 
-        On tables it may be an expression of `pyarrow.compute`, such as ``pc.field("n") > 1``, which Arrow computes.
-        Null counts as false. With ``dead_letters``, a table that Arrow cannot compute goes there whole.
+        For tables ``predicate`` may be an expression of `pyarrow.compute`, such as ``pc.field("n") > 1``, which Arrow
+        computes. Null counts as false. If Arrow cannot compute it for a table, the whole table goes to
+        ``dead_letters``.
 
         >>> import pyarrow as pa
         >>> import tidewheel as tw
@@ -154,7 +155,7 @@ class RecordOperators(StreamBase[Record]):
     ) -> "Stream[Any]":
         """Replace each batch by ``function(batch)``; an empty result is not sent.
 
-        With ``dead_letters`` a batch at which it raises goes there whole, as the record of one letter.
+        If the function raises, the whole batch goes to ``dead_letters``, as one record.
 
         >>> import pyarrow as pa
         >>> import pyarrow.compute as pc
@@ -182,9 +183,9 @@ class RecordOperators(StreamBase[Record]):
         dead_letters: "DeadLetters | None" = None,
         name: str = "inspect",
     ) -> "Stream[Record]":
-        """Call ``function`` with each record and pass the batch on unchanged; `inspect_batches` tells the time, too.
+        """Call ``function`` with each record and pass the batch on unchanged; `inspect_batches` also gets the time.
 
-        With ``dead_letters`` a record at which it raises goes there, and not on.
+        If the function raises, the record goes to ``dead_letters`` and no further.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("shown")
@@ -212,7 +213,7 @@ class RecordOperators(StreamBase[Record]):
     ) -> "Stream[Record]":
         """Call ``function(batch, time, worker)`` for each batch and pass the same object on.
 
-        The batch must not be changed: other operators may read it too.
+        Do not change the batch: other operators may read it too.
 
         >>> import pyarrow as pa
         >>> import tidewheel as tw
@@ -277,17 +278,17 @@ class RecordOperators(StreamBase[Record]):
     ) -> "Stream[Any]":
         """Replace each record by the result of ``await function(record)``, with many calls at a time.
 
-        Calls run on an event loop in a thread of each worker. A time is complete once its last call is done. At
-        ``concurrency`` calls a worker reads no more, which in the end holds back sources.
+        Calls run on an event loop in a thread of each worker. A time is complete once its last call is done. While
+        ``concurrency`` calls are in progress, a worker reads no more records, which in the end holds back sources.
 
         Args:
-            function: a coroutine function, or an asynchronous context manager that opens what its calls share, such as
-                a session with a server. Each worker enters a copy of the manager before the first call, calls the
-                object that this returns, and leaves it in the end.
+            function: a coroutine function, or an asynchronous context manager that opens what the calls share, such as
+                a session with a server. Each worker enters a copy of the manager before the first call, and calls the
+                object that this returns. In the end it leaves the manager.
             concurrency: the greatest number of calls in progress on a worker.
             ordered: whether results leave a worker in the order of their records; otherwise in order of completion.
-            timeout_s: the seconds after which an attempt fails with TimeoutError; entering the manager has the same
-                limit, and fails the job.
+            timeout_s: the seconds after which an attempt fails with TimeoutError. Entering the manager has the same
+                limit; a timeout there fails the job.
             retry: the attempts at a call that raises, and the pauses between them; the error of the last one fails the
                 job. None is one attempt.
             per_second: how many attempts begin in a second, on all workers together; None for any number. Each worker
@@ -295,8 +296,8 @@ class RecordOperators(StreamBase[Record]):
                 more for each worker.
             batch_size: calls ``function`` with lists of up to so many records, of one or several epochs; it returns a
                 list with the result of each. A call takes the records that wait, and does not wait for more.
-            dead_letters: where a record goes whose last attempt has raised, and so each record of a list; None fails
-                the job.
+            dead_letters: receives records whose last attempt has raised, or all records of such a list; None fails the
+                job.
             name: the operator's name.
 
         >>> import asyncio

@@ -1,4 +1,4 @@
-"""The global test of a loop: after each round, worker 0 decides for all workers whether the loop goes on.
+"""The test that ends a loop: after each round, worker 0 decides for all workers whether the loop goes on.
 
 Each worker measures its records that are to go round again, and keeps them. When the round is complete, worker 0 tests
 the combined measure and sends its verdict to every worker. So no record of the next round exists before every worker
@@ -22,10 +22,10 @@ from tidewheel.runtime.tokens.timestamp_token import TimestampToken
 
 @dataclass(frozen=True, slots=True)
 class RoundTest:
-    """The conditions that end a loop, besides the lack of records.
+    """The conditions that end a loop, apart from a round without records.
 
     Attributes:
-        until: tells by the combined measure of a round whether the loop ends.
+        until: gets the combined measure of a round, and tells whether the loop ends.
         rounds: how often records pass the body at most.
     """
 
@@ -48,21 +48,21 @@ class RoundTest:
         return self.combined([], self.measure.of(batch))
 
     def combined(self, known: list[Any], measured: list[Any]) -> list[Any]:
-        """Return the combination of all measures, in a list; raise TypeError if it is None."""
+        """Combine all measures; return the result in a list; raise TypeError if it is None."""
         together = reduce(self.combine, [*known, *measured])
         if together is None:
             raise TypeError("records of a round measure None together: measure and combine must return a value")
         return [together]
 
     def verdict(self, measured: list[Any]) -> list[bool]:
-        """Return whether the loop ends; raise TypeError if ``until`` returned None."""
+        """Return, in a list, whether the loop ends; raise TypeError if ``until`` has returned None."""
         ends = self.until(measured[0])
         if ends is None:
             raise TypeError(f"until returned None for {short(measured[0])}: it must return whether the loop ends")
         return [bool(ends)]
 
     def send(self, _: Any, batches: list[list[Batch]], token: TimestampToken) -> Sequence[Iterable[Batch]]:
-        """Return a worker's batches of a complete round for each output."""
+        """Return, for each output, the batches of this worker in a complete round."""
         records, verdicts, *beside = batches
         if verdicts and not verdicts[0][0] and self.may_go_on(token.time):  # no verdict: no worker has records
             return [records, [], *beside]

@@ -25,7 +25,7 @@ Owners: TypeAlias = Callable[[list[Any]], Sequence[int]]
 
 @no_stream_itself
 class Branches(NamedTuple, Generic[Record]):
-    """The two outputs of a branch: matching records, and the rest."""
+    """The two outputs of a branch: the matching records, and the rest."""
 
     matching: "Stream[Record]"
     rest: "Stream[Record]"
@@ -50,16 +50,16 @@ class NamedBranches(Generic[Record]):
 
 
 class RoutingOperators(StreamBase[Record]):
-    """Methods of streams that divide and combine streams, and spread records over workers."""
+    """The methods of streams that divide and combine streams, and spread records over workers."""
 
     __slots__ = ()
 
     @adds_operators()
     def exchange(self, key: Key, *, name: str = "exchange") -> "Stream[Record]":
-        """Send each record to the worker that owns its key, alike for every stream and kind of batch.
+        """Send each record to the worker that owns its key. The owner is the same for every stream and kind of batch.
 
         Args:
-            key: a function of a record, the name of a column (vectorised on Arrow), or a tuple of names.
+            key: a function of a record, the name of a column (fast for Arrow), or a tuple of names.
             name: the operator's name.
 
         >>> import tidewheel as tw
@@ -95,7 +95,7 @@ class RoutingOperators(StreamBase[Record]):
     def rebalance(self, *, name: str = "rebalance") -> "Stream[Record]":
         """Spread the records evenly over all workers, in slices of the batches in turn.
 
-        Of one sender's records, no worker receives more than one record more than another. Do not rely on which worker
+        The numbers of records that workers receive from one sender differ by at most one. Do not rely on which worker
         gets a record: `exchange` brings records together.
 
         >>> import tidewheel as tw
@@ -144,9 +144,9 @@ class RoutingOperators(StreamBase[Record]):
         """Send each record to the branch of the first predicate that is true for it, or to the rest.
 
         Args:
-            predicate: for two branches, ``(matching, rest)``.
-            predicates: for any number of branches, each predicate by name; ``rest`` is one more. A string as ``name``
-                is the operator's name, not a branch.
+            predicate: makes two branches, ``(matching, rest)``.
+            predicates: make any number of branches, each with the name of its predicate, and ``rest``. A string as
+                ``name`` is the operator's name, not a branch.
 
         Raises:
             GraphError: there are no predicates, or both kinds, or a name is "rest" or begins with "_".
@@ -195,7 +195,7 @@ class RoutingOperators(StreamBase[Record]):
 
     @adds_operators()
     def branch_when(self, predicate: Callable[[Any], object], *, name: str = "branch_when") -> Branches[Record]:
-        """Send the batches of times with a true ``predicate(time)`` to one stream, all others to another.
+        """Send a batch to one stream if ``predicate(time)`` is true, else to another.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("phases")
@@ -214,7 +214,7 @@ class RoutingOperators(StreamBase[Record]):
     def partition(
         self, parts: int, function: Callable[[Record], int], *, name: str = "partition"
     ) -> "tuple[Stream[Record], ...]":
-        """Send each record to the one of ``parts`` streams with the number ``function(record)``, from 0.
+        """Send each record to one of ``parts`` streams: that with the number ``function(record)``, from 0.
 
         Any other result fails the job with an error that shows it and the record.
 
@@ -242,7 +242,7 @@ def _unchanged(batch: Batch) -> Batch:
 def first_match(predicates: Sequence[Callable[[Any], object]]) -> Owners:
     """Return a function that returns, for each record, the number of the first predicate that is true for it.
 
-    If none is, the result is the number of predicates. Later predicates are not called.
+    If no predicate is true, the result is the number of predicates. Predicates after the first true one are not called.
 
     >>> first_match([lambda n: n < 3, lambda n: n < 6])([1, 5, 9, 2])
     [0, 1, 2, 0]
@@ -264,7 +264,7 @@ def _first_match(predicates: Sequence[Callable[[Any], object]], rows: list[Any])
 
 
 def by_number(parts: int, function: Callable[[Any], int]) -> Owners:
-    """Return a function that returns ``function(record)`` for each record; it raises ValueError for other numbers."""
+    """Return a function that returns ``function(record)`` for each record, and raises ValueError for other numbers."""
     allowed = frozenset(range(parts))
 
     def assign(rows: list[Any]) -> Sequence[int]:

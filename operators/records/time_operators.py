@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 class TimeOperators(StreamBase[Record]):
-    """The methods of streams for times, and for loops by hand."""
+    """The methods of streams for times, and for loops made by hand."""
 
     __slots__ = ()
 
     @adds_operators()
     def enter(self, loop: "Loop", *, name: str = "enter") -> "Stream[Record]":
-        """Bring this stream into a loop: time ``t`` becomes ``(t, 0)``.
+        """Bring this stream into a loop; time ``t`` becomes ``(t, 0)``.
 
         Raises:
             GraphError: the loop does not lie directly in the scope of this stream.
@@ -45,9 +45,9 @@ class TimeOperators(StreamBase[Record]):
 
     @adds_operators()
     def enter_at(self, loop: "Loop", function: Callable[[Record], int], *, name: str = "enter_at") -> "Stream[Record]":
-        """Bring this stream into a loop: time ``t`` of a record becomes ``(t, function(record))``.
+        """Bring this stream into a loop; time ``t`` of a record becomes ``(t, function(record))``.
 
-        Records enter at once; earlier rounds do not wait for them. A result that is no round fails the job with an
+        Records enter at once; earlier rounds do not wait for them. If the result is not a round, the job fails with an
         error that shows the record.
 
         Raises:
@@ -85,10 +85,10 @@ class TimeOperators(StreamBase[Record]):
 
     @adds_operators()
     def leave(self, *, name: str = "leave") -> "Stream[Record]":
-        """Bring this stream out of its loop: time ``(t, round)`` becomes ``t``.
+        """Bring this stream out of its loop; time ``(t, round)`` becomes ``t``.
 
         Raises:
-            GraphError: the stream is in no loop.
+            GraphError: the stream is not in a loop.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("and out")
@@ -122,8 +122,8 @@ class TimeOperators(StreamBase[Record]):
         """Move each record to the time ``function(record, time)``, which must not be before its own.
 
         The operator sends records at once, with their new time. A time is complete downstream once no record can arrive
-        at it or be delayed to it. An earlier time, or no time, fails the job with an error that shows the record and
-        the times.
+        at it or be delayed to it. If the function returns an earlier time, or something else, the job fails with an
+        error that shows the record and the times.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("due")
@@ -151,8 +151,8 @@ class TimeOperators(StreamBase[Record]):
         """Call ``function(frontier, worker)`` on each worker when the frontier here has moved; pass all records on.
 
         The frontier is the lower bound on times that can still occur here, on any worker; it is empty when the stream
-        has ended. Records of passed times have been on this worker before. The frontier may pass several times at once,
-        and differently on each worker.
+        has ended. This worker has then received all its records of passed times. The frontier may pass several times at
+        once, and other ones on each worker.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("progress")
@@ -171,9 +171,9 @@ class TimeOperators(StreamBase[Record]):
 
 
 def _build_on_frontier(function: Callable[[Antichain, int], object], context: OperatorContext) -> Schedule:
-    """Build an operator that passes batches on, and calls ``function(frontier, worker)`` when its frontier moves.
+    """Build an operator that passes batches on, and calls ``function(frontier, worker)`` when its frontier has moved.
 
-    After a restore it begins with the least frontier, so the first call may repeat an earlier one.
+    A restored operator begins with the least frontier, so its first call may repeat an earlier one.
     """
     seen: list[Antichain] = everywhere(lambda one, other: one or other).state(context, "frontier", list)
 

@@ -1,4 +1,4 @@
-"""The operator that keeps what passes a stream on its worker, for the driver."""
+"""The capture operator: it keeps the records of a stream on their worker, for the driver."""
 
 from itertools import count
 from secrets import randbits

@@ -1,4 +1,4 @@
-"""The operator that records a stream to a file of each worker.
+"""The operator that records a stream, on each worker to a file.
 
 A recording has batches and frontiers in order of arrival.
 """
@@ -23,10 +23,10 @@ from tidewheel.runtime.worker.ports import InputPort
 
 
 def build_capture_to(folder: Path, *, overwrite: bool) -> Build:
-    """Return the build function of an operator that logs each batch, and each move of the frontier after them.
+    """Return the build function of an operator that logs each batch, and each move of the frontier after it.
 
-    Its state is the length of the log, beyond which the log is cut after a restore. A job that goes back before its
-    first snapshot replaces its own log.
+    Its state is the length of the log; a restore cuts off what is behind that. If a job goes back before its first
+    snapshot, it replaces its own log.
     """
     described = uuid.uuid4().hex  # all workers have it from the description
 

@@ -1,12 +1,12 @@
-"""The operator behind ``visible="snapshot"``: it sends the records of an epoch once a snapshot has them.
+"""The operator behind ``visible="snapshot"``: it sends the records of an epoch when a snapshot has them.
 
 Invariants:
 
-- Each worker holds the records of an epoch until it is complete and a durable snapshot has them all. So a job that goes
-  back sends the same records of an epoch that it has sent before, whatever its operators compute anew.
-- The snapshots of all workers are one consistent cut: an epoch that is complete on one worker has all its records on
-  all workers.
-- The state includes the held records and the tokens of their epochs. So probes behind this operator say which epochs
+- Each worker holds the records of an epoch until the epoch is complete and a durable snapshot has them all. So a job
+  that goes back sends the same records of an epoch as before, whatever its operators compute anew.
+- The snapshots of all workers are one consistent cut: if an epoch is complete on one worker, all workers have all its
+  records.
+- The state includes the held records and the tokens of their epochs. So probes behind this operator tell which epochs
   are visible.
 """
 
@@ -25,10 +25,10 @@ from tidewheel.runtime.worker.ports import InputPort, OutputPort
 
 @dataclass(slots=True)
 class _Held:
-    """A worker's records of an epoch.
+    """The records of one epoch that a worker holds.
 
     Attributes:
-        snapshot: the number of the first snapshot with the complete epoch; None before.
+        snapshot: the number of the first snapshot with the complete epoch; None while there is none.
     """
 
     batches: list[Batch] = field(default_factory=list)
@@ -36,29 +36,29 @@ class _Held:
     snapshot: int | None = None
 
     def send(self, output: OutputPort) -> None:
-        """Send the records, and let go of the tokens."""
+        """Send the records, and discard the tokens."""
         for batch in self.batches:
             output.send(self.tokens[0], batch)
         for token in self.tokens:
             token.discard()
 
     def merge(self, other: "_Held") -> "_Held":
-        """Add the records of another worker; the epoch is complete if both were."""
+        """Add the records of another worker; the epoch counts as complete if it is on both."""
         known = self.snapshot is not None and other.snapshot is not None
         latest = max(self.snapshot or 0, other.snapshot or 0) if known else None
         return _Held(self.batches + other.batches, self.tokens + other.tokens, latest)
 
 
 def build_covered(topic: str | None = None) -> Build:
-    """Return the build function of the operator for a topic, or for a sink.
+    """Return the build function of the operator, for a topic or for a sink.
 
-    Without snapshots, a topic raises DeliveryError; a sink receives an epoch once it is complete.
+    Without snapshots, it raises DeliveryError for a topic; a sink then receives an epoch when it is complete.
     """
     return lambda context: _Share(topic, context).schedule
 
 
 class _Share:
-    """One worker's share of the operator."""
+    """The operator on one worker."""
 
     def __init__(self, topic: str | None, context: OperatorContext) -> None:
         self._saving, self._number = host_of(context).saving, instance_of(context).number

@@ -1,11 +1,11 @@
-"""The sink of write_files to an object store: each epoch is a manifest, which appears when its files are there.
+"""The sink of write_files for an object store: each epoch has a manifest, which appears when its files are there.
 
 See `storage/epoch_manifests.py`. Invariants:
 
-- Files have new names, and are removed only when a manifest of their epoch exists that does not list them. So whichever
-  run commits an epoch first, its files stay, also while an earlier run still writes.
-- A manifest is put if it is absent, and replaced only in the version that was looked at. So there is one of an epoch,
-  and readers see the one or the other.
+- Files have new names. They are removed only when a manifest of their epoch exists that does not list them. So
+  whichever run commits an epoch first, its files stay, even if an earlier run still writes.
+- A manifest is put only if there is none, and replaced only if it is still the version that was read. So an epoch has
+  one manifest, and readers see either the old or the new one.
 """
 
 import io
@@ -45,7 +45,7 @@ class EpochObjects(EpochFiles[str]):
         """Put batches as an object under a new name; return the name.
 
         Raises:
-            FileExistsError: there is an older epoch, which must not be overwritten.
+            FileExistsError: an older run has written the epoch, and it must not be overwritten.
         """
         of_run = f"-{self.run}" if self.run else ""
         name = f"{self.name(epoch)}/{self.start}{of_run}-{token_hex(8)}.{self.format.suffix}"
@@ -55,10 +55,10 @@ class EpochObjects(EpochFiles[str]):
         return name
 
     def commit(self, epoch: Time, parts: Sequence[str]) -> None:
-        """Make an epoch visible: put its manifest, unless this job has, and remove other files of the epoch.
+        """Make an epoch visible: put its manifest, unless this job has done so, and remove other files of the epoch.
 
         Raises:
-            FileExistsError: there is an epoch of another job, which must not be overwritten.
+            FileExistsError: another job has written the epoch, and it must not be overwritten.
         """
         store, name, manifest = self._store, self.name(epoch), EpochManifest(self.run, tuple(sorted(parts)))
         if not store.put_new(_manifest_name(name), manifest_bytes(manifest)):
@@ -68,7 +68,7 @@ class EpochObjects(EpochFiles[str]):
             store.remove(sorted(others))
 
     def _replaced(self, name: str, manifest: EpochManifest) -> EpochManifest:
-        """Return the manifest of an epoch that has one, after replacing one of another job if that is allowed."""
+        """Return the manifest of an epoch that has one already; replace one of another job, if that is allowed."""
         for _, (version, _) in self._store.versions(_manifest_name(name)):
             found = self._manifest(name)
             if found is not None and self._is_own(found, manifest):
@@ -87,7 +87,7 @@ class EpochObjects(EpochFiles[str]):
         return super().last_committed()
 
     def name(self, epoch: Time) -> str:
-        """Return the name of an epoch; raise FileExistsError for an older one that must not be overwritten."""
+        """Return the name of an epoch; raise FileExistsError if it is older and must not be overwritten."""
         name = epoch_name(epoch)
         if name in self.older and not self.overwrite and self._manifest(name) is not None:
             raise self.refusal(name)

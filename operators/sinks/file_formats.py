@@ -23,17 +23,17 @@ class FileFormat:
 
     Args:
         name: one of `FILE_FORMATS`.
-        compression: of the file in formats of lines, of its pages in Parquet and Arrow; None for the format's default.
+        compression: how to compress the file, or in Parquet and Arrow its pages; None for the format's default.
 
     Raises:
-        GraphError: there is no such format, or it is not compressed that way.
+        GraphError: there is no such format, or it cannot be compressed that way.
     """
 
     name: str
     compression: str | None = None
 
     def __post_init__(self) -> None:
-        """Check both."""
+        """Check the format and its compression."""
         if self.name not in FILE_FORMATS:
             raise GraphError(f"write_files: format is one of {', '.join(map(repr, FILE_FORMATS))}, not {self.name!r}")
         codecs = _OWN_CODECS.get(self.name, _LINE_CODECS)
@@ -55,7 +55,7 @@ class FileFormat:
         return self.name + next(suffix for suffix, codec in CODECS.items() if codec == self.compression)
 
     def write(self, file: IO[bytes], batches: Sequence[Batch]) -> None:
-        """Write batches, at least one, to an open file.
+        """Write at least one batch to an open file.
 
         Raises:
             TypeError: the records do not fit into the format.
@@ -77,10 +77,10 @@ _ADVICE = (
 
 
 def table_of(batches: Sequence[Batch]) -> "pa.Table":
-    """Return the records of batches, at least one, as one table; columns may differ.
+    """Return the records of at least one batch as one table; batches may have different columns.
 
     Dicts have a column for each name, named tuples and dataclasses for each field. A plain tuple has the columns "_1",
-    "_2" and so on, as in Spark; anything else the column "value". Missing values are null; numbers get a type that
+    "_2" and so on, as in Spark; anything else has the column "value". Missing values are null. Numbers get a type that
     holds them all.
 
     >>> table_of([[{"a": 1}, {"b": 2.5}]]).to_pylist()
@@ -91,7 +91,7 @@ def table_of(batches: Sequence[Batch]) -> "pa.Table":
     [{'value': 1}, {'value': 2}]
 
     Raises:
-        TypeError: records have no common columns, or the values of a column no common type.
+        TypeError: records have no common columns, or the values of a column have no common type.
     """
     import pyarrow as pa
 
@@ -182,7 +182,7 @@ def _write_lines(file: IO[bytes], batches: Sequence[Batch], _: str | None) -> No
 
 
 def _iso_text(value: Any) -> str | None:
-    """Return a time or duration of pandas or NumPy as text, None for NaT; else raise TypeError."""
+    """Return a time or duration of pandas or NumPy as text, None for NaT; raise TypeError for anything else."""
     if hasattr(value, "isoformat") or type(value).__name__ == "datetime64":
         text = str(value.isoformat() if hasattr(value, "isoformat") else value)
         return None if text == "NaT" else text

@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 
 class OutputOperators(StreamBase[Record]):
-    """Methods of streams for files, topics and other readers outside."""
+    """The methods of streams for files, topics and other readers outside of the dataflow."""
 
     __slots__ = ()
 
     def probe(self, name: str) -> Self:
-        """Let ``job.probe(name)`` tell which times are complete here, at no cost to data. Returns this stream.
+        """Let ``job.probe(name)`` tell which times are complete here; data are not slowed. Returns this stream.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("probed")
@@ -56,7 +56,7 @@ class OutputOperators(StreamBase[Record]):
         return self
 
     def ignore(self) -> Self:
-        """Declare that nothing needs to read this stream, such as the late records of windows. Returns this stream.
+        """Declare that this stream, for example the late records of windows, needs no reader. Returns this stream.
 
         A job warns of an unread stream that is not ignored; `Job.statistics` counts its records as ``records_dropped``.
 
@@ -90,9 +90,9 @@ class OutputOperators(StreamBase[Record]):
     def capture_to(self, folder: str | os.PathLike[str], *, overwrite: bool = False, name: str | None = None) -> Self:
         """Write this stream to a folder, from which `ReplaySource` plays it again. Returns this stream.
 
-        Each worker writes a log of its batches and of its complete times. Arrow stays Arrow; other records must be
-        plain values: None, numbers, text, bytes, dates and times, and tuples, lists, dicts and sets of those. Nothing
-        is pickled, so recordings of others are safe to play.
+        Each worker writes a log of its batches and its frontiers. Arrow stays Arrow. Other records must be plain
+        values: None, numbers, text, bytes, dates and times, and tuples, lists, dicts and sets of those. Nothing is
+        pickled, so it is safe to play a recording from someone else.
 
         Args:
             folder: a path, not a URL, that all nodes see.
@@ -101,7 +101,7 @@ class OutputOperators(StreamBase[Record]):
             name: the operator's name.
 
         Raises:
-            GraphError: the folder is none, or this dataflow captures to it already.
+            GraphError: it is not a folder, or this dataflow captures to it already.
 
         >>> import tempfile
         >>> import tidewheel as tw
@@ -152,19 +152,20 @@ class OutputOperators(StreamBase[Record]):
             capacity_bytes: how many bytes each partition keeps for one slow subscriber. A log keeps any number.
             log: a `Log` for exactly-once delivery: it keeps every batch until all subscriptions have acknowledged it,
                 and needs ``engine="ray"``. Without one, delivery is best effort.
-            ends: whether subscribers get the keys of ended substreams, as `Epoch.ended`. Each comes once, with the
-                epoch of its last records or a later one. The ends of dropped epochs are lost. With exactly-once
+            ends: whether subscribers get the keys of ended substreams, as `Epoch.ended`. Each end comes once, with the
+                epoch of the substream's last records or a later one. Ends in dropped epochs are lost. With exactly-once
                 delivery each run needs a new log. Records go to the worker of their substream.
-            wait_for: how many subscribers each partition awaits before it publishes, so that they receive the first
+            wait_for: how many subscribers each partition waits for before it publishes, so that they receive the first
                 epochs. Until then records hold back the sources; a log line says so after 5 s. With exactly-once
-                delivery durable subscriptions of earlier runs count, and a log with messages awaits no subscriber.
+                delivery, durable subscriptions of earlier runs count, and a log that has messages waits for none.
             visible: ``"snapshot"`` publishes an epoch once a snapshot has it; until then each worker keeps its records.
                 A job that goes back then publishes nothing different, even if operators read clocks or random numbers.
-            history: whether the records are changes, as of `Collection.changes`; each subscriber first gets their sum.
+            history: whether the records are changes, as from `Collection.changes`, and each subscriber first gets their
+                sum.
             name: the operator's name.
 
         Raises:
-            GraphError: this dataflow publishes that topic already, or the ends of the stream cannot be told.
+            GraphError: this dataflow publishes that topic already, or the stream has no ends that could be published.
             DeliveryError: an argument is wrong, or the stream is known to have another schema.
 
         >>> import tidewheel as tw
@@ -220,8 +221,8 @@ class OutputOperators(StreamBase[Record]):
     ) -> "Stream[Result]":
         """Call ``function(time, records)`` once for each complete epoch with records, and send its result.
 
-        Worker 0 calls it, in order of time; its memory has to hold the epoch. A probe after it tells for which epochs
-        the call has returned. `inspect` and `inspect_batches` see records as they come.
+        Worker 0 calls it, in order of time, and must hold an epoch in memory. A probe after it tells for which epochs
+        the call has returned. `inspect` and `inspect_batches` get records as they come.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("reports")
@@ -248,18 +249,18 @@ class OutputOperators(StreamBase[Record]):
         part_bytes: int = PART_BYTES,
         name: str = "sink",
     ) -> "Stream[Time]":
-        """Store each whole epoch once in a destination of yours, across crashes; see `Sink`.
+        """Store each epoch in a destination of your own, completely and once, even if processes crash; see `Sink`.
 
-        The returned stream has the time of each committed epoch; a probe on it tells how far commits are. A job that is
-        started again, from a snapshot or from its beginning, leaves out committed epochs. So a run with other data
-        needs another destination.
+        The returned stream has the time of each committed epoch; a probe on it tells up to which epoch all are
+        committed. A job that is started again, from a snapshot or from its beginning, leaves out committed epochs. So a
+        run with other data needs another destination.
 
         Args:
             sink: the destination, which workers receive pickled.
-            visible: ``"snapshot"`` commits an epoch once a snapshot has it, so the program need not be deterministic. A
-                job without ``snapshots=`` commits an epoch when it is complete. ``"epoch"`` always does so. Then an
-                epoch that comes again after a crash must have the same records.
-            part_bytes: how many bytes of an epoch, in memory, a worker gathers before it prepares a part.
+            visible: ``"snapshot"`` commits an epoch once a snapshot has it, so the program need not be deterministic.
+                ``"epoch"``, and any job without ``snapshots=``, commits an epoch when it is complete. Then an epoch
+                that comes again after a crash must have the same records.
+            part_bytes: how many bytes of an epoch (in memory) a worker gathers before it prepares a part.
             name: the operator's name.
 
         Raises:
@@ -305,15 +306,15 @@ class OutputOperators(StreamBase[Record]):
         file_bytes: int = PART_BYTES,
         name: str = "write_files",
     ) -> "Stream[WrittenEpoch]":
-        """Write each epoch to a folder of its own, such as ``epoch=7``, which appears when it is whole.
+        """Write each epoch to a folder of its own, such as ``epoch=7``, which appears when it is complete.
 
-        Each worker writes its files in a hidden folder, which worker 0 renames when all files of the epoch are on disk:
-        once a snapshot has the epoch, or without snapshots when it is complete. The returned stream has each epoch that
-        can be seen; a probe on it tells how far they are. An epoch without records has no folder. Only one job at a
-        time may write to ``folder``; it first removes what failed runs have left.
+        Each worker writes its files in a hidden folder. Worker 0 renames it when all files of the epoch are on disk and
+        a snapshot has the epoch; without snapshots, when the epoch is complete. The returned stream has each epoch that
+        readers can see; a probe on it tells up to which epoch they can see all. An epoch without records has no folder.
+        Only one job at a time may write to ``folder``; it first removes what failed runs have left.
 
-        An object store cannot rename. There worker 0 puts a manifest, ``_epochs/epoch=7.json``, unless it exists: it
-        has the names of the epoch's files, and `FileSource` reads these only.
+        An object store cannot rename. There worker 0 puts a manifest, ``_epochs/epoch=7.json``, unless it exists. It
+        has the names of the epoch's files, and `FileSource` reads only these.
 
         Args:
             folder: where the epochs' folders go: a path that all nodes see, or a URL: ``s3://``, ``gs://``, ``az://``
@@ -321,16 +322,16 @@ class OutputOperators(StreamBase[Record]):
             format: ``"parquet"``, ``"csv"``, ``"arrow"`` for Arrow IPC, ``"jsonl"`` with one record a line, or
                 ``"text"``, whose records are lines. Rows of Arrow, dicts, named tuples and dataclasses have columns. In
                 Parquet, CSV and Arrow a plain tuple has the columns "_1", "_2" and so on, as in Spark, and any other
-                record "value". The records of a file decide the types of its columns, so files may differ; Arrow tables
-                of one schema prevent that. JSON has null for NaN and infinity, and times in ISO 8601.
+                record has the column "value". The records of a file decide the types of its columns, so files may
+                differ, unless records are Arrow tables of one schema. JSON has null for NaN and infinity, and times in ISO 8601.
             compression: how files are compressed. Parquet does it inside, by default with snappy, as does Arrow; other
                 files then have a name such as ``part.csv.gz``.
             visible: ``"snapshot"`` shows an epoch once a snapshot has it, so the program need not be deterministic. A
                 job without ``snapshots=`` shows an epoch when it is complete. ``"epoch"`` always does so. Then an epoch
                 that comes again after a crash must have the same records. That is not so of a `Source` that reads
                 several partitions, such as files, and says no epochs.
-            overwrite: whether an epoch replaces that of another run, which is missing for a moment; otherwise that
-                fails the job. A job that continues with the same folder of snapshots is the same run.
+            overwrite: whether to replace the epochs of another run; an epoch is then missing for a moment. Otherwise
+                they fail the job. A job that continues with the same folder of snapshots is the same run.
             file_bytes: how many bytes of an epoch, in memory, a worker gathers before it writes a file.
             name: the operator's name.
 

@@ -1,7 +1,7 @@
-"""Plain values as bytes and back, without pickle, so that reading a file runs none of its code.
+"""Plain values as bytes and back, without pickle, so that no code in a file can run when it is read.
 
 Values are MessagePack; extensions stand for tuples, sets, dates and integers beyond 64 bits. A list of flat tuples, or
-of flat dicts, needs none.
+of flat dicts, needs no extension.
 """
 
 import datetime as dt
@@ -43,7 +43,7 @@ def encode(records: list[Any]) -> bytes:
 
 
 def decode(data: bytes) -> list[Any]:
-    """Return the list that was encoded; raise ValueError for other bytes."""
+    """Return the list that was encoded; raise ValueError if the bytes are no such list."""
     form = data[:1]
     if form not in _FORMS:
         raise ValueError(f"these are no records: they begin with {form!r}")
@@ -77,7 +77,7 @@ def _tagged_parts(parts: Iterable[Any]) -> list[Any]:
 
 
 class _Extension(NamedTuple):
-    """How a kind of value is converted to MessagePack and back."""
+    """The conversion of a type of value to MessagePack and back."""
 
     kind: type
     write: Callable[[Any], Any]

@@ -1,12 +1,12 @@
-"""The publish operator: one worker's part of a topic, with the ends of substreams that it publishes.
+"""The publish operator on one worker, and the ends of substreams that it publishes.
 
 Invariants of these ends:
 
 - The worker that publishes the records of a substream publishes its end, once, after all of them.
-- The end comes at the latest time of the records, or the first incomplete time if that is later: so epochs complete
-  while substreams are open. Only the last epoch waits until no substream is left, since no later time could have their
-  ends.
-- It never precedes the end of an earlier substream with the same key, whose records may have been delayed by more.
+- The end is at the latest time of the records, or the first incomplete time if that is later. So epochs complete while
+  substreams are open. Only the last epoch waits until no substream is left, since no later time could have their ends.
+- The end never comes before the end of an earlier substream with the same key, even if that one's records were delayed
+  by more.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -42,10 +42,10 @@ _AS_GOOD_S = 0.001
 
 
 def declared_schema(topic: str, said: object, known: "pa.Schema | None") -> TopicSchema | None:
-    """Return the schema of a topic: ``said``, or else what is ``known`` of the stream, or None.
+    """Return the schema of a topic: what the user has ``said``, else what is ``known`` of the stream, else None.
 
     Raises:
-        DeliveryError: ``said`` is no schema, or contradicts ``known``.
+        DeliveryError: ``said`` is not a schema, or contradicts ``known``.
     """
     stream = None if known is None else topic_schema(known)
     if said is None:
@@ -75,7 +75,7 @@ class PublishedEnds:
         """The keys whose last end is at a time before which others are not complete, and that time."""
 
     def note(self, label: Labels | None, time: Time) -> None:
-        """Note the keys of a batch, in O(keys); raise DeliveryError if a substream's times are in no order."""
+        """Record the keys of a batch, in O(keys); raise DeliveryError if a substream's times are not ordered."""
         if label is None:  # as can be where streams are joined
             return
         latest, less_equal = self._latest, self._domain.less_equal
@@ -88,10 +88,10 @@ class PublishedEnds:
                     raise self._in_no_order(key, [before, time])
 
     def publish(self, input: InputPort, lower: Antichain, connection: "PublisherConnection") -> None:
-        """Publish the ends that ``input`` has told, at or after the announced frontier ``lower``.
+        """Publish the ends that ``input`` has reported, at or after the announced frontier ``lower``.
 
         Raises:
-            DeliveryError: times have no order among them, or a key cannot be encoded.
+            DeliveryError: times are not ordered, or a key cannot be encoded.
         """
         keys_at: dict[Time, list[Any]] = {}
         for key in [key for key, time in self._to_come.items() if not lower.less_equal(time)]:
@@ -104,7 +104,7 @@ class PublishedEnds:
             connection.ends(time, keys)
 
     def are_all(self, input: InputPort) -> bool:
-        """Tell whether every end was told: no substream is left, and none can come."""
+        """Tell whether every end was reported: no substream is left, and none can come."""
         ends = cast(SubstreamInput, running_input(input)).ends
         assert ends is not None, "the operator was described so"
         return ends.are_all and not ends
@@ -135,7 +135,7 @@ class PublishedEnds:
 
 @dataclass(frozen=True, slots=True)
 class PartitionPact(Pact):
-    """Sends everything to the worker that feeds the partition of a topic with logs, often this one.
+    """Sends all records to the worker that feeds the partition of a topic with logs, often the same worker.
 
     If the number of workers has changed, worker 0 receives the pending records.
     """
@@ -143,22 +143,21 @@ class PartitionPact(Pact):
     topic: str
 
     def split(self, batch: Batch, workers: int) -> list[Batch | None]:
-        """Return the batch for worker 0; `beside` has the pact for the others."""
+        """Return the batch for worker 0; `beside` returns the pact for the others."""
         return GatherPact().split(batch, workers)
 
     def labelled_parts(
         self, batch: Batch, workers: int, label: Labels | None
     ) -> Iterable[tuple[int, Batch, Labels | None]]:
-        """Return everything for worker 0."""
+        """Yield everything for worker 0."""
         return GatherPact().labelled_parts(batch, workers, label)
 
     def beside(self, attachments: Mapping[str, Any], worker: int) -> Pact | None:
-        """Return the pact for a worker, from its connection to its publisher."""
+        """Return the pact for a worker, as its connection to its publisher requires."""
         connection: PublisherConnection = attachments[self.topic]
         return None if connection.partition == worker else GatherPact(connection.partition)
 
     def describe(self) -> str:
-        """Describe the pact in words."""
         return "by partition"
 
 
@@ -172,20 +171,21 @@ def publish_pact(described: Publication) -> Pact | None:
 
 
 def build_publish(described: Publication) -> Build:
-    """Return the build function of an operator that sends its publisher data and frontier moves, in one call a step.
+    """Return the build function of an operator that sends its publisher data and frontier moves, once in each step.
 
-    Data precedes the frontier move that follows it, so an announced time has all its records at the publisher. While a
-    subscriber or a full disk holds back the publisher, batches stay unread. A frontier move that completes an epoch
-    with batches does not wait; otherwise open epochs could fill a log's disk that no subscriber can acknowledge. Other
-    moves wait and are merged, except the last, after which the operator may not be scheduled again. A batch that
-    contradicts the topic's schema raises. Ends of substreams follow their records, and the frontier becomes empty after
-    the last of them.
+    Data comes before the frontier move that follows it, so when a time is announced, the publisher has all its records.
+    While a subscriber or a full disk holds back the publisher, batches stay unread.
+
+    A frontier move that completes an epoch with batches does not wait; otherwise incomplete epochs, which no subscriber
+    can acknowledge, could fill the disk of a log. Other moves wait and are merged. Only the last one does not, since
+    the operator may not be scheduled again. A batch that contradicts the topic's schema raises. Ends of substreams
+    follow their records, and the frontier becomes empty after the last of them.
     """
     return lambda context: _Share(described, context).schedule
 
 
 class _Share:
-    """One worker's share of the operator."""
+    """The operator on one worker."""
 
     def __init__(self, described: Publication, context: OperatorContext) -> None:
         self._topic = described.topic
@@ -251,7 +251,10 @@ class _Share:
 
 @dataclass(slots=True)
 class WaitingForRoom:
-    """Schedules a publish operator again when there is room; its unread batches hold back the sources."""
+    """Schedules a publish operator again when its publisher has room.
+
+    Until then its unread batches hold back the sources.
+    """
 
     context: OperatorContext
     connection: "PublisherConnection"
@@ -259,7 +262,7 @@ class WaitingForRoom:
     _alarm_s: float = -inf
 
     def begin(self) -> None:
-        """Wait, or keep waiting."""
+        """Wait for room, or keep waiting."""
         again_s = self.connection.wait_for_room(self.context.activate)
         self.context.expect_activation()
         if again_s is None:

@@ -1,9 +1,8 @@
-"""One worker's share of a topic, as a snapshot keeps it.
+"""One worker's part of a topic, as a snapshot keeps it.
 
-A snapshot leaves out what the publisher has received; a restored worker says how much that was, and sends the rest.
-
-On another number of workers, publishers without a log are new, and worker 0 has everything; with logs, each partition
-goes to its feeder.
+A snapshot leaves out what the publisher has received. A restored worker says how much that was, and sends the rest.
+With another number of workers, publishers without a log are new, and worker 0 has everything; with logs, each partition
+goes to the worker that feeds it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,13 +20,14 @@ if TYPE_CHECKING:
 
 
 class Published:
-    """One worker's share of a topic.
+    """One worker's part of a topic.
 
     Args:
-        announced: the frontier that the publisher received last; None for the least time. Partitions with logs know it.
+        announced: the frontier that the publisher has received last; None for the least time. Partitions with logs know
+            theirs.
 
     Attributes:
-        is_behind: whether the operator's input frontier, which begins at the least time, may be before it.
+        is_behind: whether the operator's input frontier, which begins at the least time, may be before ``announced``.
     """
 
     def __init__(
@@ -47,14 +47,14 @@ class Published:
         return type(self), (self._domain, list(self.announced), saved)
 
     def connect(self, connection: "PublisherConnection") -> None:
-        """Have a connection continue from here."""
+        """Let a connection continue from here."""
         connection.go_on(self._saved)
         self._connection, self._saved = connection, None
 
     def split(self, workers: int) -> list["Published | None"]:
-        """Return the part of each worker: with logs the partitions that it feeds, otherwise all for worker 0.
+        """Return the part of each worker: with logs the partitions that it feeds, otherwise everything for worker 0.
 
-        A publisher without a log is then new, without records of open epochs.
+        A publisher without a log is then new, and has no records of incomplete epochs.
         """
         if not isinstance(self._saved, Mapping):
             return [self, *[None] * (workers - 1)]
@@ -64,10 +64,10 @@ class Published:
         return [Published(self._domain, None, part) if part else None for part in parts]
 
     def merge(self, other: "Published") -> "Published":
-        """Merge the shares of two workers.
+        """Merge the parts of two workers.
 
-        Without logs this drops frontier moves that were not received, and batches of times that another worker had
-        passed; a history keeps these batches.
+        Without logs, this drops frontier moves that the publisher has not received, and batches of times that another
+        worker had passed; with a history, these batches are kept.
         """
         partitions = [one._saved for one in (self, other) if isinstance(one._saved, Mapping)]
         if partitions:  # a worker that feeds none has nothing

@@ -1,10 +1,8 @@
-"""One worker's recording: a file of a stream's batches, in the record format of logs.
+"""A recording of one worker: a file of a stream's batches, in the record format of logs.
 
 The file has a header and records, like a segment of a topic's log (`storage/log_records.py`): batches with times, and
-frontiers.
-
-Nothing in it is a pickle, so reading it runs no code of it: Arrow is an Arrow IPC stream, the rest plain values
-(`plain_records.py`).
+frontiers. Nothing in it is a pickle, so no code in it can run when it is read. Arrow is an Arrow IPC stream, everything
+else plain values (`plain_records.py`).
 """
 
 import os
@@ -58,7 +56,7 @@ class RecordingHeader(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class LoggedFrontier:
-    """The least times that could still come; empty if none could."""
+    """The least times that could still come at that point; empty if none could."""
 
     times: tuple[Time, ...]
 
@@ -76,8 +74,8 @@ class RecordingWriter:
         overwrite: whether a new file may replace an old one.
 
     Raises:
-        FileExistsError: there is an old one.
-        SnapshotError: the file has fewer bytes than ``length``, or is of another run.
+        FileExistsError: there is an old file.
+        SnapshotError: the file has fewer bytes than ``length``, or another run has written it.
     """
 
     def __init__(self, path: Path, header: RecordingHeader, length: int, *, overwrite: bool) -> None:
@@ -98,7 +96,7 @@ class RecordingWriter:
         self.flush()  # so that it is known to be of this run, whenever that begins again
 
     def batch(self, time: Time, batch: Batch) -> None:
-        """Write a batch; raise TypeError if it has records or columns of other than plain values."""
+        """Write a batch; raise TypeError if a record or column is not of plain values."""
         kind, payload = _encoded(batch)
         coded = encode([time])
         self._write(kind, _LENGTH_OF_TIME.pack(len(coded)) + coded, payload)
@@ -116,7 +114,6 @@ class RecordingWriter:
         return self.length
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
     def _write(self, kind: int, *payload: Part) -> None:
@@ -140,7 +137,6 @@ def _opened_again(path: Path, head: bytes, length: int) -> IO[bytes]:
 
 
 def is_of_run(path: Path, run: str) -> bool:
-    """Tell whether there is a recording of this run."""
     try:
         return read_header(path).run == run
     except (OSError, ValueError):
@@ -182,10 +178,10 @@ def read_frontier(path: Path) -> LoggedFrontier | None:
 
 
 def read_recording(path: Path, *, with_batches: bool = True) -> Iterator[Captured | LoggedFrontier]:
-    """Yield the content of a recording, in order, without a record that was cut off at the end.
+    """Yield the content of a recording, in order; a last record that was cut off is left out.
 
     Raises:
-        ValueError: the file is damaged; it names the file and the place.
+        ValueError: the file is damaged; the message has its path and the offset.
     """
     with path.open("rb") as file:
         for kind, data in _records(file, path, with_batches=with_batches):

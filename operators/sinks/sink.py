@@ -1,14 +1,14 @@
-"""Sinks that store each epoch once, across crashes: the contract, and the operators that keep it.
+"""Sinks that store each epoch once, even across crashes: the contract, and the operators that keep it.
 
-On each worker, the first operator has the sink prepare its part of an epoch. On worker 0, the last one commits all
-parts of a complete epoch. Between the two, `covered.py` may hold parts. Invariants:
+On each worker, the first operator lets the sink prepare the worker's part of an epoch. On worker 0, the last operator
+commits all parts of a complete epoch. Between the two, `covered.py` may hold parts. Invariants:
 
 - A part is durable when `Sink.prepare` returns. From then on the dataflow has it, in the state of an operator or in a
   message, and so in each later snapshot.
-- One call of `Sink.commit` has all parts of an epoch, so no epoch is committed on some workers only, and the number of
+- One call of `Sink.commit` has all parts of an epoch. So no epoch is committed on some workers only, and the number of
   workers may change in between.
-- Epochs are committed in order. The sink notes the last one in the step that makes it visible; a new run leaves out all
-  epochs up to `Sink.last_committed`.
+- Epochs are committed in order. The sink records which is the last one in the same step that makes it visible. A new
+  run leaves out all epochs up to `Sink.last_committed`.
 - With ``visible="snapshot"`` an epoch is committed once a durable snapshot has its parts. So no later run can compute
   another result for a visible epoch.
 
@@ -39,8 +39,8 @@ PART_BYTES = 128 << 20
 class Sink(ABC):
     """A destination that stores each epoch once, for `Stream.sink`.
 
-    Each worker has an object of its own, which may be lost at any moment and unpickled again. So lasting facts belong
-    in the destination. `tidewheel.testing.check_sink` checks a sink.
+    Each worker has an object of its own, which may be lost at any moment and unpickled again. So keep everything that
+    must last in the destination. `tidewheel.testing.check_sink` checks a sink.
 
     >>> import sqlite3
     >>> from contextlib import closing
@@ -76,7 +76,7 @@ class Sink(ABC):
 
     @abstractmethod
     def commit(self, epoch: Time, parts: list[Any]) -> None:
-        """Make an epoch visible and note it as the last one, in one durable step.
+        """Make an epoch visible and record it as the last one, in one durable step.
 
         Worker 0 calls it in the order of epochs, and not for epochs without records. It does nothing if the epoch is
         committed already: a worker that seemed dead may have done so.
@@ -88,18 +88,18 @@ class Sink(ABC):
 
     @abstractmethod
     def last_committed(self) -> Time | None:
-        """Return the last visible epoch according to the destination, None if there is none.
+        """Return the last visible epoch, as the destination knows it; None if there is none.
 
         Each worker calls it before anything else, and leaves out the epochs up to this one.
         """
 
     def close(self) -> None:  # noqa: B027 - few sinks have anything to close
-        """Close what the sink has opened on this worker, at the end of the job; it may be called again."""
+        """Close what the sink has opened on this worker. Called at the end of the job, perhaps more than once."""
 
 
 @dataclass(slots=True)
 class _Prepared:
-    """One worker's part of an epoch: prepared parts, and pending records."""
+    """One worker's part of an epoch: what was prepared, and the records that wait."""
 
     parts: list[Any] = field(default_factory=list)
     records: int = 0
@@ -125,7 +125,7 @@ class SinkOperators:
     Attributes:
         make: returns the sink on a worker; it may keep states of the operator.
         domain: the order of the epochs.
-        part_bytes: the size in memory at which a worker has the sink prepare a part.
+        part_bytes: the size in memory at which a worker lets the sink prepare a part.
         waits: whether an epoch of a job with snapshots is committed only once a snapshot has its parts.
         result: returns the output for a committed epoch and its number of records.
     """
@@ -138,7 +138,7 @@ class SinkOperators:
     join: Callable[[list[Batch]], Any]
 
     def build_prepare(self, context: OperatorContext) -> Schedule:
-        """Build the operator that sends a worker's parts and number of records of each epoch."""
+        """Build the operator that sends, for each epoch, this worker's parts and their number of records."""
         sink = self.make(context)
         context.on_close(sink.close)
         last = self._last_of(sink)
@@ -168,7 +168,7 @@ class SinkOperators:
         return schedule
 
     def build_commit(self, context: OperatorContext) -> Schedule:
-        """Build the operator that commits on worker 0, and sends the result of each epoch."""
+        """Build the operator that commits each epoch on worker 0, and sends its result."""
         sink = self.make(context)
         context.on_close(sink.close)
         last = None if context.worker else self._last_of(sink)
@@ -208,8 +208,8 @@ def sink_operators(sink: object, domain: TimeDomain, part_bytes: int, visible: s
     """Return the operators of a user's sink.
 
     Raises:
-        GraphError: it is no sink or cannot be pickled, a method is async or takes other arguments, ``visible`` is
-            neither "snapshot" nor "epoch", or times are not totally ordered.
+        GraphError: it is not a sink or cannot be pickled, a method is async or takes other arguments, ``visible`` is
+            neither "snapshot" nor "epoch", or times have no total order.
     """
     if not isinstance(sink, Sink):
         raise GraphError(f"sink: it is an object of a subclass of tw.Sink, not of {type(sink).__qualname__}")

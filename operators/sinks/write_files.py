@@ -1,4 +1,4 @@
-"""The sink of write_files to a file system: each epoch is a folder such as "epoch=7", which appears when it is whole.
+"""The sink of write_files for a file system: an epoch is a folder such as "epoch=7", which appears when complete.
 
 See `storage/whole_folders.py`; `epoch_objects.py` is the sink to an object store, which shares `EpochFiles`.
 
@@ -54,8 +54,8 @@ class EpochFiles(Sink, Generic[PlaceT]):
     """The files of epochs at one place, to which at most one job at a time writes.
 
     Args:
-        format: of the files.
-        is_numbered: whether times are integers, in their order.
+        format: the format of the files.
+        is_numbered: whether times are integers in their usual order.
         older: the names of the epochs from before the job.
         start: the beginning of a worker's file names.
     """
@@ -120,10 +120,10 @@ class EpochFolders(EpochFiles[Path]):
         return replace(self, older=older, start=f"part-{context.worker:05d}", end=end)
 
     def prepare(self, epoch: Time, records: list[Batch]) -> str:
-        """Write batches to a file in the hidden folder of an epoch; return its name.
+        """Write batches to a file in the hidden folder of an epoch; return the file's name.
 
         Raises:
-            FileExistsError: there is an older epoch, which must not be overwritten.
+            FileExistsError: an older run has written the epoch, and it must not be overwritten.
         """
         unfinished = self._folders.begin(self.path(epoch).name)
         written = sum(1 for _ in unfinished.glob(f"{self.start}-*"))
@@ -138,8 +138,8 @@ class EpochFolders(EpochFiles[Path]):
         """Make an epoch visible under its name, durably.
 
         Raises:
-            FileNotFoundError: a written file is gone: another run has cleaned up.
-            FileExistsError: there is an older epoch, which must not be overwritten.
+            FileNotFoundError: a written file is gone, since another run has removed it.
+            FileExistsError: an older run has written the epoch, and it must not be overwritten.
         """
         self._folders.commit(self.path(epoch).name, parts)
 
@@ -153,7 +153,7 @@ class EpochFolders(EpochFiles[Path]):
         return WrittenEpoch(time, str(path), sum(1 for _ in path.iterdir()), records)
 
     def path(self, epoch: Time) -> Path:
-        """Return the folder of an epoch; raise FileExistsError for an older one that must not be overwritten."""
+        """Return the folder of an epoch; raise FileExistsError if it is older and must not be overwritten."""
         final = self.root / epoch_name(epoch)
         if final.name in self.older and final.exists() and not self.overwrite:
             raise self.refusal(final.name)

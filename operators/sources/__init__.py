@@ -1,1 +1,1 @@
-"""Sources: where a dataflow gets its records."""
+"""Sources: where the records of a dataflow come from."""

@@ -1,13 +1,14 @@
-"""The contract of sources: partitions, each read from a position that a snapshot has.
+"""The contract of sources: partitions, each read from a position that snapshots keep.
 
-A partition is a file, a partition of a topic, a queue, a replication slot. Its position is whatever the other end needs
-to go on from there: an offset, a place in a log, a version. tidewheel keeps it beside the records that came before it,
-in one snapshot, and never looks into it. Invariants:
+A partition is a file, a partition of a topic, a queue, or a replication slot. Its position is whatever the other end
+needs to continue from there: an offset, a place in a log, a version. A snapshot has the position together with the
+records before it; tidewheel never looks into it. Invariants:
 
-- A partition is open on one worker at a time, at the position behind the last batch that the dataflow has of it.
-- A position is saved only when no later run can ask for an earlier one: a durable snapshot has it, or, in a job without
-  snapshots, all records before it have been processed. Saved positions of one partition never go back.
-- Listing, reading and saving happen on threads beside the worker's loop.
+- A partition is open on one worker at a time. It is opened at the position after the last batch that the dataflow has
+  of it.
+- A position is *saved* only when no later run can ask for an earlier one: a durable snapshot has it or, in a job
+  without snapshots, all records before it have been processed. Saved positions of one partition never go back.
+- The methods that list, read and save run on threads beside the worker's loop.
 """
 
 from abc import ABC, abstractmethod
@@ -43,14 +44,14 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """What a source has read and cannot make a record of, such as a message that is not in its format.
+    """Something that a source has read and cannot turn into a record, such as a message in another format.
 
-    A source that was given ``dead_letters`` sends it there. In any other job the error fails the source.
+    If the source was given ``dead_letters``, it sends this there. Otherwise the error fails the job.
 
     Attributes:
-        record: what was read, as bytes or text.
+        record: the bytes or text that was read.
         error: the reason.
-        place: where it was, such as ``"offset 17"``.
+        place: the place in the partition, such as ``"offset 17"``.
     """
 
     record: Any
@@ -60,16 +61,19 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Fetched(Generic[Record_co]):
-    """A batch of a partition, yielded by `Source.open`; `(batch, position)` is short for ``Fetched(batch, position)``.
+    """A batch of a partition, as `Source.open` yields it.
+
+    `(batch, position)` is short for ``Fetched(batch, position)``.
 
     Attributes:
-        batch: the records; an empty batch moves the position only.
-        position: where the partition goes on behind them. It can be pickled, and is not changed afterwards.
-        epoch: the epoch of the records, from a source that `says_epochs`.
-        frontier: the least times of this batch and later ones, where these may be before ``epoch``; by default that.
-        is_whole: False in the middle of a unit, such as a transaction: the rest is in the same epoch, so no epoch ends
-            behind this batch.
-        refused: a `Refused` for each thing that was read and has become no record.
+        batch: the records; an empty batch only moves the position.
+        position: where the partition continues after these records. It must be picklable; do not change it afterwards.
+        epoch: the epoch of the records, if the source `says_epochs`.
+        frontier: the least times of this batch and later ones, if later ones may be before ``epoch``; by default
+            ``epoch``.
+        is_whole: False in the middle of a unit, such as a transaction. The rest of the unit is in the same epoch, so no
+            epoch ends after this batch.
+        refused: a `Refused` for each thing that was read and could not be turned into a record.
     """
 
     batch: Iterable[Record_co] | Any
@@ -84,18 +88,20 @@ class Source(ABC, Generic[Record_co]):
     r"""A source of records in partitions, for `Dataflow.source`.
 
     The source is pickled to each worker, and connects there. Its methods are called on threads beside the worker's
-    loop, so they may block; several at a time. An error of ``retry.on`` is tried again, a partition from its last
-    position; any other error, and the last attempt's, fails the job. `tidewheel.testing.check_source` checks a source.
+    loop, several at a time, so they may block. After an error of ``retry.on`` there is another attempt; a partition
+    continues from its last position. Any other error, and that of the last attempt, fails the job.
+    `tidewheel.testing.check_source` checks a source.
 
     Attributes:
-        look_every_s: how often `partitions` is called, in seconds. None: once; the source ends with its partitions.
-        endless: whether the source has no end, so that the end of the ``with`` block of a job raises, unless the
-            program has called `Job.stop`. A source that looks for partitions again has none.
-        at_a_time: how many partitions a worker reads at a time, in the order in which they were found; None for all. A
-            source whose partitions end, such as files, limits its threads by it.
+        look_every_s: the seconds between calls of `partitions`. None calls it once, and the source ends with its
+            partitions.
+        endless: whether the source has no end. Then the end of the job's ``with`` block raises, unless the program has
+            called `Job.stop`. A source with ``look_every_s`` has no end in any case.
+        at_a_time: how many partitions a worker reads at a time, in the order in which they were found; None for all. It
+            limits the threads of a source whose partitions end, such as files.
         says_epochs: whether each `Fetched` says its epoch. The epochs of a partition do not go back, and a new
             partition begins at the latest epoch that any partition has reached.
-        retry: how errors of the other end are endured. A batch that was read begins anew.
+        retry: the attempts after errors of the other end. Once a batch was read, they are counted anew.
 
     >>> from pathlib import Path
     >>> import tempfile
@@ -132,31 +138,32 @@ class Source(ABC, Generic[Record_co]):
     def partitions(self) -> Iterable[Partition]:
         """Return the names of the partitions that exist now, strings or integers.
 
-        Worker 0 calls it, and deals new partitions to the workers with the fewest. A partition that is not listed any
-        more is read until its iterator ends. Once it has ended and is not listed, its name is free for a new one.
+        Worker 0 calls this, and assigns new partitions to the workers that have the fewest. A partition that is not
+        listed any more is read until its iterator ends. Then its name may be used for a new partition.
         """
 
     def resumed(self, partitions: Collection[Partition]) -> None:
-        """Note the partitions that were dealt before the snapshot from which the job goes on.
+        """Receive the partitions that were assigned before the snapshot from which the job continues.
 
-        Worker 0 calls it before it first calls `partitions`. A source whose partitions must not be replaced compares.
+        Worker 0 calls this before it first calls `partitions`. A source whose partitions must not be replaced can
+        compare them.
         """
 
     @abstractmethod
     def open(self, partition: Partition, position: Any) -> Iterator[tuple[Any, Any] | Fetched[Record_co] | Pause]:
-        """Read a partition behind a position that it has yielded; None for its beginning, or where saving has left it.
+        """Read a partition from a position that it has yielded; None for its beginning, or where `saved` has left it.
 
-        It yields `(batch, position)` or `Fetched`, and, while there is nothing, `Pause` or an empty batch: at least
-        once a second, so that the partition can be closed. After its end the partition is closed. If an iterator has a
-        method ``close``, that is called when the partition is closed, ends or fails.
+        It yields `(batch, position)` or `Fetched`. While there are no records it yields `Pause` or an empty batch at
+        least once a second, so that the partition can be closed. If the iterator has a method ``close``, that is called
+        when the partition is closed, ends or fails.
         """
 
     def saved(self, partition: Partition, position: Any) -> None:
-        """Note that no run will open the partition before a position: commit an offset, acknowledge, move a slot.
+        """Receive a position before which no run will open the partition: commit an offset, acknowledge, move a slot.
 
-        A durable snapshot has the position. In a job without snapshots its epoch has been processed. The latest
-        position wins: not each one is saved. After a crash the same position may be saved again, before or after the
-        partition is opened, by another worker.
+        A durable snapshot has the position or, in a job without snapshots, its epoch has been processed. Not every
+        position is saved, but the latest always is. After a crash another worker may save the same position again,
+        before or after the partition is opened.
         """
 
     def close(self) -> None:
@@ -168,7 +175,7 @@ class Source(ABC, Generic[Record_co]):
 
 
 def saves(source: Source[Any]) -> bool:
-    """Tell whether a source wants to know of saved positions."""
+    """Tell whether a source has a method for saved positions."""
     return type(source).saved is not Source.saved or "saved" in vars(source)
 
 

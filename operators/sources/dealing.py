@@ -1,7 +1,7 @@
-"""Which worker reads which partition.
+"""The dealing of partitions to workers.
 
-Each partition has a number, and worker ``number % workers`` reads it. So the number alone says who reads it after a
-change of the number of workers, and a deal on its way finds its new worker by itself.
+Each partition has a number, and worker ``number % workers`` reads it. So the number alone tells who reads the partition
+after the number of workers has changed, and a deal that is in flight then still finds its worker.
 """
 
 from collections import Counter
@@ -15,19 +15,19 @@ from tidewheel.runtime.description.pacts import Pact
 
 
 class Deal(NamedTuple):
-    """A partition that a worker is to read; it travels as a record."""
+    """The assignment of a partition to a worker, which travels as a record."""
 
     number: int
     partition: Partition
 
 
 def reader_of(number: int, workers: int) -> int:
-    """Return the worker that reads the partition of a number."""
+    """Return the worker that reads the partition with this number."""
     return number % workers
 
 
 class DealPact(Pact):
-    """Sends each deal to the worker that reads the partition.
+    """Sends each deal to the worker that will read the partition.
 
     >>> DealPact().split([Deal(0, "tides"), Deal(3, "winds")], 2)
     [[Deal(number=0, partition='tides')], [Deal(number=3, partition='winds')]]
@@ -45,7 +45,7 @@ class DealPact(Pact):
 
 @dataclass(slots=True)
 class Dealing:
-    """The partitions that were dealt, with their numbers.
+    """The partitions that were dealt to workers, with their numbers.
 
     >>> dealing = Dealing()
     >>> dealing.deal(["a", "b", "c"], set(), workers=2)
@@ -60,10 +60,10 @@ class Dealing:
     _next: int = 0
 
     def deal(self, listed: Iterable[Partition], ended: set[Partition], workers: int) -> list[Deal]:
-        """Return deals for the new ones among all listed partitions; raise TypeError for a name of another type.
+        """Return deals for the new partitions among the listed ones; raise TypeError for a name of another type.
 
-        Each goes to the worker with the fewest partitions that have not ended. Ended ones that are not listed are
-        forgotten, also in ``ended``.
+        Each goes to the worker with the fewest partitions that have not ended. Partitions that have ended and are not
+        listed are forgotten, also in ``ended``.
         """
         names = list(listed)
         for name in names:
@@ -87,5 +87,5 @@ class Dealing:
         return deals
 
     def merge(self, other: "Dealing") -> "Dealing":
-        """Return both; only worker 0 has dealt any."""
+        """Merge two dealings; only worker 0 has dealt any partitions."""
         return self if self.has_listed or self.numbers else other

@@ -1,4 +1,4 @@
-"""A partition that a worker reads, as a snapshot has it."""
+"""The state of a partition that a worker reads, as a snapshot has it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,11 +17,11 @@ class DealtPartition:
     """A partition that a worker reads.
 
     Attributes:
-        number: decides who reads it.
-        tokens: for what can still come; none before it is opened, and once it has ended.
+        number: its number, which tells which worker reads it.
+        tokens: the tokens for what can still come; empty before it is opened, and once it has ended.
         is_opened: whether it was opened in this run or an earlier one.
-        position: behind its last sent batch; None before the first one.
-        begun: the epochs that it has begun, if a probe paces the source.
+        position: the position after its last sent batch; None before the first one.
+        begun: the epochs that it has begun, if a probe limits the source.
     """
 
     number: int
@@ -38,7 +38,7 @@ class DealtPartition:
         return epoch
 
     def move(self, times: Sequence[Time]) -> None:
-        """Let nothing come before these times any more."""
+        """Move the tokens, since nothing comes before these times any more."""
         if tuple(times) == self.tokens.times:
             return
         if len(times) == len(self.tokens) == 1:
@@ -49,9 +49,9 @@ class DealtPartition:
         self.place.moved()
 
     def send_said(self, fetched: Fetched[Any], output: OutputPort, pace: Pace | None) -> bool:
-        """Send a batch at the epoch that it says; return False if the probe does not let it begin that yet.
+        """Send a batch at the epoch that it says; return False if the probe does not let the partition begin it yet.
 
-        The tokens move first, as the probe may wait for the epochs before.
+        The tokens move first, since the probe may wait for earlier epochs.
         """
         epoch = fetched.epoch
         self.move((epoch,) if fetched.frontier is None else fetched.frontier)
@@ -62,7 +62,7 @@ class DealtPartition:
         return True
 
     def send(self, epoch: Time, fetched: Fetched[Any], output: OutputPort) -> None:
-        """Send a batch, and the letters of what was refused, at an epoch that the tokens allow."""
+        """Send a batch, and letters for what was refused, at an epoch that the tokens allow."""
         for token in self.tokens:
             if token.time == epoch:
                 output.send(token, fetched.batch)

@@ -1,6 +1,6 @@
-"""The operator that finds the partitions of a source, deals them to the workers, and begins epochs by seconds.
+"""The operator that finds the partitions of a source, deals them to workers, and begins epochs by seconds.
 
-It has something to do on worker 0 only. Its token is at the latest epoch that has begun: there a new partition begins.
+It has work on worker 0 only. Its token is at the latest epoch that has begun, where new partitions begin.
 """
 
 import threading
@@ -27,8 +27,8 @@ class Listing:
     """The thread that lists partitions, once or again and again.
 
     Args:
-        wake: called on the thread when there is a list, or an error.
-        dealt: the partitions that a snapshot has.
+        wake: called, on the thread, when there is a new list or an error.
+        dealt: the partitions that were dealt before the snapshot.
     """
 
     def __init__(self, source: Source[Any], name: str, wake: Callable[[], None], dealt: Collection[Partition]) -> None:
@@ -42,14 +42,14 @@ class Listing:
         self._thread.start()
 
     def take(self) -> list[Partition] | None:
-        """Return the latest list, None if there is no new one; raise the error that ended the listing."""
+        """Return the latest list; None if there is no new one; raise the error that has ended the listing."""
         found = self._found.popleft() if self._found else None
         if isinstance(found, Exception):
             raise found
         return found
 
     def close(self) -> None:
-        """End the thread behind its present call."""
+        """End the thread after the call that it is in."""
         self._closed.set()
         self._thread.join(CLOSES_WITHIN_S)
         if self._thread.is_alive():
@@ -84,7 +84,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class DiscovererBuild:
-    """The build function of the discoverer of a source; ``news`` is the name of its news on each worker."""
+    """The build function of the operator; ``news`` is the name of the source's news on each worker."""
 
     is_source: ClassVar[bool] = False
 
@@ -112,7 +112,7 @@ def _inserted(one: TokenSet, other: TokenSet) -> TokenSet:
 
 
 class _Discoverer:
-    """Worker 0's operator."""
+    """The operator on worker 0."""
 
     def __init__(self, context: OperatorContext, build: DiscovererBuild, dealing: Dealing, tokens: Any) -> None:
         self._context = context

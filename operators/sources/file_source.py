@@ -1,7 +1,7 @@
-"""A source of files, in folders and object stores: each file once, in one version.
+"""A source of files, in folders and object stores: each file is read once, in one version.
 
-A file is a partition, and its name has its version. So a file that is replaced is another partition, which the source
-refuses: each file is read once. Worker 0 lists the files, once or again and again.
+A file is a partition, and its name has the version. So a replaced file would be another partition, which the source
+refuses. Worker 0 lists the files, once or again and again.
 """
 
 import time
@@ -38,27 +38,28 @@ Format: TypeAlias = Literal["parquet", "csv", "jsonl", "arrow", "text"]
 class FileSource(Source[Any]):
     r"""A source of files: Parquet, CSV, JSON lines, Arrow IPC or text, on this machine or in an object store.
 
-    Each worker reads one file after the other, and each file belongs to one epoch. Records are rows of Arrow, but lines
-    of text as ``str``, and JSON lines without ``schema`` as what they have. Names that end in .gz, .bz2, .zst, .lz4 or
-    .xz are decompressed. All nodes must reach the files.
+    Each worker reads one file after the other, and each file belongs to one epoch. Records are rows of Arrow; in text
+    files ``str``, and in JSON lines without ``schema`` the values of the lines. Files whose names end in .gz, .bz2,
+    .zst, .lz4 or .xz are decompressed. All nodes must reach the files.
 
     A file that changes while it is read, or after that, fails the job with `FileChanged`. In a watched folder of a file
-    system, a file is read once it has not changed between two looks; move whole files into it.
+    system, a file is read when it has not changed between two looks; move complete files into it.
 
     Args:
-        paths: a path, a pattern such as ``"logs/**/*.txt"``, a folder, or a list of such; or URLs of these, ``s3://``,
-            ``gs://``, ``az://`` or ``file://``. In folders, names that begin with "." or "_" are left out. Of what
-            `Stream.write_files` writes, complete epochs are read.
-        format: ``"parquet"``, ``"csv"``, ``"jsonl"``, ``"arrow"`` or ``"text"``; by default what the names end in.
-        schema: the columns of all files. Columns that a file lacks are null there, and others are left out. Without it
-            the first file has the schema; then other columns are an error. Types are converted if no value changes.
+        paths: a path, a pattern such as ``"logs/**/*.txt"``, a folder, or a list of these; or URLs with ``s3://``,
+            ``gs://``, ``az://`` or ``file://``. In folders, names that begin with "." or "_" are left out. If
+            `Stream.write_files` writes to a folder, only complete epochs are read.
+        format: ``"parquet"``, ``"csv"``, ``"jsonl"``, ``"arrow"`` or ``"text"``; by default by the suffix of the names.
+        schema: the columns of all files. A column that a file lacks is null there; other columns are left out. By
+            default it is the schema of the first file, and other columns are an error. Types are converted if no value
+            changes.
         columns: the names of the columns to read; None for all.
         watch_every_s: how often to look for new files, in seconds; None looks once, and the source ends.
-        whole_files: whether a file belongs to one epoch. Otherwise an epoch may end behind each batch of a file, as
+        whole_files: whether a file belongs to one epoch. Otherwise an epoch may end after each batch of a file, as
             ``epoch_records=`` of `Dataflow.source` says.
         csv: options of CSV, such as its delimiter.
-        encoding: of text.
-        errors: the treatment of undecodable text, as for `open`; by default the job fails.
+        encoding: the encoding of text files.
+        errors: what to do with text that cannot be decoded, as for `open`; by default the job fails.
 
     Raises:
         GraphError: there are no such files, the columns of the first one cannot be read, or an argument is wrong.
@@ -187,10 +188,10 @@ class FileSource(Source[Any]):
     # ------------------------------------------------------------------ the contract
 
     def partitions(self) -> list[Partition]:
-        """Return the names of the present files.
+        """Return the names of the files that exist now.
 
         Raises:
-            FileChanged: a file was replaced that was listed before.
+            FileChanged: a file that was listed before was replaced.
         """
         found = self._finder.find()
         for file in found:
@@ -202,7 +203,10 @@ class FileSource(Source[Any]):
         return [file.name for file in whole]
 
     def _is_whole(self, file: StoredFile) -> bool:
-        """Tell whether a file has not changed for a while, unless it appears whole, or looks are not repeated."""
+        """Tell whether a file is complete.
+
+        It is if it has not changed for a while, if it appears in one step, or if the source looks only once.
+        """
         if self.look_every_s is None or is_url(file.path) or file.path in self._read:
             return True
         if self._looked.get(file.path) == file.version:
@@ -215,7 +219,7 @@ class FileSource(Source[Any]):
         self._read = {file.path: file.version for file in files}
 
     def open(self, partition: Partition, position: Any) -> Iterator[Fetched[Any]]:
-        """Read a file from a position on; its last batch is empty, and comes once the file has not changed."""
+        """Read a file from a position on. The last batch is empty, and comes if the file has not changed."""
         at: int = position or 0
         batch: Batch
         refused: list[Refused] = []

@@ -1,7 +1,7 @@
-"""Sources that a worker reads on its own thread, since they wait for nothing: records in memory, ticks, recordings.
+"""Sources that a worker reads on its own thread, since they never block: records in memory, ticks, recordings.
 
-The results of a local job then depend on nothing but its input. The number of workers with which a job begins decides
-the partitions, so each worker lists them by itself.
+So the results of a local job depend on nothing but its input. The number of workers with which a job begins decides the
+partitions, so each worker lists them by itself.
 """
 
 from abc import abstractmethod
@@ -25,10 +25,10 @@ from tidewheel.runtime.worker.ports import OutputPort
 
 
 class InlineSource(Source[Record_co]):
-    """A source that a worker reads on its own thread; it says its epochs.
+    """A source that a worker reads on its own thread, and that says its epochs.
 
-    `saved` is called on that thread, too. In a job without snapshots that is when a batch is sent, as a job that begins
-    again finds nothing of the one before.
+    `saved` is called on that thread too. In a job without snapshots it is called when a batch is sent, since a job that
+    begins again finds nothing of the one before.
     """
 
     says_epochs = True
@@ -39,7 +39,7 @@ class InlineSource(Source[Record_co]):
 
     @abstractmethod
     def partitions_of(self, workers: int) -> list[Partition]:
-        """Return the partitions for a job that begins with so many workers, always the same."""
+        """Return the partitions for a job that begins with so many workers; always the same."""
 
     def partitions(self) -> list[Partition]:
         """Return the partitions for one worker."""
@@ -47,15 +47,15 @@ class InlineSource(Source[Record_co]):
 
     @property
     def is_woken(self) -> bool:
-        """Whether a partition that pauses calls ``wake`` when it has more, so that pauses do not end by time."""
+        """True if a partition that pauses calls ``wake`` when it has more; otherwise a pause ends after its seconds."""
         return False
 
     def read(self, partition: Partition, position: Any, wake: Callable[[], object]) -> Iterator[Any]:
-        """Open a partition that calls ``wake``, on any thread, when it has more, until it is closed."""
+        """Open a partition; until it is closed, it may call ``wake``, on any thread, when it has more."""
         return iter(self.open(partition, position))
 
     def on_nodes(self, nodes: Sequence[str]) -> Self:
-        """Return the source for workers on these nodes of a Ray cluster, each "" where it may move."""
+        """Return the source for workers on these nodes of a Ray cluster; a node is "" if the worker may move."""
         return self
 
     def in_domain(self, domain: TimeDomain) -> Self:
@@ -64,18 +64,18 @@ class InlineSource(Source[Record_co]):
 
 
 def share_names(workers: int) -> list[Partition]:
-    """Return a partition for the share of each of so many workers, such as "0/2" and "1/2"."""
+    """Return the names of partitions for the shares of workers, such as "0/2" and "1/2"."""
     return [f"{worker}/{workers}" for worker in range(workers)]
 
 
 def share_of(partition: Partition) -> tuple[int, int]:
-    """Return the worker and the number of workers in the name of a share."""
+    """Return the worker, and the number of workers, from the name of a share."""
     worker, workers = map(int, str(partition).split("/"))
     return worker, workers
 
 
 def fetched_behind(position: int | None, batches: Iterable[tuple[Time, Any]]) -> Iterator[Fetched[Any]]:
-    """Yield the batches behind a position, which is a number of batches, of a partition that always has the same."""
+    """Yield the batches after a position, which is a number of batches; the partition always has the same batches."""
     for number, (time, batch) in enumerate(batches, start=1):
         if position is None or number > position:
             yield Fetched(batch, number, time)
@@ -112,7 +112,7 @@ class InlineBuild:
 
     @property
     def endless(self) -> bool:
-        """Whether the source has no end."""
+        """True if the source has no end."""
         return self.source.endless
 
     def __call__(self, context: OperatorContext) -> Schedule:
@@ -121,7 +121,7 @@ class InlineBuild:
 
 
 class _InlineReader:
-    """One worker's share of the operator: takes one step of each partition in turn."""
+    """The operator on one worker: it takes one step of each partition in turn."""
 
     def __init__(self, context: OperatorContext, build: InlineBuild) -> None:
         self._context = context
@@ -197,7 +197,7 @@ class _InlineReader:
             self._context.activator.after(soonest_s - now_s)
 
     def _take_step(self, name: Partition, output: OutputPort) -> bool:
-        """Send a batch of a partition, and return True; False if it has none now."""
+        """Send a batch of a partition; return False if it has none now."""
         dealt = self._partitions[name]
         fetched = self._in_hand.pop(name, None)
         if fetched is None:

@@ -1,7 +1,7 @@
-"""The operator of an input, and the check of each batch that is fed.
+"""The operator of an input, and the check of each batch that a program sends to it.
 
-A type is compared with a sample of the records, since a wrong batch is mostly wrong throughout. The driver checks a
-batch before it sends it, and the worker again, as another process may have sent it.
+The check compares a sample of the records with the type, since a wrong batch is mostly wrong throughout. The driver
+checks a batch before it sends it. The worker checks it again, since another process may have sent it.
 """
 
 from collections.abc import Sequence
@@ -27,18 +27,18 @@ _MOST_CHECKED = 32
 
 
 class Schema(Protocol):
-    """The needed part of a `pyarrow.Schema`."""
+    """The part of a `pyarrow.Schema` that tidewheel needs."""
 
     @property
     def names(self) -> list[str]:
         """The names of the columns."""
 
     def field(self, i: Any, /) -> Any:
-        """Return a column's name, type, and whether it may have nulls."""
+        """Return a column: its name, its type, and whether it may have nulls."""
 
 
 def check_for(name: str, kind: object) -> "RecordCheck | SchemaCheck | None":
-    """Return the check of the input ``name`` for records of a type or batches of a `pyarrow.Schema`, if any.
+    """Return the check of the input ``name``, for records of a type or batches of a `pyarrow.Schema`; None without one.
 
     >>> check = check_for("numbers", int)
     >>> check([1, 2])
@@ -49,7 +49,7 @@ def check_for(name: str, kind: object) -> "RecordCheck | SchemaCheck | None":
     TypeError: input 'numbers' has records of int, not str: '1'
 
     Raises:
-        GraphError: ``kind`` is neither.
+        GraphError: ``kind`` is neither of the two.
     """
     if kind is None:
         return None
@@ -71,11 +71,11 @@ class SchemaCheck:
     schema: Any
 
     def __call__(self, batch: Batch, turn: int = 0) -> Batch:
-        """Return a batch as a table of the schema; raise TypeError if it has another one."""
+        """Return a batch as a table with the schema; raise TypeError if it has another schema."""
         return check_schema(batch, self.schema)
 
     def divide(self, batch: Batch, refuse: Refuse) -> Batch:
-        """Return a batch; or nothing, and refuse each row of a batch with another schema."""
+        """Return a batch with the schema; for any other batch, refuse each row and return nothing."""
         try:
             return self(batch)
         except TypeError as error:
@@ -86,16 +86,16 @@ class SchemaCheck:
 
 @dataclass(frozen=True, slots=True)
 class RecordCheck:
-    """The check of the records of the input ``name`` for a type, by its permitted classes."""
+    """The check of the records of the input ``name`` for a type, given as its permitted classes."""
 
     name: str
     kind: Any
     classes: tuple[type, ...]
 
     def __call__(self, batch: Batch, turn: int = 0) -> Batch:
-        """Return a batch; raise TypeError if one of up to 32 of its records is of another type.
+        """Return the batch; raise TypeError if one of up to 32 of its records has another type.
 
-        These are evenly spread, and differ with ``turn``.
+        The records are evenly spread over the batch, and differ with ``turn``.
         """
         for record in self._some(batch, -(-length(batch) // _MOST_CHECKED) or 1, turn):
             if not isinstance(record, self.classes):
@@ -103,7 +103,7 @@ class RecordCheck:
         return batch
 
     def divide(self, batch: Batch, refuse: Refuse) -> Batch:
-        """Return the records of the type, and refuse each other record."""
+        """Return the records of the type; refuse all others."""
         wanted = [isinstance(record, self.classes) for record in self._some(batch, 1, 0)]
         if all(wanted):
             return batch
@@ -127,7 +127,7 @@ class RecordCheck:
 class InputBuild:
     """The build function of an `InputOperator`.
 
-    Each batch passes ``check``, and is then ``divided`` into substreams, if that is given.
+    Each batch passes ``check``, and is then divided into substreams if ``divided`` is given.
     """
 
     check: RecordCheck | SchemaCheck | None = None

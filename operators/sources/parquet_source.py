@@ -37,23 +37,23 @@ class RowGroup:
 
 
 class ParquetSource(InlineSource[Any]):
-    """A source of Parquet files: their row groups, as Arrow batches, are spread over the workers in turns.
+    """A source of Parquet files: workers read their row groups in turns, as Arrow batches.
 
     All nodes must see the files.
 
     Args:
-        paths: a path, a pattern such as ``"sales/*.parquet"``, a folder, or a list of such, looked up at once. Files
-            are read in the order of their names. The columns that are read must be the same in all files with rows.
+        paths: a path, a pattern such as ``"sales/*.parquet"``, a folder, or a list of these, looked up at once. Files
+            are read in the order of their names. The columns that are read must be the same in all files that have
+            rows.
         columns: the columns to read; None for all.
-        time: a column of integers, without nulls or negative values, with each row's epoch; rows keep it. Row groups
-            that overlap in time are held until earlier ones have been read; sorted files need no memory.
-        epoch_every: without ``time``: ``"file"`` makes each file an epoch, a number that many row groups, counted over
-            all files; None puts all in epoch 0.
+        time: a column with the epoch of each row: integers, without nulls or negative values; rows keep it. Row groups
+            that overlap in time are held in memory until earlier ones have been read; sorted files need no memory.
+        epoch_every: without ``time``: ``"file"`` makes an epoch of each file, a number of that many row groups, counted
+            over all files. None puts all in epoch 0.
         batch_size: the greatest number of rows in a batch.
 
     Raises:
-        GraphError: there are no such files, a column is missing or of another type in one of them, or an argument is
-            wrong.
+        GraphError: there are no such files, a file lacks a column or has another type for it, or an argument is wrong.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -112,7 +112,7 @@ class ParquetSource(InlineSource[Any]):
         for file, opened in self._opened():
             for index in range(opened.metadata.num_row_groups):
                 metadata = opened.metadata.row_group(index)
-                if metadata.num_rows:  # there may be one without, where a table without rows was written
+                if metadata.num_rows:  # a table without rows has a row group without rows
                     groups.append(RowGroup(file, index, len(groups), _least(metadata, self._time)))
         return groups
 
@@ -181,7 +181,7 @@ def _check_epoch_every(epoch_every: object) -> None:
 
 
 def _found_files(paths: Paths) -> tuple[Path, ...]:
-    """Return the files of ``paths``, each once, sorted, with absolute paths; raise GraphError where there are none."""
+    """Return the files of ``paths``, each once, sorted, as absolute paths; raise GraphError if a path has none."""
     given = list(paths) if isinstance(paths, Iterable) and not isinstance(paths, str | os.PathLike) else [paths]
     local = [local_path(path, "ParquetSource: a path", GraphError) for path in given]
     return tuple(Path(file.path) for file in FileFinder("ParquetSource", local, GraphError).find_each())
@@ -189,7 +189,7 @@ def _found_files(paths: Paths) -> tuple[Path, ...]:
 
 @contextmanager
 def _naming_file(path: Path) -> Iterator[None]:
-    """Add the file's path to any error that is raised within the block."""
+    """Add the path of the file to an error that is raised within the block."""
     try:
         yield
     except Exception as error:

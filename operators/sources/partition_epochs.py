@@ -1,7 +1,7 @@
-"""The epochs of partitions whose source says none.
+"""The epochs of partitions, for sources that do not say epochs.
 
-Epochs are common to all partitions: one that begins an epoch takes all others along, the idle ones too, as soon as they
-are between two units. So a slow or idle partition holds no epoch open.
+All partitions have common epochs. When one begins an epoch, all others follow, also idle ones, as soon as they are
+between two units. So a slow or idle partition holds no epoch open.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from tidewheel.progress import GraphError
 
 @dataclass(frozen=True, slots=True)
 class EpochRule:
-    """When a partition begins the next epoch: with each unit, or after so many records; by seconds a clock does.
+    """When the next epoch begins: with each unit of a partition, after so many records, or by a clock.
 
     Raises:
         GraphError: both are given, or one is not above 0.
@@ -22,7 +22,7 @@ class EpochRule:
     records: int | None = None
 
     def check(self, name: str) -> None:
-        """Raise GraphError if both are given, or one is no number above 0."""
+        """Raise GraphError if both are given, or one is not a number above 0."""
         if self.every_s is not None and self.records is not None:
             raise GraphError(f"source {name!r}: epochs end by epoch_every_s= or by epoch_records=, not by both")
         for option, value in (("epoch_every_s", self.every_s), ("epoch_records", self.records)):
@@ -30,7 +30,7 @@ class EpochRule:
                 raise GraphError(f"source {name!r}: {option} is a number above 0, not {value!r}")
 
     def ends_epoch(self, records: int) -> bool:
-        """Tell whether a partition ends its epoch behind a unit, with so many records in the epoch."""
+        """Tell whether a partition ends its epoch after a unit, given how many records it has in the epoch."""
         if self.every_s is not None:
             return False
         return records >= (1 if self.records is None else self.records)
@@ -52,11 +52,11 @@ class PartitionEpoch:
     """Whether the partition is between two units, so that it may go to a later epoch."""
 
     def moved(self) -> None:
-        """Note that the partition goes to a later epoch."""
+        """Record that the partition is in a later epoch now."""
         self.records = 0
 
     def fetched(self, rule: EpochRule, records: int, *, is_whole: bool) -> bool:
-        """Note a batch of the epoch; return whether the epoch ends behind it."""
+        """Record a batch of the epoch; return whether the epoch ends after it."""
         self.records += records
         self.may_move = is_whole
         if not (is_whole and rule.ends_epoch(self.records)):
@@ -66,7 +66,7 @@ class PartitionEpoch:
 
 
 def later(one: Any, other: Any) -> Any:
-    """Return the later of two integer epochs; None is before all."""
+    """Return the later of two integer epochs; None is before all others."""
     if one is None or other is None:
         return other if one is None else one
     return max(one, other)

@@ -1,4 +1,4 @@
-"""The thread that tells a source of saved positions, beside a worker's loop."""
+"""The thread, beside a worker's loop, that tells a source its saved positions."""
 
 import threading
 from collections.abc import Callable
@@ -14,10 +14,10 @@ class PositionSaver:
 
     Args:
         name: the name of the source.
-        wake: called on the thread when all that was asked for is saved, or at an error.
+        wake: called, on the thread, when all positions are saved, or after an error.
 
     Attributes:
-        failure: the error that ended it; None for none.
+        failure: the error that has ended it; None if there was none.
     """
 
     def __init__(self, source: Source[Any], name: str, wake: Callable[[], None]) -> None:
@@ -32,7 +32,7 @@ class PositionSaver:
         self.failure: Exception | None = None
 
     def save(self, positions: dict[Partition, Any]) -> None:
-        """Save positions, each in the place of an earlier one of its partition."""
+        """Save positions; a position replaces an earlier one of the same partition that is not saved yet."""
         if not positions:
             return
         with self._changed:
@@ -44,12 +44,11 @@ class PositionSaver:
 
     @property
     def is_idle(self) -> bool:
-        """Whether all positions are saved."""
         with self._changed:
             return not self._asked and not self._is_saving
 
     def close(self) -> None:
-        """End the thread behind its present call."""
+        """End the thread after the call that it is in."""
         self._closed.set()
         with self._changed:
             self._changed.notify_all()

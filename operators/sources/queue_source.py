@@ -28,7 +28,7 @@ _LEFT = (
 
 
 class RecordQueue(Protocol):
-    """The needed methods of a queue, as of `queue.Queue`, `multiprocessing` or `ray.util.queue.Queue`."""
+    """The part of a queue that a source needs; queues of `queue`, `multiprocessing` and `ray.util.queue` have it."""
 
     def put(self, item: Any, /, *, timeout: float | None = None) -> None:
         """Add an item; raise `queue.Full` if there was no room in time."""
@@ -38,14 +38,14 @@ class RecordQueue(Protocol):
 
 
 class End:
-    """The end of a queue, after the last record."""
+    """The mark at the end of a queue, after the last record."""
 
 
 class LocalQueue:
-    """A queue within a process, with any number of writing threads, and readers that come and go.
+    """A queue within a process. Any number of threads write to it; readers come and go.
 
-    It accepts items before the first reader and while there is one. After the last reader has left it keeps its items
-    but accepts none until another comes, so no thread waits for room in vain.
+    It accepts items before the first reader comes and while there is a reader. When the last reader has left, it keeps
+    its items but accepts no more until another reader comes. So no thread waits for room without end.
 
     >>> queue = LocalQueue(capacity=2)
     >>> queue.put("tide")
@@ -73,14 +73,14 @@ class LocalQueue:
                 self._refusal = None
 
     def remove_reader(self, wake: Callable[[], object]) -> None:
-        """Remove a reader; after the last, waiting writers get an error."""
+        """Remove a reader; if it was the last, waiting writers get an error."""
         with self._changed:
             self._readers.remove(wake)
             if not self._readers:
                 self._refuse(_LEFT)
 
     def close(self) -> None:
-        """Accept no more items; after the present ones, every read returns `End`. It never waits."""
+        """Accept no more items; after those in the queue, every read returns `End`. Never waits."""
         with self._changed:
             self._refuse(_CLOSED)
         self._wake()
@@ -91,7 +91,7 @@ class LocalQueue:
         self._changed.notify_all()
 
     def put(self, item: Any, *, timeout: float | None = None) -> None:
-        """Add an item; wait while there is no room, ``timeout`` seconds at most.
+        """Add an item; wait at most ``timeout`` seconds for room.
 
         Raises:
             queue.Full: there was no room in time.
@@ -106,7 +106,7 @@ class LocalQueue:
         self._wake()
 
     def get_nowait(self) -> Any:
-        """Return the next item, or `End`; raise `queue.Empty` if there is none yet."""
+        """Return the next item, or `End`; raise `queue.Empty` if there is none now."""
         with self._changed:
             if self._items:
                 self._changed.notify()
@@ -118,14 +118,14 @@ class LocalQueue:
             raise queues.Empty
 
     def begin_at(self, place: int | None) -> int:
-        """Go back to the item of a number, by default the first that is not forgotten; return its number."""
+        """Go back to the item with a number, by default to the first that is not forgotten; return its number."""
         with self._changed:
             while self._taken and (place is None or self._forgotten + len(self._taken) > place):
                 self._items.appendleft(self._taken.pop())
             return self._forgotten + len(self._taken)
 
     def forget(self, place: int) -> None:
-        """Forget the items before a number: no reader goes back to them."""
+        """Forget the items before this number, since no reader will go back to them."""
         with self._changed:
             while self._taken and self._forgotten < place:
                 self._taken.popleft()
@@ -137,7 +137,7 @@ class LocalQueue:
 
 
 class _Reading(Iterator[Any]):
-    """The reading of a queue, which is told of it if it is of the source's own."""
+    """An iterator that reads a queue. If the queue is the source's own, it is registered as a reader."""
 
     def __init__(self, fetched: Iterator[Any], queue: LocalQueue | None, wake: Callable[[], object]) -> None:
         self._fetched = fetched
@@ -158,23 +158,23 @@ class _Reading(Iterator[Any]):
 class QueueSource(InlineSource[Record]):
     """A source of records that threads, or another process, put into a queue while the job runs.
 
-    Worker 0 reads up to ``batch_size`` waiting records as one batch, an epoch of its own that is complete at once.
-    While the dataflow holds back its sources the queue fills up, and `put` waits.
+    Worker 0 reads up to ``batch_size`` waiting records as one batch. Each batch is an epoch, which is complete at once.
+    While the dataflow holds back its sources, the queue fills up and `put` waits.
 
-    Jobs may read one source one after the other. Records from before the first job wait for it. After a job, `put`
-    raises until another job reads; this needs a queue of the source's own.
+    Several jobs may read one source, one after the other, if it has a queue of its own. Records wait for the first job.
+    After a job, `put` raises until another job reads.
 
-    A queue of the source's own keeps the records that no snapshot has, and a job that continues in its process reads
+    The source's own queue keeps the records that no snapshot has, and a job that continues in the same process reads
     them again. It is lost with that process. Any other queue returns each record once, so a restored job misses the
-    records read since its snapshot, and warns of it. To miss no record, send them by `Dataflow.input`: its position
-    says which records the snapshot has, and the driver sends the rest again.
+    records read since its snapshot, and warns of it. To miss no record, use `Dataflow.input`: its position says which
+    records the snapshot has, and the driver sends the others again.
 
     Args:
-        queue: a queue that processes share, such as `ray.util.queue.Queue`, which is polled every ``poll_s`` seconds.
-            By default a queue of this process, for the local engine: each `put` wakes the source.
-        capacity: how many records may wait in a queue of the source's own.
+        queue: a queue that processes share, such as `ray.util.queue.Queue`; it is polled every ``poll_s`` seconds. By
+            default the source has its own queue in this process, for the local engine: each `put` wakes the source.
+        capacity: how many records may wait in the source's own queue.
         batch_size: the greatest number of records in a batch.
-        poll_s: the interval of polls, in seconds.
+        poll_s: the seconds between polls.
 
     Raises:
         GraphError: an argument is wrong.
@@ -218,9 +218,9 @@ class QueueSource(InlineSource[Record]):
         self._is_closed = False
 
     def put(self, record: Record, timeout_s: float | None = None) -> None:
-        """Add a record; wait while there is no room, ``timeout_s`` seconds at most.
+        """Add a record; wait at most ``timeout_s`` seconds for room.
 
-        On the local engine another thread has to run the job meanwhile.
+        On the local engine, another thread has to run the job meanwhile.
 
         Raises:
             WouldBlock: there was no room in time.
@@ -231,9 +231,9 @@ class QueueSource(InlineSource[Record]):
         self._put(record, timeout_s)
 
     def close(self, timeout_s: float | None = None) -> None:
-        """End the source after the records so far; a second call does nothing.
+        """End the source after the records sent so far; a second call does nothing.
 
-        In a queue that processes share, the end needs room, for which this waits as `put` does.
+        In a queue that processes share, the mark of the end needs room. This call waits for it as `put` does.
         """
         if self._own is not None:
             self._own.close()
@@ -250,20 +250,20 @@ class QueueSource(InlineSource[Record]):
             ) from None
 
     def partitions_of(self, workers: int) -> list[Partition]:
-        """Return the queue, which worker 0 reads."""
+        """Return one partition, the queue, which worker 0 reads."""
         return ["queue"]
 
     @property
     def is_woken(self) -> bool:
-        """Whether threads of this process fill the queue."""
+        """True if threads of this process fill the queue."""
         return self._own is not None
 
     def read(self, partition: Partition, position: Any, wake: Callable[[], object]) -> "_Reading":
-        """Read the queue, which calls ``wake`` when it was filled."""
+        """Read the queue; it calls ``wake`` when a thread has put records."""
         return _Reading(self.open(partition, position), self._own, wake)
 
     def open(self, partition: Partition, position: tuple[int, int] | None) -> Iterator[Fetched[Record] | Pause]:
-        """Read the queue; the position is how many records and epochs were read."""
+        """Read the queue; the position is (number of records read, number of epochs read)."""
         place, epoch = position or (None, 0)
         if self._own is not None:
             place = self._own.begin_at(place)
@@ -285,7 +285,7 @@ class QueueSource(InlineSource[Record]):
                 yield Pause(self._poll_s)
 
     def saved(self, partition: Partition, position: tuple[int, int]) -> None:
-        """Forget the records of a queue of the source's own that no run reads again."""
+        """Forget records in the source's own queue that no run will read again."""
         if self._own is not None:
             self._own.forget(position[0])
 

@@ -1,7 +1,7 @@
 """The operator that reads the partitions that were dealt to a worker.
 
 Its state is the position of each partition, with the token of its epoch. A batch, its position and its token change in
-one step, so each snapshot has them together.
+one step, so each snapshot has all three.
 """
 
 from dataclasses import dataclass, field
@@ -33,8 +33,8 @@ class _Dealt:
     """The state of one worker's reader.
 
     Attributes:
-        voice: the token with which it tells news.
-        unopened: the tokens for all partitions that were not opened yet, which follow the epochs.
+        voice: the token with which it sends news.
+        unopened: the tokens for all partitions that are not open yet; they follow the epochs.
     """
 
     voice: TokenSet
@@ -61,7 +61,7 @@ class _Dealt:
 
 @dataclass(frozen=True, slots=True)
 class ReaderBuild:
-    """The build function of the reader of a source; ``news`` is the name of its news on each worker."""
+    """The build function of the reader of a source; ``news`` is the name of the source's news on each worker."""
 
     is_source: ClassVar[bool] = True
 
@@ -74,12 +74,12 @@ class ReaderBuild:
 
     @property
     def endless(self) -> bool:
-        """Whether the source has no end."""
+        """True if the source has no end."""
         return self.source.endless or self.source.look_every_s is not None
 
     @property
     def asks_for_ends(self) -> bool:
-        """Whether positions are saved once their epoch has been processed."""
+        """True if positions are saved only when their epoch has been processed."""
         return saves(self.source)
 
     def __call__(self, context: OperatorContext) -> Schedule:
@@ -88,7 +88,7 @@ class ReaderBuild:
 
 
 class _Reader:
-    """One worker's share of the operator."""
+    """The operator on one worker."""
 
     def __init__(self, context: OperatorContext, build: ReaderBuild) -> None:
         self._context = context
@@ -125,7 +125,7 @@ class _Reader:
         return pace
 
     def _save_again(self) -> None:
-        """Save what the snapshot has from which the job goes on: the run before may not have come to it."""
+        """Save the positions in the snapshot from which the job continues: the run before may not have done so."""
         if self._saving.are_taken:
             self._saving.follow(self._instance.number)
         else:
@@ -140,7 +140,7 @@ class _Reader:
     # ------------------------------------------------------------------ a step
 
     def schedule(self, input: InputPort, output: OutputPort, news: OutputPort) -> None:
-        """Send one batch of each partition that has one, and let the others follow."""
+        """Send one batch of each partition that has one, and let the others follow to the latest epoch."""
         if not self._state.voice:
             return
         self._take_deals(input, output)
@@ -190,7 +190,7 @@ class _Reader:
         return latest
 
     def _take_step(self, name: Partition, latest: Time, output: OutputPort) -> bool:
-        """Send a batch of a partition if there is one and it may; return whether there is another."""
+        """Send a batch of a partition if there is one and it may be sent; return whether there is another."""
         dealt = self._state.partitions[name]
         if self._context.is_held:
             self._host.agenda.held.add(self._instance.number)
@@ -212,7 +212,7 @@ class _Reader:
     def _send(
         self, name: Partition, dealt: DealtPartition, fetched: Fetched[Any], latest: Time, output: OutputPort
     ) -> bool:
-        """Send a batch; return False if the probe does not let it begin its epoch yet."""
+        """Send a batch; return False if the probe does not let the partition begin its epoch yet."""
         if self._source.says_epochs:
             self._instance.work_at(fetched.epoch)
             if not dealt.send_said(fetched, output, self._pace):
@@ -237,7 +237,7 @@ class _Reader:
         return True
 
     def _note(self, name: Partition, fetched: Fetched[Any], epoch: Time) -> None:
-        """Note a position, and the epoch of the last records before it."""
+        """Record a position, with the epoch of the last records before it."""
         if self._saves:
             self._waiting.note(name, self._saving.number if self._saving.are_taken else epoch, fetched.position)
 

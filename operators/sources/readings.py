@@ -1,7 +1,7 @@
-"""The threads that read the partitions of a source beside a worker's loop.
+"""The threads that read the partitions of a source, beside a worker's loop.
 
-Each open partition has a thread. It reads ahead until the batches of all partitions take too much memory; then only a
-partition without a batch reads one. After an error a partition is opened again behind the last batch that was read.
+Each open partition has a thread, which reads ahead until the batches of all partitions take too much memory. Then a
+partition reads only if it has no batch. After an error, a partition is opened again after the last batch that was read.
 """
 
 import logging
@@ -29,7 +29,7 @@ CLOSES_WITHIN_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class EndOfPartition:
-    """The end of a partition, behind its last batch."""
+    """The mark at the end of a partition, after its last batch."""
 
 
 Read: TypeAlias = Fetched[Any] | EndOfPartition | Exception
@@ -38,7 +38,7 @@ Read: TypeAlias = Fetched[Any] | EndOfPartition | Exception
 
 @dataclass(slots=True, eq=False)
 class _Reading:
-    """The reading of one partition; the condition of `Readings` guards its queue."""
+    """The reading of one partition; the condition in `Readings` guards its queue."""
 
     partition: Partition
     position: Any
@@ -47,13 +47,13 @@ class _Reading:
 
 
 class Readings:
-    """The readings of one worker.
+    """Reads the partitions of one worker.
 
     Args:
         name: the name of the source, for threads and log lines.
-        wake: called on a thread that has read something.
-        most_bytes: how much memory batches may take that wait for the loop.
-        caught: the errors with which what the source refuses is kept with the batch; another one ends the reading.
+        wake: called, on the thread of a partition, when that has read something.
+        most_bytes: how many bytes the batches that wait for the loop may take.
+        caught: the errors that stay with the batch when the source refuses something; any other error ends the reading.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Readings:
         reading.thread.start()
 
     def take(self, partition: Partition) -> Read | None:
-        """Return the next batch, the end or the error of a partition; None if nothing was read."""
+        """Return the next batch, the end or the error of a partition; None if nothing was read since."""
         with self._changed:
             ready = self._readings[partition].ready
             if not ready:
@@ -96,15 +96,14 @@ class Readings:
         return read
 
     def has_more(self, partition: Partition) -> bool:
-        """Tell whether something was read that is not taken."""
+        """Tell whether something was read that `take` has not returned."""
         return bool(self._readings[partition].ready)
 
     def forget(self, partition: Partition) -> None:
-        """Forget a partition that has ended."""
         del self._readings[partition]
 
     def close(self) -> None:
-        """End the threads; one whose source blocks goes on, with a warning."""
+        """End the threads; if the source blocks, its thread goes on, with a warning."""
         self._closed.set()
         with self._changed:
             self._changed.notify_all()
@@ -185,7 +184,7 @@ class Readings:
             )
 
     def _put(self, reading: _Reading, read: Read, size: int) -> bool:
-        """Add what was read, once there is room; return False if the job has ended before."""
+        """Add what was read, as soon as there is room; return False if the job has ended before."""
         with self._changed:
             self._changed.wait_for(
                 lambda: self._closed.is_set() or not reading.ready or self._bytes + size <= self._most_bytes
@@ -199,7 +198,10 @@ class Readings:
 
 
 def failed_part(name: str, what: str, error: BaseException) -> PartError:
-    """Return what a worker raises for an error of a source, such as SystemExit, which would end more than the job."""
+    """Return the error that a worker raises for an error of a source.
+
+    SystemExit, for example, would end more than the job.
+    """
     failed = PartError(name, None, what)
     failed.__cause__ = error
     return failed

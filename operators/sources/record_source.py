@@ -24,7 +24,7 @@ class IterableSource(InlineSource[Record_co]):
     """A source of given batches: worker ``i`` reads partitions ``i``, ``i + workers`` and so on.
 
     Args:
-        partitions: for each partition its (time, batch), in order of times.
+        partitions: for each partition a list of (time, batch), in order of times.
 
     Raises:
         GraphError: ``partitions`` is something else.
@@ -54,7 +54,7 @@ class IterableSource(InlineSource[Record_co]):
         return list(range(len(self._partitions)))
 
     def open(self, partition: Partition, position: int | None) -> Iterator[Fetched[Record_co] | Pause]:
-        """Read a partition; the position is a number of batches and pauses."""
+        """Read a partition; the position is a number of batches, and of pauses."""
         begun, rest = position or 0, islice(self._partitions[int(partition)], position or 0, None)
         given: Any
         for number, given in enumerate(rest, begun):
@@ -68,20 +68,21 @@ class IterableSource(InlineSource[Record_co]):
 class RecordSource(InlineSource[Record]):
     """A source of records, cut into batches and epochs.
 
-    Workers share a sequence (a list, a range, an Arrow table or a NumPy array) in turns, a batch each. Worker 0 alone
-    reads any other iterable, and `Stream.rebalance` spreads it. An iterator, such as a generator, serves one job only.
-    A function is called on each worker, with its number and the number of workers, and returns or yields that worker's
-    records.
+    A sequence (a list, a range, an Arrow table or a NumPy array) is shared: workers read batches of it in turns. Any
+    other iterable is read by worker 0 alone, and `Stream.rebalance` spreads the records. An iterator, such as a
+    generator, can be read by one job only. A function is called on each worker, with the worker's number and the number
+    of workers, and returns or yields the records of that worker.
 
     Args:
         records: the records, or the function. Only the local engine accepts records that cannot be pickled, such as a
             generator.
         batch_size: the greatest number of records in a batch.
-        epoch_every: the number of batches in an epoch, of all workers or of one of a function's; None puts all in epoch
-            0.
+        epoch_every: the number of batches in an epoch, counted over all workers, or on each worker if ``records`` is a
+            function; None puts all in epoch 0.
 
     Raises:
-        GraphError: ``records`` is neither, or is a DataFrame or an Arrow column, or a number is not positive.
+        GraphError: ``records`` is neither iterable nor a function, or is a DataFrame or an Arrow column, or a number is
+            not positive.
 
     >>> import tidewheel as tw
     >>> flow = tw.Dataflow("hundreds")
@@ -106,7 +107,7 @@ class RecordSource(InlineSource[Record]):
         self._is_begun = False
 
     def partitions_of(self, workers: int) -> list[Partition]:
-        """Return one partition for each worker, or one alone."""
+        """Return one partition for each worker, or a single one."""
         is_shared = callable(self._records) or _has_slices(self._records)
         return share_names(workers) if is_shared else [0]
 
@@ -152,8 +153,8 @@ class RecordSource(InlineSource[Record]):
 class TickSource(InlineSource[int]):
     """A source of ticks: worker 0 sends number ``n``, at epoch ``n``, after ``n * every_s`` seconds.
 
-    Each epoch is complete when its tick was sent. After a delay, late ticks follow one another at once; none is left
-    out. No thread waits meanwhile.
+    Each epoch is complete when its tick has been sent. After a delay, late ticks are sent at once, one after the other;
+    none is left out. No thread waits meanwhile.
 
     Args:
         every_s: the interval, in seconds.
@@ -185,12 +186,15 @@ class TickSource(InlineSource[int]):
         return [0]
 
     def open(self, partition: Partition, position: int | None) -> "Ticks":
-        """Return the ticks; the position is the number of those sent, each of them and its end."""
+        """Return the ticks; the position counts each tick that was sent and each end of an epoch."""
         return Ticks(self._every_s, self._count, position or 0)
 
 
 class Ticks(Iterator[Fetched[int] | Pause]):
-    """The ticks, each followed by an empty batch that completes its epoch; it does not wait for those before."""
+    """The ticks, each followed by an empty batch that completes its epoch.
+
+    It does not wait for ticks before its position.
+    """
 
     def __init__(self, every_s: float, count: int | None, position: int) -> None:
         self._every_s = every_s
@@ -215,7 +219,10 @@ class Ticks(Iterator[Fetched[int] | Pause]):
 
 
 def epoch_of(epoch_every: int | str | None, batch: int, file: int = 0) -> int:
-    """Return the epoch of a batch, given its number and how many an epoch has, or that of its file."""
+    """Return the epoch of a batch, given its number and the number of batches in an epoch.
+
+    For "file", that of its file.
+    """
     if epoch_every is None or isinstance(epoch_every, str):
         return 0 if epoch_every is None else file
     return batch // epoch_every

@@ -24,19 +24,18 @@ Event = Captured | LoggedFrontier
 
 
 class ReplaySource(InlineSource[Any]):
-    """A source of a recording: the same batches at the same times, on any number of workers.
+    """A source that replays a recording: the same batches at the same times, on any number of workers.
 
-    Recorded times of a loop need a dataflow with that domain of times. Each log, or each worker's share of a list, is
-    replayed in its own order. Times complete in the recorded order, as early as the other logs allow.
+    If a stream in a loop was recorded, the dataflow needs the same domain of times. Each log, or each worker's share of
+    a list, is replayed in its own order. Times complete in the recorded order, as early as the other logs allow.
 
     Args:
         recording: the folder of ``stream.capture_to(folder)``, which all nodes must see, or the result of
             ``job.captured(name)``.
-        partial: whether to replay the complete times of a recording whose job was stopped or failed; otherwise it is
-            refused.
+        partial: whether to accept a recording whose job was stopped or failed, and to replay its complete times.
 
     Raises:
-        GraphError: the recording or a part of it is missing, it was cut short, or is damaged.
+        GraphError: the recording or a part of it is missing, cut short, or damaged.
 
     >>> import tempfile
     >>> import tidewheel as tw
@@ -130,7 +129,7 @@ def _end_of(log: Path) -> tuple[Time, ...]:
 
 
 def _complete(events: Iterator[Event], ends: list[Antichain]) -> Iterator[Event]:
-    """Yield the events of complete times, given the incomplete ones of each log."""
+    """Yield the events of complete times, given which times are incomplete at the end of each log."""
     for event in events:
         if isinstance(event, LoggedFrontier) or not any(end.less_equal(event.time) for end in ends):
             yield event

@@ -1,4 +1,4 @@
-"""The positions of partitions that wait until they may be saved."""
+"""The positions of partitions, until they may be saved."""
 
 from collections import deque
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from tidewheel.operators.sources.contract import Partition
 
 @dataclass(slots=True)
 class SavedPositions:
-    """For each partition its positions, each with a mark: the number of a snapshot, or an epoch.
+    """For each partition, its positions with marks. A mark is the number of a snapshot, or an epoch.
 
     >>> positions = SavedPositions()
     >>> for mark, position in [(0, "a"), (0, "b"), (1, "c")]:
@@ -28,23 +28,22 @@ class SavedPositions:
 
     @property
     def partitions(self) -> set[Partition]:
-        """The partitions with positions that wait."""
         return set(self._waiting)
 
     @property
     def latest(self) -> Any:
-        """The greatest mark of the positions that wait, -1 for none."""
+        """The greatest mark of the waiting positions; -1 if there is none."""
         return max((waiting[-1][0] for waiting in self._waiting.values()), default=-1)
 
     def note(self, partition: Partition, mark: Any, position: Any) -> None:
-        """Add a position, which takes the place of an earlier one with the same mark."""
+        """Add a position; it replaces an earlier one with the same mark."""
         waiting = self._waiting.setdefault(partition, deque())
         if waiting and waiting[-1][0] == mark:
             waiting.pop()
         waiting.append((mark, position))
 
     def take(self, may_be_saved: Callable[[Any], bool]) -> dict[Partition, Any]:
-        """Return the last position of each partition before one that must wait, and forget those up to it."""
+        """Return, for each partition, the last position before the first that must wait; forget those up to it."""
         found: dict[Partition, Any] = {}
         for partition, waiting in list(self._waiting.items()):
             while waiting and may_be_saved(waiting[0][0]):

@@ -1,7 +1,7 @@
-"""What the readers of a source tell all workers: the latest epoch that a partition has begun, and ended partitions.
+"""The news from the readers of a source for all workers: a partition has begun an epoch, or has ended.
 
-A message is the only thing that comes to each worker soon and lies in a snapshot until it has. A count of tokens may be
-held back where it moves no frontier.
+The news travel as messages. A message arrives at each worker soon, and until then is in each snapshot. A change of
+token counts, in contrast, may be held back if it moves no frontier.
 """
 
 from collections.abc import Callable
@@ -34,12 +34,12 @@ News: TypeAlias = EpochBegan | PartitionEnded
 
 @dataclass(slots=True)
 class SourceNews:
-    """What one worker has heard of a source.
+    """The knowledge that one worker has of a source by its news.
 
     Attributes:
-        latest: the latest epoch that any partition has begun, None before the first news.
-        ended: on worker 0, the partitions that have ended, until their names are free again.
-        wake: called when there is something new.
+        latest: the latest epoch that any partition has begun; None before the first news.
+        ended: on worker 0, the partitions that have ended, until their names may be used again.
+        wake: functions to call when there are news.
     """
 
     latest: Time = None
@@ -47,7 +47,7 @@ class SourceNews:
     wake: list[Callable[[], object]] = field(default_factory=list)
 
     def hear_of(self, epoch: Time) -> bool:
-        """Note an epoch; return whether it is later than all before."""
+        """Record an epoch; return whether it is later than all before."""
         if self.latest is not None and later(self.latest, epoch) == self.latest:
             return False
         self.latest = epoch
@@ -57,14 +57,14 @@ class SourceNews:
 
 
 def news_of(context: OperatorContext, name: str) -> SourceNews:
-    """Return the news that the operators of a source on one worker share by a name of their own."""
+    """Return the news that the operators of a source share on one worker, under a name of the source."""
     found: SourceNews = host_of(context).shared.setdefault(f"news of {name}", SourceNews())
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class NewsBuild:
-    """The build function of the operator that receives `News` on each worker and notes it in `SourceNews`."""
+    """The build function of the operator that receives `News` on each worker and records it in `SourceNews`."""
 
     name: str
     is_aside: bool = True

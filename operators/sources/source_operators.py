@@ -1,4 +1,4 @@
-"""The operators of a source: one finds partitions, one reads them, one hears the news. An inline source has one."""
+"""The operators of a source: one finds partitions, one reads them, one receives the news. An inline source has one."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -26,10 +26,10 @@ class SourceOperators:
     """The operators of a source in a dataflow.
 
     Attributes:
-        rule: when an epoch ends, for a source that says none.
-        paced_by: the probe at which epochs complete before later ones begin; None for no limit.
-        epochs_ahead: how many epochs of a partition may be incomplete there.
-        caught: the errors with which its outlet has letters of refused records among the others.
+        rule: when an epoch ends, if the source does not say epochs.
+        paced_by: the probe at which earlier epochs must be complete before a later one begins; None for no limit.
+        epochs_ahead: how many epochs of a partition may be incomplete at that probe.
+        caught: the errors for which the output has letters among its records.
     """
 
     name: str
@@ -40,7 +40,7 @@ class SourceOperators:
     caught: Caught = ()
 
     def check(self, description: DataflowDescription) -> None:
-        """Raise GraphError if the source or an argument cannot be used in a dataflow."""
+        """Raise GraphError if the source or an argument cannot be used in this dataflow."""
         name, source = self.name, self.source
         if not isinstance(source, Source):
             raise GraphError(

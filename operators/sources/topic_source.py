@@ -1,7 +1,7 @@
 """A source that reads a topic of this or another job; its tokens follow the topic's frontier.
 
-If the publishing job may go back, batches of its incomplete epochs may become void. So the source holds the batches of
-such a job until their epoch is complete.
+If the publishing job may go back to a snapshot, batches of its incomplete epochs may become void. So the source holds
+the batches of such a job until their epoch is complete.
 """
 
 import logging
@@ -32,10 +32,10 @@ _MOST_AT_ONCE = 64
 
 
 class TopicSource(InlineSource[Any]):
-    """A source that subscribes on worker 0 and sends the records there.
+    """A source that subscribes on worker 0, and sends the records from there.
 
     Attributes:
-        timeout: how long to wait for the topic to exist, in seconds; None forever.
+        timeout: how many seconds to wait for the topic to exist; None without limit.
     """
 
     at_once = _MOST_AT_ONCE
@@ -51,15 +51,15 @@ class TopicSource(InlineSource[Any]):
         self.waits_for = f"topic {topic!r}"
 
     def partitions_of(self, workers: int) -> list[Partition]:
-        """Return the topic, which worker 0 reads."""
+        """Return one partition, the topic, which worker 0 reads."""
         return [self.topic]
 
     def open(self, partition: Partition, position: Any) -> "_TopicReading":
-        """Subscribe; the position is the topic's frontier."""
+        """Subscribe to the topic; the position is the topic's frontier."""
         return self.read(partition, position, lambda: None)
 
     def read(self, partition: Partition, position: Any, wake: Callable[[], object]) -> "_TopicReading":
-        """Subscribe on a thread, which calls ``wake`` when something has come."""
+        """Subscribe to the topic on a thread, which calls ``wake`` when events have arrived."""
         intake = _Intake(partial(self._connect, position is not None), wake)
         return _TopicReading(self.topic, self.domain, intake, position)
 
@@ -99,7 +99,7 @@ class TopicSource(InlineSource[Any]):
 
 
 class _TopicReading(Iterator[Fetched[Any] | Pause]):
-    """What comes from a subscription, at the times that a snapshot does not have.
+    """An iterator over what a subscription receives, at times that the snapshot does not have.
 
     Args:
         position: the frontier in the snapshot; None at the beginning.
@@ -153,7 +153,7 @@ class _TopicReading(Iterator[Fetched[Any] | Pause]):
 
 
 def whole(events: Iterable[Event], waiting: EpochAssembler) -> Iterator[Event]:
-    """Yield the batches of each epoch once it or the topic is complete, before the frontier that says so."""
+    """Yield the batches of an epoch when it, or the topic, is complete, right before the frontier that says so."""
     for event in events:
         for epoch in waiting.receive(event):
             yield from epoch.batches
@@ -165,10 +165,11 @@ class _Intake:
     """A thread that waits for events, and keeps a few of them ready.
 
     Args:
-        connect: makes the subscription; its argument tells whether to give up.
+        connect: makes the subscription; its argument is a function that tells whether to give up.
 
     Attributes:
-        events: the ready events, oldest first; at the end an `End`, or the error that ended the subscription.
+        events: the events that are ready, oldest first; the last is an `End`, or the error that has ended the
+            subscription.
     """
 
     def __init__(self, connect: Callable[[Callable[[], bool]], Subscription], wake: Callable[[], object]) -> None:
@@ -182,7 +183,7 @@ class _Intake:
         threading.Thread(target=self._run, name="tidewheel-from-topic", daemon=True).start()
 
     def take(self, most: int) -> list[Event | Exception]:
-        """Return the oldest events, at most ``most``."""
+        """Remove and return the oldest events, at most ``most``."""
         with self._changed:
             taken = [self.events.popleft() for _ in range(min(most, len(self.events)))]
             self._bytes -= sum(map(_bytes, taken))
@@ -190,7 +191,7 @@ class _Intake:
             return taken
 
     def close(self) -> None:
-        """Cancel the subscription; the thread ends."""
+        """Cancel the subscription; this ends the thread."""
         with self._changed:
             self._is_closed = True
             self._changed.notify()

@@ -1,1 +1,1 @@
-"""Operators of substreams: they give records their keys, and act when a key has ended."""
+"""Operators of substreams: they give records their keys, and act when a substream has ended."""

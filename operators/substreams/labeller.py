@@ -1,4 +1,4 @@
-"""The division of batches by the keys of their substreams, and the marks of their ends among records."""
+"""The labeller: it divides batches by the keys of their substreams, and marks the ends of substreams among records."""
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -31,7 +31,7 @@ def has_marks(batch: Batch) -> bool:
 
 
 def mark_runs(batch: Batch) -> Iterator[tuple[bool, Batch]]:
-    """Yield a batch in ordered parts, each of marks alone (True) or of records alone."""
+    """Yield a batch in ordered parts: each has only marks (True) or only records (False)."""
     if not has_marks(batch):
         yield False, batch
         return
@@ -41,7 +41,7 @@ def mark_runs(batch: Batch) -> Iterator[tuple[bool, Batch]]:
 
 @dataclass(frozen=True, slots=True)
 class OneCopy:
-    """Records that several workers have received; the reader keeps those of its names."""
+    """Records that several workers have received as copies; each reader keeps those with its names."""
 
     batch: Batch
     worker: int
@@ -50,7 +50,7 @@ class OneCopy:
 
 @dataclass(frozen=True, slots=True)
 class MarkedPact(Pact):
-    """Spreads records by an exchange, and marks among them by their keys, in one order."""
+    """Spreads records by another pact, and the marks among them by their keys, and keeps the order."""
 
     takes_marks: ClassVar[bool] = True
 
@@ -70,7 +70,10 @@ class MarkedPact(Pact):
         return [part or None for part in parts]
 
     def of_rescaled(self, batch: Batch, worker: int, workers: int) -> Batch:
-        """Return marks and records; if all workers receive them, as copies, and each reads its part."""
+        """Return marks and records that must be sent again.
+
+        Copies that all workers receive are read by each in part.
+        """
         if not isinstance(self.records, BroadcastPact):
             return batch
         runs = mark_runs(batch)
@@ -82,11 +85,11 @@ class MarkedPact(Pact):
 
 @dataclass(frozen=True, slots=True)
 class SubstreamKeys:
-    """The division of records into substreams.
+    """The division of records into substreams: by keys, or by predicates.
 
     Attributes:
         last: tells whether a record is the last of its substream; None if no record is.
-        predicates: instead of keys, which records belong to each name.
+        predicates: instead of keys, a predicate for each name, which tells whether a record belongs to it.
     """
 
     keys: Keys
@@ -100,7 +103,7 @@ _ANEW = Division(lambda kept, workers: [None] * workers, updated)
 
 
 class Labeller:
-    """Sends batches divided by key, and holds those whose keys must not be used again yet."""
+    """Sends batches divided by key, and holds those whose key may not be used again yet."""
 
     def __init__(self, context: OperatorContext, how: SubstreamKeys) -> None:
         gate = instance_of(context).gate
@@ -126,7 +129,10 @@ class Labeller:
             self._begin_rescaled(context)
 
     def _begin_rescaled(self, context: OperatorContext) -> None:
-        """Take the waiting records of this worker's share, and tokens for them; snapshots have them by worker."""
+        """Take the waiting records of this worker's share, and tokens for them.
+
+        A snapshot has them by its own workers.
+        """
         instance = instance_of(context)
         if instance.mailbox is not None:
             lanes: Any = self.waiting  # the parts of the earlier workers, not joined
@@ -160,7 +166,7 @@ class Labeller:
         return rest
 
     def send(self, output: OutputPort, token: Token, batch: Batch) -> None:
-        """Send a batch in parts, each of one substream; raise TokenError for a record of an ended substream."""
+        """Send a batch in parts, each of one substream; raise TokenError if a record's substream has ended."""
         for are_marks, run in mark_runs(batch):
             if are_marks:
                 self.end(output, token, [mark.key for mark in run])
@@ -202,7 +208,7 @@ class Labeller:
         return places, keys, [place for place in range(len(rows)) if place not in some]
 
     def send_with_keys(self, output: OutputPort, token: Token, batch: Batch, keys: list[Any]) -> None:
-        """Send a batch of records in parts by their `portable_keys`; raise TokenError for an ended substream."""
+        """Send a batch of records in parts, by their `portable_keys`; raise TokenError if a substream has ended."""
         for part, of, last in self._runs(batch, keys):
             label = labels_of(self._gate.number, of)
             distinct = label.distinct if isinstance(label, MixedLabel) else label[1:]
@@ -214,7 +220,7 @@ class Labeller:
             self.end(output, token, last)
 
     def _runs(self, batch: Batch, keys: list[Any]) -> Iterator[tuple[Batch, list[Any], list[Any]]]:
-        """Yield a batch in parts, with their keys, and the keys that end with the part."""
+        """Yield a batch in parts, each with the keys of its records, and the keys that end after the part."""
         last = self._how.last
         ended: dict[Any, None] = {}
         start = 0
@@ -230,7 +236,7 @@ class Labeller:
         """End substreams at the token's time.
 
         Raises:
-            TokenError: one has ended already, or no predicate has the name.
+            TokenError: a substream has ended already, or no predicate has that name.
         """
         made = portable_keys(list(map(as_key, keys)))
         known = self._how.predicates
@@ -247,7 +253,7 @@ class Labeller:
                     self._wait(output, token, key, Waiting(token.time, None))
 
     def go_on(self, output: OutputPort) -> None:
-        """Send held batches whose keys may be used again."""
+        """Send held batches whose key may be used again."""
         for key in self._gate.take_reopened():
             waiting = self.waiting.pop(key, deque())
             while waiting and self._is_done(output, key, waiting[0]):
@@ -269,7 +275,7 @@ class Labeller:
         return is_done
 
     def pass_to(self, may_come: Callable[[Time], bool], *, has_ended: bool) -> None:
-        """Forget ends at times at which no more records can arrive; if no more records can arrive at all, end all."""
+        """Forget ends at times at which no more records can arrive; with ``has_ended``, end all substreams."""
         self._gate.pass_to(may_come)
         if has_ended and self.waiting:
             self._gate.end(self.waiting)
@@ -295,7 +301,7 @@ class Labeller:
 
 
 def portable_keys(keys: list[Any]) -> list[Any]:
-    """Return keys that equal themselves in every process."""
+    """Return keys in a form that equals itself in every process."""
     distinct = set(keys)
     if not may_have_nan(distinct):
         return keys
@@ -304,7 +310,7 @@ def portable_keys(keys: list[Any]) -> list[Any]:
 
 
 def build_declare(how: SubstreamKeys) -> Build:
-    """Build an operator that divides records by key and declares the end of each substream."""
+    """Build an operator that divides records by key, and declares the end of each substream."""
 
     def build(context: OperatorContext) -> Schedule:
         labeller = Labeller(context, how)

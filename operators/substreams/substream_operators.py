@@ -1,4 +1,4 @@
-"""Operators of substreams: parts of a stream whose ends operators receive."""
+"""The methods that divide a stream into substreams, whose ends operators can receive."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -26,7 +26,7 @@ substream in one piece, and then its end.
 
 
 def ends_wanted(name: str, bound: Bound | None, *, ordered: bool) -> EndsWanted | bool:
-    """Return which ends an operator that keeps substreams apart wants to know; True for none.
+    """Return which ends an operator that keeps substreams apart asks for; True if it asks for none.
 
     Raises:
         GraphError: the arguments do not fit together.
@@ -41,11 +41,11 @@ def ends_wanted(name: str, bound: Bound | None, *, ordered: bool) -> EndsWanted 
 
 
 class SubstreamOperators(StreamBase[Record]):
-    """Methods of streams for substreams.
+    """The methods of streams for substreams.
 
-    A record belongs to the substream of its key, and so do all records made from it, also round loops. The source of a
-    substream promises that a key gets no more records. An operator receives the end of the substream after that, when
-    no record of the substream can still reach the operator.
+    A record belongs to the substream of its key, and so do all records made from it, also in later rounds of a loop. At
+    some point, the source of a substream promises that it will send no more records of the key. After that, when no
+    record of the substream can still reach an operator, the operator receives the end of the substream.
     """
 
     __slots__ = ()
@@ -59,29 +59,32 @@ class SubstreamOperators(StreamBase[Record]):
         last: Callable[[Record], Any] | None = None,
         predicates: Mapping[str, Callable[[Record], Any]] | None = None,
     ) -> "Stream[Record]":
-        """Divide this stream into substreams: each record belongs to that of its key.
+        """Divide this stream into substreams: each record belongs to the substream of its key.
 
-        Later operators receive batches of one substream each, with a token that has its ``key``; records sent with the
-        token belong to the substream. So an operator that keeps records by time must keep them by ``(token.time,
-        token.key)``. With ``bound="soft"`` it finds in ``input.ended`` the keys whose records can no longer arrive.
+        Each batch that a later operator receives is of one substream. Its token has the ``key``, and records sent with
+        the token belong to the same substream. So an operator that keeps records by time must keep them by
+        ``(token.time, token.key)``. With ``bound="soft"`` it finds in ``input.ended`` the keys whose records can no
+        longer arrive.
 
         The end of a key is promised by ``last``, by `OperatorContext.end_substream` in the operator right before, or by
-        `InputHandle.end_substream` for a stream right from an input; all keys end with the stream. A record of an ended
-        key fails the job, unless it is of a later time. Then it belongs to a new substream, and waits until no record
-        of the old one can reach an operator that asks for ends. So such an operator must not keep a token of the old
-        one until that later time is complete. Records may overtake each other between workers. If ``last`` or an
-        operator promises ends, one worker must send all records of a key in order, as one partition of a source does.
+        `InputHandle.end_substream` for a stream right from an input. All keys end with the stream. A record of an ended
+        key fails the job, unless it has a later time. With a later time it belongs to a new substream, and waits until
+        no record of the old one can reach an operator that asks for ends. So such an operator must give up its tokens
+        of the old substream without waiting for that later time. Between workers, records may overtake each other. So
+        if ``last`` or an operator promises ends, one worker must send all records of a key in order, as one partition
+        of a source does.
 
         Args:
             name: the name of these substreams, unique in the dataflow.
             key: a function of a record, or the name or names of columns.
             last: tells whether a record is the last of its substream; not for a stream right from an input.
-            predicates: instead of a key, substreams by name, and which records belong to each. They may overlap: the
-                operator sends a record once for each of its substreams, or once without any.
+            predicates: instead of a key, names of substreams, each with a predicate that tells which records belong to
+                it. They may overlap: the operator sends a record once for each of its substreams. It sends a record
+                that belongs to none once.
 
         Raises:
-            GraphError: the stream has substreams already, or is that of an input with another reader, or an argument
-                cannot be used.
+            GraphError: the stream has substreams already, comes right from an input that has another reader too, or an
+                argument cannot be used.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("orders")
@@ -177,17 +180,18 @@ class SubstreamOperators(StreamBase[Record]):
     def collect_substream(
         self, result: Callable[[Any, list[Record]], Result], *, name: str = "collect_substream"
     ) -> "Stream[Result]":
-        """Send one result for each substream when none of its records are left before this operator.
+        """Send one result for each substream, when no record of it can reach this operator any more.
 
         Its time is the latest of its records; without a total order, the last in the domain's `in_order`.
 
         Args:
             result: gets the key and all records of the substream, in any order, and returns the result; it is not
-                called for an empty substream. Records of no substream are left out.
+                called for an empty substream. Records that belong to no substream are left out.
             name: the operator's name.
 
         Raises:
-            GraphError: a result would come back round a loop; or, by `tidewheel.run`, the stream has no substreams.
+            GraphError: a result would go round a loop and come back. `tidewheel.run` raises it if the stream has no
+                substreams.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("walks")

@@ -1,7 +1,7 @@
-"""The batches and ends that wait until their key may be used again, and how workers' queues are joined.
+"""The batches and ends that wait until their key may be used again, in queues, and how queues are joined.
 
-All workers of an input have the same last ends of a key, so queues are joined from the back: a batch stays before the
-end that followed it.
+All workers of an input have the same last ends of a key. So queues are joined from the back: a batch stays before the
+end that has followed it.
 """
 
 from collections import deque
@@ -15,7 +15,7 @@ from tidewheel.progress import Time
 
 @dataclass(slots=True)
 class Waiting:
-    """A waiting batch, or a waiting end, whose batch is None."""
+    """A waiting batch or, if ``batch`` is None, a waiting end."""
 
     time: Time
     batch: Batch | None
@@ -26,7 +26,7 @@ WaitingKeys: TypeAlias = dict[Any, deque[Waiting]]
 
 
 def joined(lanes: Sequence[WaitingKeys]) -> WaitingKeys:
-    """Join the queues of several workers: each end once, every batch between the same ends as before."""
+    """Join the queues of several workers: each end occurs once, and every batch is between the same ends as before."""
     keys = dict.fromkeys(key for lane in lanes for key in lane)
     return {key: _joined([_pieces(lane.get(key, ())) for lane in lanes]) for key in keys}
 

@@ -1,1 +1,1 @@
-"""Operators on Arrow's kernels: expressions, schemas, groups."""
+"""Operators that Arrow computes: expressions, schemas, groups."""

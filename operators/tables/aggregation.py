@@ -1,11 +1,11 @@
-"""Aggregates of columns by key, in steps: of some rows, of several partial results, and in the end.
+"""Aggregates of columns by key, in steps: of some rows, of several partial results, and of all.
 
-A partial result is a table with a row for each group. A column ``key word`` has a part of the key, and a column such as
-``count n`` what aggregates need: for the mean of the column ``n`` its sum and count, for the number of distinct values
-a list of them. So workers aggregate their own rows, and only groups travel.
+A partial result is a table with a row for each group. A column ``key word`` has a part of the key. Other columns have
+what aggregates need, such as ``count n``: for the mean of the column ``n`` its sum and count, for the number of
+distinct values a list of them. So workers aggregate their own rows, and only groups travel.
 
-Arrow adds 64-bit integers modulo 2**64. So sums are kept as decimals, named ``int64 n`` or ``uint64 n`` by the result's
-type; only a result beyond that is an error.
+Arrow adds 64-bit integers modulo 2**64. So sums are kept as decimals, in columns named ``int64 n`` or ``uint64 n`` for
+the type of the result. Only a result beyond that type is an error.
 """
 
 from collections.abc import Sequence
@@ -35,14 +35,14 @@ _LISTS = {"mean": "list", "count_distinct": "distinct"}
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """A column of the result: its name, and a function of a column; the column None counts rows."""
+    """A column of the result: its name, and a function of a column; if the column is None, rows are counted."""
 
     name: str
     column: str | None
     function: str
 
     def parts(self, schema: "pa.Schema") -> tuple[str, ...]:
-        """Return the partial results that it needs, of rows with ``schema``."""
+        """Return the names of the partial results that it needs, for rows with ``schema``."""
         import pyarrow.types as kinds
 
         if self.column is None:
@@ -129,7 +129,7 @@ class Aggregation:
         return made.select(table.column_names)
 
     def result(self, tables: "Sequence[pa.Table]") -> "pa.Table":
-        """Return a row for each group, its key and the aggregates, from partial results."""
+        """Return a row for each group, with its key and the aggregates, from partial results."""
         import pyarrow as pa
 
         known = self.merged(tables)

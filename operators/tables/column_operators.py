@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Grouping:
-    """The rows of each epoch by key, as ``stream.group_by(...)`` returns them."""
+    """The rows of each epoch grouped by key, as ``stream.group_by(...)`` returns them."""
 
     __slots__ = ("_keys", "_name", "_stream")
 
@@ -35,19 +35,20 @@ class Grouping:
         self._name = name
 
     def aggregate(self, **aggregates: tuple[str, str] | str) -> "Stream[dict[str, Any]]":
-        """Send, when an epoch is complete, a table with a row for each key: its columns and these aggregates.
+        """When an epoch is complete, send a table with a row for each key: the columns of the key and these aggregates.
 
-        The worker to which `exchange` by the same columns sends a key sends its row. Only groups travel, unless a count
+        The row of a key is sent by the worker that owns the key, as for `exchange`. Only groups travel, unless a count
         of distinct values or a mean of decimals needs all values.
 
         Args:
-            aggregates: each a pair, (column, function), or ``"count_all"``, the number of rows. The functions are
-                Arrow's: sum, count, min, max, mean, any, all, count_distinct. They ignore nulls, and are null for a key
-                with nothing else, except the counts. A sum of integers beyond 64 bits fails the job; a mean does not.
+            aggregates: each is a pair (column, function), or ``"count_all"``, the number of rows. The functions are
+                Arrow's: sum, count, min, max, mean, any, all, count_distinct. They ignore nulls; for a key with only
+                nulls they are null, except the counts. A sum of integers beyond 64 bits fails the job; a mean does not.
                 The last digits of a sum of floats depend on how rows were split.
 
         Raises:
-            GraphError: an aggregate is no such pair, has the name of a key column, or does not fit the stream's schema.
+            GraphError: an aggregate is not such a pair, has the name of a key column, or does not fit the stream's
+                schema.
 
         >>> import pyarrow as pa
         >>> import tidewheel as tw
@@ -87,19 +88,19 @@ class Grouping:
 
 
 class ColumnOperators(StreamBase[Record]):
-    """Methods of streams for Arrow tables; they also take structured NumPy arrays."""
+    """The methods of streams for Arrow tables; they also accept structured NumPy arrays."""
 
     __slots__ = ()
 
     @adds_operators()
     def with_schema(self, schema: "pa.Schema", *, name: str = "with_schema") -> "Stream[dict[str, Any]]":
-        """Promise that batches are Arrow tables of ``schema``, so that later operators are checked beforehand.
+        """Promise that batches are Arrow tables with ``schema``; then later operators are checked before the job runs.
 
-        A batch with other columns fails the job, with an error that names the first wrong one. Nullability does not
+        A batch with other columns fails the job, with an error that names the first wrong column. Nullability does not
         matter. ``flow.input(name, schema)`` makes the same promise.
 
         Raises:
-            GraphError: the argument is no schema, or the stream has another.
+            GraphError: the argument is not a schema, or the stream has another one.
 
         >>> import pyarrow as pa
         >>> import tidewheel as tw
@@ -128,7 +129,8 @@ class ColumnOperators(StreamBase[Record]):
                 not a column.
 
         Raises:
-            GraphError: two columns have one name, or an argument is no expression or does not fit the stream's schema.
+            GraphError: two columns have the same name, or an argument is not an expression or does not fit the stream's
+                schema.
 
         >>> import pyarrow as pa
         >>> import pyarrow.compute as pc
@@ -160,7 +162,7 @@ class ColumnOperators(StreamBase[Record]):
         """Group the rows of each epoch by one or more columns, for `Grouping.aggregate`.
 
         Raises:
-            GraphError: there is no column, or one is named twice or missing in the stream's schema.
+            GraphError: no column is given, or one is given twice or missing in the stream's schema.
 
         >>> import pyarrow as pa
         >>> import tidewheel as tw

@@ -1,6 +1,6 @@
-"""Groups of rows by Arrow's kernels, in the calling thread.
+"""Groups of rows, made by Arrow in the calling thread.
 
-Groups have no order: Arrow's is that of their first rows only until two keys collide in its hash table.
+Groups have no order. Arrow's order, that of their first rows, holds only until two keys collide in its hash table.
 """
 
 from collections.abc import Sequence
@@ -57,7 +57,7 @@ def group_numbers(groups: "pa.ChunkedArray") -> "npt.NDArray[np.int64]":
 
 
 def group_lists(numbers: "npt.NDArray[np.int64]", lists: "pa.ChunkedArray", function: str) -> "pa.ChunkedArray":
-    """Return, for each group, ``function`` of the values in its lists; no list is empty.
+    """Return, for each group, ``function`` of all values in its lists; no list is empty.
 
     >>> import numpy as np
     >>> import pyarrow as pa
@@ -74,7 +74,7 @@ def group_lists(numbers: "npt.NDArray[np.int64]", lists: "pa.ChunkedArray", func
 
 
 def with_lists(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
-    """Return a column with equal values, of a type for which Arrow has lists."""
+    """Return a column with equal values, of a type that Arrow can put into lists."""
     import pyarrow.types as kinds
 
     kind = column.type
@@ -86,7 +86,7 @@ def with_lists(column: "pa.ChunkedArray") -> "pa.ChunkedArray":
 
 
 def may_go_round(column: "pa.ChunkedArray") -> bool:
-    """Tell whether a sum of these integers may exceed 64 bits."""
+    """Tell whether the sum of these integers may exceed 64 bits."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

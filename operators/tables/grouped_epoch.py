@@ -1,6 +1,6 @@
-"""The epochs of a grouping: rows are aggregated where they come, and partial results where their groups belong.
+"""The epochs of a grouping: rows are aggregated where they arrive, partial results where their groups belong.
 
-A worker holds the partial results of an epoch, and up to about as many waiting rows.
+A worker holds the partial results of an epoch, and up to about as many rows.
 """
 
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ ENOUGH_ROWS = 1 << 17
 
 @dataclass(slots=True)
 class Rows:
-    """The state of an epoch on a worker where its rows arrive."""
+    """The state of an epoch on a worker where rows arrive."""
 
     waiting: "list[pa.Table]" = field(default_factory=list)
     count: int = 0
@@ -32,7 +32,7 @@ class Rows:
 def rows_fold(aggregation: Aggregation) -> Fold:
     """Return the fold of an epoch's rows, where they arrive, to partial results.
 
-    Raises TypeError if columns of batches differ.
+    Raises TypeError if batches have different columns.
     """
 
     def add(state: Rows, batch: Batch) -> Rows:
@@ -64,7 +64,7 @@ def rows_fold(aggregation: Aggregation) -> Fold:
 
 
 def groups_fold(aggregation: Aggregation) -> Fold:
-    """Return the fold of all workers' partial results to an epoch's result, where its groups belong."""
+    """Return the fold of all workers' partial results to the result, on the workers that own the groups."""
 
     def add(state: Gathered, batch: Batch) -> Gathered:
         state.add(batch, aggregation.merged, ENOUGH_ROWS)

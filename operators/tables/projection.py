@@ -1,7 +1,7 @@
-"""Columns computed from columns, and rows chosen by them, by Arrow's kernels.
+"""Columns computed from columns, and rows selected by them, with Arrow.
 
-An execution plan of two nodes evaluates expressions in the calling thread, at about 50 µs a batch. Columns that are
-only named stay as they are.
+An execution plan with two nodes evaluates expressions in the calling thread, at about 50 µs for a batch. Columns that
+are only named are passed on as they are.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """The kept columns of a batch, and the added ones."""
+    """The columns of a batch to keep, and the columns to add."""
 
     names: Sequence[str]
     expressions: Mapping[str, Expression]
@@ -27,7 +27,7 @@ class Projection:
         """Return the columns as a table; a structured array without expressions stays one.
 
         Raises:
-            TypeError: a column is missing, or there are none.
+            TypeError: a column is missing, or the batch has no columns.
             ValueError: an expression cannot be computed.
         """
         if not self.expressions and is_numpy(batch) and batch.dtype.names is not None:
@@ -68,8 +68,8 @@ class Selection:
         """Return the rows as a table.
 
         Raises:
-            TypeError: there are no columns.
-            ValueError: the expression cannot be computed, or is no condition.
+            TypeError: the batch has no columns.
+            ValueError: the expression cannot be computed, or is not a condition.
         """
         import pyarrow as pa
         from pyarrow import acero

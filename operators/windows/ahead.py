@@ -1,9 +1,8 @@
 """Event times that lie too far in the future to be true.
 
 Such a record would advance the watermark, close all windows and make every later record late. So operators that read
-event times compare them with a clock, and divert such records.
-
-A restored job reads the clock again, so a record that was too far ahead may be in time then.
+event times compare them with a clock, and divert such records. A restored job reads the clock again, so a record that
+was too far ahead may be in time then.
 """
 
 from collections.abc import Callable
@@ -22,7 +21,7 @@ class AheadLimit:
     """The limit for event times ahead of a clock.
 
     Attributes:
-        at_most: the distance; None is a day for datetimes, and no limit otherwise.
+        at_most: how far ahead a time may be; None is a day for datetimes, and no limit for others.
         clock: returns the present as an event time; None for the wall clock, which knows only datetimes.
 
     >>> noon = datetime(2024, 5, 1, 12)
@@ -35,7 +34,10 @@ class AheadLimit:
 
     @classmethod
     def checked(cls, where: str, at_most: object, clock: object, length: Duration) -> "AheadLimit":
-        """Return the limit; raise GraphError if it does not fit event times with distances like ``length``."""
+        """Return the limit; raise GraphError if it does not fit event times.
+
+        ``length`` is some duration: it shows whether event times are numbers or datetimes.
+        """
         if clock is not None and not callable(clock):
             raise GraphError(f"{where}: clock is a function that returns the present as an event time, not {clock!r}")
         if at_most is None:
@@ -50,9 +52,9 @@ class AheadLimit:
         return cls(at_most, clock)  # type: ignore[arg-type]
 
     def latest(self, time: EventTime) -> EventTime | None:
-        """Read the clock, and return the latest event time that is not too far ahead, None for no limit.
+        """Read the clock, and return the latest event time that is not too far ahead; None if there is no limit.
 
-        It has the kind of ``time``; a naive datetime is compared with a naive clock, or as one of UTC.
+        It has the type of ``time``. A naive datetime is compared with a naive clock, or is taken as UTC.
 
         Raises:
             TypeError: the clock returns another type, or event times are timedeltas and have no clock.

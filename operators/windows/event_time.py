@@ -1,4 +1,4 @@
-"""Event times: the times at which records happened, read by a function or from a column, and checked."""
+"""Event times, when records have happened: read by a function or from a column, and checked."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -30,10 +30,10 @@ RECORD = itemgetter(2)
 
 @dataclass(frozen=True, slots=True)
 class EventTimeReader:
-    """Reads key and event time of records.
+    """Reads the key and the event time of records.
 
     Attributes:
-        length: some duration that is compared with event times; it says whether they are numbers.
+        length: some duration: it shows whether event times are numbers or datetimes.
 
     >>> reader = EventTimeReader(Keys("user"), "minute", length=10)
     >>> reader.read([{"user": "ann", "minute": 3}])
@@ -50,14 +50,14 @@ class EventTimeReader:
         Raises:
             KeyError: the batch has no such column.
             ValueError: an event time is None, NaN or infinite.
-            TypeError: an event time is of a type that does not fit the durations or the other times.
+            TypeError: the type of an event time does not fit the durations or the other times.
         """
         rows = records(batch)
         times = self._times(batch, rows)
         return list(zip(read_keys(batch, rows, self.keys), times, rows, strict=True)), times
 
     def read_one(self, record: Any) -> None:
-        """Raise an error unless a record has a key and an event time."""
+        """Raise an error if a record has no key or no event time."""
         self.read([record])
 
     def _times(self, batch: Batch, rows: Any) -> list[EventTime]:
@@ -109,9 +109,9 @@ def read_timed(
     put_aside: Callable[[TimedRecord, EventTime], Iterable[Any]],
     batch: Batch,
 ) -> ReadTimes:
-    """Return the timed records of a batch, and ``put_aside(record, latest)`` of records too far ahead.
+    """Return the records of a batch with their event times, and ``put_aside(record, latest)`` for those too far ahead.
 
-    ``latest`` is the latest event time that is not too far ahead. Errors are those of `EventTimeReader.read`.
+    ``latest`` is the latest event time that is not too far ahead. Raises as `EventTimeReader.read` does.
     """
     timed, times = reader.read(batch)
     latest = limit.latest(times[0]) if times else None
@@ -123,7 +123,7 @@ def read_timed(
 
 
 def read_keys(batch: Batch, rows: Any, keys: Keys) -> list[Any]:
-    """Return the key of each record of a batch; ``rows`` are its `records`, made before."""
+    """Return the key of each record of a batch; ``rows`` are the `records` of the batch."""
     return keys.hashable(rows if callable(keys.key) else batch)
 
 

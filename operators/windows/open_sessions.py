@@ -1,4 +1,4 @@
-"""The open sessions of one worker, which records start, extend and merge.
+"""The open sessions of one worker: records start, extend and merge them.
 
 Source: "The Dataflow Model" (VLDB 2015), section 2.2.1: a record is a window from its time until the gap after it, and
 overlapping windows of a key are merged.
@@ -23,7 +23,7 @@ class OpenSession:
     """An open session.
 
     Attributes:
-        end: the gap after its last record.
+        end: the time of its last record plus the gap.
         is_open: whether it is neither closed nor merged into another.
     """
 
@@ -38,8 +38,8 @@ class SessionBook:
     """All sessions of a worker, by key and by end.
 
     Attributes:
-        by_key: in order of start; no two overlap.
-        ends: a heap of (end, number, session); the end may be an earlier one of the session.
+        by_key: the sessions of each key, in order of start; they do not overlap.
+        ends: a heap of (end, number, session), where the end may be an earlier end of the session.
     """
 
     __slots__ = ("by_key", "ends", "opened")
@@ -67,10 +67,10 @@ class OpenSessions:
         return bool(self.book.by_key)
 
     def take(self, timed: list[TimedRecord], watermark: EventTime | None) -> list[LateRecord[Any]]:
-        """Receive all records of an epoch; return those of closed sessions.
+        """Receive all records of an epoch; return those whose session is closed.
 
-        A record is late if its session, with neighbours of its epoch, ends at the watermark or before. A record near an
-        open session belongs to it, however old it is.
+        A record is late if its session, with its neighbours in the same epoch, ends at or before the watermark. A
+        record near an open session belongs to that, however old it is.
         """
         timed.sort(key=EVENT_TIME)
         late: list[LateRecord[Any]] = []
@@ -125,7 +125,7 @@ class OpenSessions:
         return session
 
     def close(self, watermark: EventTime | None) -> list[WindowResult[Any]]:
-        """Close sessions and return their results, in O(log n) for each that closes or has grown."""
+        """Close sessions and return their results; O(log n) for each session that closes or has grown."""
         ends, closed = self.book.ends, []
         while ends and (watermark is None or ends[0][0] <= watermark):
             _, number, session = heappop(ends)
@@ -146,13 +146,13 @@ class OpenSessions:
             del self.book.by_key[session.key]
 
     def first_end(self) -> EventTime:
-        """Return the least end of the heap, which may be an earlier end of its session."""
+        """Return the least end in the heap, which may be an earlier end of its session."""
         return self.book.ends[0][0]
 
 
 @dataclass(slots=True)
 class _Stretch:
-    """A stretch of time that becomes one session, from open ones and new records."""
+    """A stretch of time that becomes one session, made of open sessions and new records."""
 
     start: EventTime
     end: EventTime

@@ -1,6 +1,7 @@
-"""The open windows of one worker: they receive one epoch after the other, and close by a watermark.
+"""The open windows of one worker: they receive one epoch after the other, and a watermark closes them.
 
-Results depend on the records of an epoch and not on their order: records are sorted first, by event time, then content.
+Results depend on the records of an epoch and not on the order of arrival: records are first sorted by event time, then
+content.
 """
 
 from collections import defaultdict
@@ -22,12 +23,12 @@ Value = TypeVar("Value")
 
 
 class WindowResult(NamedTuple, Generic[Value]):
-    """The result of the records of one key in one window.
+    """The result for the records of one key in one window.
 
     Attributes:
         key: the key of these records.
-        start: the start of the window; of a session, the time of its first record.
-        end: the first time after the window; of a session, the gap after its last record.
+        start: the start of the window; for a session, the time of its first record.
+        end: the first time after the window; for a session, the time of its last record plus the gap.
         value: the result of the fold over the records.
     """
 
@@ -38,7 +39,7 @@ class WindowResult(NamedTuple, Generic[Value]):
 
 
 class LateRecord(NamedTuple, Generic[Record]):
-    """A record that arrived after its window was closed; one for each window that it missed.
+    """A record that arrived after its window was closed; a record has one for each window that it missed.
 
     Attributes:
         key: the record's key.
@@ -46,8 +47,8 @@ class LateRecord(NamedTuple, Generic[Record]):
         end: the end of that window, at or before the watermark.
         at: when the record happened.
         record: the record.
-        watermark: the watermark when the record's epoch began. If ``at`` is after it, the record was too far ahead, and
-            this is the latest event time that was not.
+        watermark: the watermark when the record's epoch began; for a record too far ahead, the latest event time that
+            is accepted, which is before ``at``.
     """
 
     key: Any
@@ -90,8 +91,8 @@ class NumberedWindows:
         """Receive all records of an epoch, in any order; return the records that missed a window.
 
         Args:
-            timed: is sorted here.
-            watermark: that of earlier epochs, whose windows up to it are closed; None for none.
+            timed: the records; this sorts the list.
+            watermark: the watermark of earlier epochs; windows up to it are closed. None before the first record.
         """
         late: list[LateRecord[Any]] = []
         for number, by_key in self._by_window(timed):
@@ -122,7 +123,7 @@ class NumberedWindows:
             states[key] = fold.add(states[key] if key in states else fold.start(), entries)
 
     def close(self, watermark: EventTime | None) -> list[WindowResult[Any]]:
-        """Close the windows that end at ``watermark`` or before, all if it is None; return their results.
+        """Close the windows that end at or before ``watermark``, all if it is None; return their results.
 
         O(open windows).
         """
@@ -136,12 +137,12 @@ class NumberedWindows:
         ]
 
     def first_end(self) -> EventTime:
-        """Return where the first window ends. O(open windows)."""
+        """Return the earliest end of a window. O(open windows)."""
         return min(window.end for window in self.opened.values())
 
 
 def by_keys(timed: Iterable[TimedRecord]) -> dict[Any, list[TimedRecord]]:
-    """Return the records of each key, in the given order of event time; see `_settle_ties`."""
+    """Return the records of each key, in order of event time, which is their order here; see `_settle_ties`."""
     found: dict[Any, list[TimedRecord]] = defaultdict(list)
     for entry in timed:
         found[entry[0]].append(entry)
@@ -156,9 +157,9 @@ def by_keys(timed: Iterable[TimedRecord]) -> dict[Any, list[TimedRecord]]:
 
 
 def _settle_ties(entries: list[TimedRecord]) -> None:
-    """Sort records of one event time by their content, so that the order of arrival makes no difference.
+    """Sort records with equal event times by their content, so that the order of arrival makes no difference.
 
-    NaN comes last; records that cannot be compared are ordered by a hash, and keep their order if they have none.
+    NaN comes last. Records that cannot be compared are ordered by a hash; without a hash they keep their order.
     """
     if len(set(map(EVENT_TIME, entries))) == len(entries):
         return
@@ -186,7 +187,7 @@ def _hashes(records: list[Any]) -> list[Any]:
 
 
 def too_far_ahead(windows: Windows, entry: TimedRecord, latest: EventTime) -> list[LateRecord[Any]]:
-    """Return a late record for each window of a record that happened after ``latest``."""
+    """Return a late record for each window of a record that has happened after ``latest``."""
     key, at, record = entry
     return [LateRecord(key, start, end, at, record, latest) for start, end in windows_at(windows, at)]
 

@@ -1,7 +1,8 @@
 """Watermarks: how far event time has come, the same on every worker.
 
-Each worker tells all workers the greatest event time of its records of each epoch. The watermark is that time minus the
-lateness. A record before the watermark of the earlier epochs is late, so the order within an epoch does not matter.
+For each epoch, each worker tells all workers the greatest event time of its records. The watermark is the greatest of
+these minus the lateness. A record is late if it is before the watermark of earlier epochs, so the order within an epoch
+does not matter.
 
 Source: "The Dataflow Model" (VLDB 2015), section 2.3; the watermark by the greatest time seen is Flink's for bounded
 lateness.
@@ -23,7 +24,7 @@ At: TypeAlias = Callable[[Any], Any] | str
 
 @dataclass(slots=True)
 class Watermark:
-    """The watermark of the processed epochs; none before the first record.
+    """The watermark after the epochs processed so far; None before the first record.
 
     >>> watermark = Watermark(lateness=2)
     >>> watermark.value
@@ -39,29 +40,29 @@ class Watermark:
 
     @property
     def value(self) -> Any:
-        """The event time before which records are late, None if there is none yet."""
+        """The event time before which records are late; None before the first record."""
         if self.latest is None or self.lateness is None:
             return self.latest
         return self.latest - self.lateness
 
     def advance(self, latest: Iterable[Any]) -> None:
-        """Add the greatest event times of an epoch, one from each worker with records."""
+        """Add the greatest event times of an epoch, one from each worker that has records."""
         known = [] if self.latest is None else [self.latest]
         self.latest = latest_of([*latest, *known])
 
     def merge(self, other: "Watermark") -> "Watermark":
-        """Return the lesser watermark: its worker has yet to process the epochs that the other has processed."""
+        """Return the lesser watermark: its worker has yet to process epochs that the other has processed."""
         return min(self, other, key=lambda one: (one.latest is not None, one.latest))
 
 
 @dataclass(slots=True)
 class LatestTimes:
-    """The greatest event times that one call of an operator has read, by epoch, for all workers."""
+    """The greatest event times that one call of an operator has read, by epoch; they go to all workers."""
 
     found: dict[Time, tuple[LentToken, list[Any]]] = field(default_factory=dict)
 
     def add(self, lent: LentToken, times: Iterable[Any]) -> None:
-        """Add the event times, at least one, of a batch that came with a token."""
+        """Add the event times (at least one) of a batch that came with a token."""
         self.found.setdefault(lent.time, (lent, []))[1].append(max(times))
 
     def send(self, output: OutputPort) -> None:
@@ -78,9 +79,9 @@ class ReadTimes(NamedTuple):
 
 
 def build_reading(read: Callable[[Batch], ReadTimes]) -> Build:
-    """Build an operator that reads event times where records are.
+    """Build an operator that reads event times where the records are.
 
-    Its outputs are the read batches, the greatest event times, for all workers, and the records too far ahead.
+    Its outputs are the read batches, the greatest event times (for all workers), and the records too far ahead.
     """
 
     def schedule(input: InputPort, timed: OutputPort, latest: OutputPort, ahead: OutputPort) -> None:
@@ -97,10 +98,10 @@ def build_reading(read: Callable[[Batch], ReadTimes]) -> Build:
 
 
 def latest_of(times: Sequence[Any]) -> Any:
-    """Return the greatest event time, None for none.
+    """Return the greatest event time; None if there is none.
 
     Raises:
-        TypeError: some have a zone and others have none.
+        TypeError: some times have a zone and others have none.
     """
     try:
         return max(times, default=None)

@@ -12,7 +12,7 @@ from tidewheel.progress import GraphError
 
 @dataclass(frozen=True, slots=True)
 class WindowFold:
-    """The functions that make a state of the records of one key in a window, and a value of the state.
+    """The functions that fold the records of one key in a window to a state, and make a value of the state.
 
     Attributes:
         add: returns the state with records added, sorted by event time; it may change its argument.

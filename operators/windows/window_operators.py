@@ -1,4 +1,4 @@
-"""Operators that gather records by the time at which they happened."""
+"""Operators that gather records by the time at which they have happened."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -40,9 +40,10 @@ class Windowed(Generic[Record, Value]):
     """The two outputs of windows: together, they have each record once for each of its windows.
 
     Attributes:
-        results: one for each key and window, when the window closes.
-        late: records that arrived after that or were too far ahead, at their epochs. ``job.statistics()`` counts them
-            at "window late". A job warns if nothing reads this stream, unless `Stream.ignore` says so.
+        results: one for each key and window, sent when the window closes.
+        late: records that arrived after their window had closed, or were too far ahead, at their epochs.
+            ``job.statistics()`` counts them at "window late". A job warns if nothing reads this stream, unless
+            `Stream.ignore` was called.
     """
 
     results: "Stream[WindowResult[Value]]"
@@ -50,18 +51,18 @@ class Windowed(Generic[Record, Value]):
 
 
 class WindowOperators(StreamBase[Record]):
-    """Methods of streams for windows on event time.
+    """The methods of streams for windows on event time.
 
-    When an epoch completes, the watermark is the greatest event time so far, on any worker, less the lateness. It
-    closes the windows that end at or before it; their results have that epoch. A later record of a closed window goes
-    to ``late``, once for each window that it missed.
+    When an epoch is complete, the watermark is the greatest event time so far, on any worker, minus the lateness. It
+    closes the windows that end at or before it, and sends their results at that epoch. If a record of a closed window
+    comes later, it goes to ``late``, once for each window that it missed.
 
     When the input ends, the operator sends all open windows at the last epoch with records. So while a window is open,
-    that epoch is incomplete downstream: a probe or a subscriber waits for a later epoch with records, or the end of the
-    input. With a ``flush_at`` that no epoch reaches, each epoch completes once it is processed, and the operator sends
-    open windows at that time in the end.
+    that epoch is incomplete downstream: a probe or a subscriber waits until a later epoch has records, or the input
+    ends. If you give a ``flush_at`` that is later than all epochs, open windows are sent at that time in the end, and
+    each epoch completes once it is processed.
 
-    With ``at=None`` the epoch is the event time: windows come out at their last epoch, and nothing is late.
+    With ``at=None`` the epoch is the event time: windows are sent at their last epoch, and no record is late.
 
     Source: "The Dataflow Model" (VLDB 2015), section 2.
     """
@@ -154,37 +155,37 @@ class WindowOperators(StreamBase[Record]):
         dead_letters: "DeadLetters | None" = None,
         name: str = "window",
     ) -> Windowed[Record, Any]:
-        """Gather the records of each key by when they happened, and send the result when a window closes.
+        """Gather the records of each key by the time at which they happened, and send a result when a window closes.
 
         Args:
             windows: `TumblingWindows`, `SlidingWindows` or `SessionWindows`; durations are numbers, or timedeltas if
                 times are datetimes.
             key: a function of a record, or the name or names of columns.
-            at: the event time of a record, by a function or the name of a column: a number, a datetime or a timedelta.
-                Datetimes all have a zone, or none has. None is the record's epoch.
+            at: a function that returns the event time of a record, or the name of a column: a number, a datetime or a
+                timedelta. All datetimes have a zone, or none has. None takes the record's epoch.
             start: returns the initial state of a window. Without ``start`` and ``add``, the state is the list of
                 records in order of event time, then content.
             add: returns the state with a record added; called epoch by epoch, in order of event time within an epoch.
             finish: makes the value of a window from its state; by default the state itself.
-            combine: merges two states; it may change the first, which is the earlier one. Sessions need it when a
-                record joins two of them. Without it they keep their records and add them when they close.
-            lateness: how much later than newer records a record may arrive and still be in time; 0 by default.
-            flush_at: the epoch, if none is later, at which open windows are sent when the input ends.
-            at_most_ahead: how far ahead of the clock a record may have happened; one farther ahead goes to ``late`` and
-                moves no watermark. By default a day for datetimes; ``timedelta.max`` is no limit. Numbers and
-                timedeltas have no limit by default, and need a ``clock`` for one.
-            clock: returns the present as an event time; each worker reads it once a batch. By default the wall clock,
-                in UTC for naive datetimes. A restored job reads it again, so a record that was too far ahead may then
-                be in time: see "Records of the future" in docs/how-to/windows.md.
-            dead_letters: where a record goes at which ``key`` or ``at`` raises, or that has no event time; None fails
-                the job. An error of another function fails it in any case.
+            combine: merges two states; it may change the first, which is the earlier one. It is for sessions, when a
+                record joins two of them. Without it, sessions keep their records and add them when they close.
+            lateness: how far behind the greatest event time a record may be and still be in time; 0 by default.
+            flush_at: the epoch of windows that are open when the input ends; the last epoch if that is later.
+            at_most_ahead: how far ahead of the clock a record may have happened; a record farther ahead goes to
+                ``late`` and moves no watermark. By default a day for datetimes; ``timedelta.max`` means no limit.
+                Numbers and timedeltas have no limit by default, and need a ``clock`` to have one.
+            clock: returns the present as an event time; each worker reads it once for each batch. By default the wall
+                clock, in UTC for naive datetimes. A restored job reads it again, so a record that was too far ahead may
+                then be in time: see "Records of the future" in docs/how-to/windows.md.
+            dead_letters: receives records for which ``key`` or ``at`` raises, or that have no event time; None fails
+                the job. An error of another function always fails the job.
             name: the operator's name.
 
         Raises:
             GraphError: an argument cannot be used, or the stream is in a loop, where times have no order.
 
-        Sorting costs O(log n) for each record among the n of its epoch and worker; ``add`` is called for each of its
-        windows.
+        Complexity: O(log n) to sort each record, with n records of the same epoch on a worker; ``add`` is called for
+        each window of a record.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("visits")

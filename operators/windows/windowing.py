@@ -1,11 +1,11 @@
-"""The window operators: they make windows epoch by epoch, and know when a window is complete.
+"""The window operators: they fill windows epoch by epoch, and know when a window is complete.
 
-Event time needs two operators. The first reads event times after the exchange by key, passes the records to the second
-on its worker, and tells the second on all workers the greatest time of each epoch. So when an epoch is complete all
-workers have the same watermark.
+Event time needs two operators. The first reads event times after the exchange by key. It passes the records to the
+second operator on its worker, and tells the second operators of all workers the greatest time of each epoch. So when an
+epoch is complete, all workers have the same watermark.
 
-While a window is open, a token is held at the last epoch with records: open windows are sent there if the input ends.
-Windows of epochs have their token at the last epoch of the window from the start.
+While a window is open, the operator holds a token at the last epoch with records, to send open windows there if the
+input ends. If the epoch is the event time, a window has its token at its last epoch from the start.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ OpenWindows: TypeAlias = NumberedWindows | OpenSessions
 
 
 def build_event_windows(windows: Windows, fold: WindowFold, lateness: Duration | None, flush_at: Time | None) -> Build:
-    """Build an operator that makes windows of timed records, closed by watermarks."""
+    """Build an operator that puts records into windows by event time; watermarks close them."""
 
     def build(context: OperatorContext) -> Schedule:
         watermark = everywhere(Watermark.merge).state(context, "watermark", lambda: Watermark(lateness))

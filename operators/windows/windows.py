@@ -1,7 +1,7 @@
-"""Kinds of windows: the stretches of time in which the records of a key are gathered.
+"""Kinds of windows: the stretches of time for which the records of a key are gathered.
 
-A window includes its start and not its end. Number and bounds of tumbling and sliding windows follow from the time, so
-all workers agree on them. Sessions follow from the records.
+A window includes its start but not its end. The bounds of tumbling and sliding windows follow from the time, so all
+workers agree on them. The bounds of sessions follow from the records.
 """
 
 import math
@@ -26,8 +26,8 @@ Pane: TypeAlias = Any
 def check_duration(where: str, name: str, given: object, *, least: str = "positive") -> None:
     """Raise GraphError unless ``given`` is a finite number or a timedelta.
 
-    ``least`` is "positive" for values above zero, "zero" for zero or more, "any" for all; ``where`` and ``name`` are
-    for the error.
+    ``least`` is "positive" for values above zero, "zero" for zero or more, "any" for all. The error shows ``where`` and
+    ``name``.
     """
     if not is_distance(given):
         raise GraphError(f"{where}: {name} is a finite number, or a timedelta where times are datetimes, not {given!r}")
@@ -55,7 +55,7 @@ def check_alike(where: str, name: str, given: object, length: Duration) -> None:
 
 
 def zero_of(time: EventTime) -> EventTime:
-    """Return where windows without offset begin: 0, or midnight of 1 January 1970, in UTC if times have zones.
+    """Return where windows without an offset begin: at 0 or, for datetimes, at midnight of 1 January 1970 (UTC).
 
     >>> zero_of(17.5), zero_of(datetime(2024, 5, 1, 12))
     (0, datetime.datetime(1970, 1, 1, 0, 0))
@@ -71,7 +71,7 @@ class TumblingWindows:
 
     Args:
         length: the length, more than zero.
-        offset: the start of one of them after zero, or after midnight of 1 January 1970.
+        offset: how long after zero, or after midnight of 1 January 1970, one of them starts.
 
     Raises:
         GraphError: ``length`` is not positive, or one argument is a timedelta and the other a number.
@@ -113,15 +113,15 @@ class TumblingWindows:
 class SlidingWindows:
     """Windows of one length that start every ``step``: each time lies in about ``length / step`` of them.
 
-    With floats, rounding decides at the borders; every time lies in at least one.
+    With floats, rounding decides at the bounds; every time lies in at least one window.
 
     Args:
         length: the length, more than zero.
-        step: the distance of their starts, at most ``length``.
-        offset: the start of one of them after zero, or after midnight of 1 January 1970.
+        step: the distance between their starts, at most ``length``.
+        offset: how long after zero, or after midnight of 1 January 1970, one of them starts.
 
     Raises:
-        GraphError: an argument is out of its range, or some are timedeltas and others numbers.
+        GraphError: an argument is out of its range, or some arguments are timedeltas and others numbers.
 
     >>> ten_minutes_each_minute = SlidingWindows(timedelta(minutes=10), step=timedelta(minutes=1))
     """
@@ -159,10 +159,10 @@ class SlidingWindows:
 
 @dataclass(frozen=True, slots=True)
 class SessionWindows:
-    """Windows that last while records keep coming, each less than ``gap`` after another one of its session.
+    """Windows that last as long as records keep coming, each less than ``gap`` after another record of the session.
 
-    A session starts with its first record and ends ``gap`` after its last one. A record near enough to two sessions
-    merges them.
+    A session starts with its first record and ends ``gap`` after its last one. A record that is near enough to two
+    sessions merges them.
 
     Args:
         gap: the time without records that ends a session, more than zero.
@@ -184,12 +184,12 @@ Windows: TypeAlias = TumblingWindows | SlidingWindows | SessionWindows
 
 
 def durations_of(windows: Windows) -> list[Duration]:
-    """Return all durations of a kind of windows; the first is their least length."""
+    """Return all durations of a kind of window; the first is the least length of a window."""
     return [duration for duration in astuple(windows) if duration is not None]
 
 
 def windows_at(windows: Windows, time: EventTime) -> list[tuple[EventTime, EventTime]]:
-    """Return the bounds of the windows of a time; a session is that of a single record.
+    """Return the bounds of the windows that have a time; for sessions, those of a session with a single record.
 
     Bounds beyond the range of times become ``time``.
 

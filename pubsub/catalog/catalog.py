@@ -1,8 +1,7 @@
 """The catalog: the topics of one cluster or process, each with its publishing job; no I/O.
 
-A topic's name belongs to the job that registered it until that job retracts it or is found dead.
-
-Every change is an event with the next number, published on the topic ``tidewheel/catalog`` as an epoch.
+A topic's name belongs to the job that has registered it, until that job retracts it or is found dead. Every change is
+an event with the next number. The topic ``tidewheel/catalog`` publishes each event as an epoch.
 """
 
 from collections.abc import Sequence
@@ -36,10 +35,10 @@ class TopicEvent:
         job: the name of its job.
         partitions: the number of its partitions.
         times: the domain of its times, such as ``IntegerDomain()``.
-        schema: the schema of its records, such as ``int``; ``any`` for none.
+        schema: the schema of its records, such as ``int``; ``any`` if it declares none.
         reason: the reason of a retraction, else empty.
         version: the number of this change: the time of the event.
-        registration: the id of this life of the topic.
+        registration: the id of the registration.
         delivery: the guarantee to subscribers.
     """
 
@@ -57,7 +56,7 @@ class TopicEvent:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The topics of a catalog at one moment: their events by name, its id and its number of changes."""
+    """The topics of a catalog at one moment: their events by name, the catalog's id, and its number of changes."""
 
     incarnation: str
     version: int
@@ -69,8 +68,8 @@ class TopicInfo:
     """One topic.
 
     Args:
-        registration: the id of this life of the topic.
-        goes_back: whether its job may return to a snapshot, so that batches of open epochs become void.
+        registration: the id of the registration.
+        goes_back: whether its job may return to a snapshot; then batches of incomplete epochs become void.
     """
 
     name: str
@@ -104,7 +103,7 @@ class Catalog:
         self.version = 0
 
     def register(self, info: TopicInfo, dead: TopicInfo | None = None, reason: str = "it is dead") -> list[TopicEvent]:
-        """Add a topic and return the changes; none for a repeated registration.
+        """Add a topic and return the changes; none if the registration is known.
 
         Raises:
             DeliveryError: another job holds the name.
@@ -165,7 +164,7 @@ class Catalog:
 
 
 def messages(events: Sequence[TopicEvent]) -> list[FeedEvent]:
-    """Return the topic's messages for successive events, each an epoch."""
+    """Return the messages of the catalog's topic for successive events, each an epoch."""
     told: list[FeedEvent] = []
     for event in events:
         told.append(encode_batch(event.version, [event]))
@@ -174,7 +173,7 @@ def messages(events: Sequence[TopicEvent]) -> list[FeedEvent]:
 
 
 def start_at(version: int) -> list[FeedEvent]:
-    """Return the topic's first message, at a version of the catalog."""
+    """Return the first message of the catalog's topic, at a version of the catalog."""
     return [LowerFrontierUpdate([(0, -1), (version + 1, 1)])]
 
 

@@ -1,7 +1,7 @@
 """The catalog of one Ray namespace: a named, detached actor around a `Catalog`, and the calls to it.
 
-It watches all publishers, retracts the topics of dead ones, and checks again before it returns a topic. Topics are in
-memory only: the next caller replaces a dead catalog, and jobs and relays register again.
+The catalog watches all publishers, retracts the topics of dead ones, and checks again before it returns a topic. It
+keeps topics in memory only: the next caller replaces a dead catalog, and jobs and relays register again.
 """
 
 import asyncio
@@ -44,10 +44,11 @@ CATALOG_TIMEOUT_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class RelayInfo:
-    """One relay.
+    """One relay, as it announces itself.
 
     Args:
-        max_children: above it, relays accept subscribers only if all others are full; None for none.
+        max_children: the number of children above which it counts as full; None for no limit. Full relays accept
+            further subscribers only if all are full.
     """
 
     name: str
@@ -65,9 +66,9 @@ class RelayInfo:
 
 
 class CatalogRelays:
-    """The recently announced relays, and the choice for a new subscriber; no I/O, no clock.
+    """The relays announced recently, and the choice among them for a new subscriber; no I/O, no clock.
 
-    Relays repeat their announcements, and silent ones are forgotten.
+    Relays repeat their announcements; silent ones are forgotten.
 
     >>> relays = CatalogRelays()
     >>> relays.announce(RelayInfo("one", "ranks", "first", "here", "actor 1", 0), now_s=0.0)
@@ -85,11 +86,11 @@ class CatalogRelays:
         self._known[relay.name] = (relay, now_s)
 
     def parent(self, topic: str, registration: str, node: str, now_s: float, avoid: Any = None) -> Any:
-        """Return the address of the relay for a new subscriber; None for none.
+        """Return the address of the relay for a new subscriber; None if there is no relay.
 
-        Among the relays on its node, or else among all, it is one that is not full: the one furthest from the
-        publishers, then the one with the fewest children. The relay at ``avoid`` is dead, and forgotten until its next
-        announcement.
+        It chooses among the relays on the subscriber's node, or else among all. Relays that are not full come first,
+        then those furthest from the publishers, then those with the fewest children. The relay at ``avoid`` is dead; it
+        is forgotten until its next announcement.
         """
         self._known = {
             name: (relay, heard_s)
@@ -142,7 +143,7 @@ class CatalogActor:
         """Add a topic. Idempotent.
 
         Raises:
-            DeliveryError: a living job publishes a topic of that name.
+            DeliveryError: a running job publishes a topic of that name.
         """
         holder = self._catalog.lookup(info.name)
         is_dead = holder is not None and holder.registration != info.registration and not await self._live(holder)
@@ -155,11 +156,11 @@ class CatalogActor:
         return self._take(self._catalog.retract(topic, registration, reason))
 
     async def hold(self, topic: str, registration: str, timeout_s: float) -> bool:
-        """Wait up to ``timeout_s`` while a topic belongs to a registration; return whether it still does."""
+        """Wait while a topic belongs to a registration, at most ``timeout_s`` seconds; return whether it still does."""
         return not await self._changed.wait_until(lambda: not self._catalog.has(topic, registration), timeout_s)
 
     async def lookup(self, topic: str, timeout_s: float) -> TopicInfo | None:
-        """Return a topic as soon as a living job publishes it; None after the timeout."""
+        """Return a topic as soon as a running job publishes it; None after the timeout."""
         if topic == CATALOG_TOPIC:
             return await self._own_topic()
         deadline_s = asyncio.get_running_loop().time() + timeout_s
@@ -173,7 +174,7 @@ class CatalogActor:
         return None
 
     async def topics(self) -> list[TopicInfo]:
-        """Return the topics whose publishers live, by name."""
+        """Return the topics whose publishers are alive, by name."""
         known = self._catalog.topics()
         found = await asyncio.gather(*(self._lookup_live(info.name) for info in known))
         return [info for info in found if info is not None]
@@ -182,7 +183,7 @@ class CatalogActor:
         return self._catalog.listing(self._incarnation)
 
     async def announce(self, relay: RelayInfo) -> bool:
-        """Record that a relay lives; return False if another life of its topic has begun."""
+        """Record that a relay is alive; return False if its topic has another registration by now."""
         info = self._catalog.lookup(relay.topic)
         if info is not None and info.registration != relay.registration:
             return False
@@ -230,7 +231,7 @@ class CatalogActor:
 
 
 def catalog_actor() -> Any:
-    """Return the handle of this namespace's catalog, which this may start; it outlives this process."""
+    """Return the handle of this namespace's catalog; start it if necessary. It outlives this process."""
     options: dict[str, Any] = {"lifetime": "detached", "get_if_exists": True, "num_cpus": 0, "max_restarts": 0}
     actor = actor_class(CatalogActor).options(
         name=CATALOG_NAME, namespace=namespace(), max_concurrency=_MOST_CALLS, **options
@@ -254,8 +255,8 @@ def ask_catalog(method: str, *arguments: Any, within_s: float = CATALOG_TIMEOUT_
 
     Raises:
         NoCluster, CatalogSilent: there is no cluster, or no answer in time.
-        DeliveryError: the catalog has died each time, or the method has failed.
-        TidewheelError: the error of the method.
+        DeliveryError: the catalog has died in each attempt, or the method has failed.
+        TidewheelError: the method has raised it.
     """
     import ray
 

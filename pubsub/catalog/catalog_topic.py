@@ -43,13 +43,13 @@ def start_publisher() -> Any:
 
 
 class CatalogTopic:
-    """Starts a publisher at the first lookup of the topic, and sends it the changes.
+    """Starts a publisher when the topic is first looked up, and sends it the changes.
 
-    The publisher is an actor of its own, since it evaluates subscribers' conditions. Asyncio actors do not keep the
-    order of calls, so changes gather until the last call is answered.
+    The publisher is an actor of its own, since it runs the conditions of subscribers. Asyncio actors do not keep the
+    order of calls. So changes wait here until the last call is answered.
 
     Attributes:
-        info: None without a publisher.
+        info: the topic; None while there is no publisher.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
-"""The topics that a watch knows of one catalog and its successors; no I/O, no clock.
+"""The topics that a watch knows of one catalog and of the catalogs that replace it; no I/O, no clock.
 
-Invariant: each topic's reported events alternate between ``published`` and ``retracted``, from ``published`` to the
-state of the catalog.
+Invariant: the reported events of each topic alternate between ``published`` and ``retracted``. They begin with
+``published`` and end in the state of the catalog.
 
-A new catalog learns the topics within seconds; until then, topics that it lacks count as published.
+A new catalog learns the topics within seconds. Until then, topics that it lacks count as published.
 """
 
 from dataclasses import replace
@@ -67,7 +67,7 @@ class KnownTopics:
 
     @property
     def deadline_s(self) -> float | None:
-        """When to call `expire` next; None for never."""
+        """When to call `expire` next; None if that is not needed."""
         return min(self._missing.values(), default=None)
 
     def _published(self, event: TopicEvent) -> list[TopicEvent]:

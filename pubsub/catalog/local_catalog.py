@@ -19,7 +19,7 @@ from tidewheel.pubsub.publishers.local_publisher import LocalPublisher
 
 
 class LocalCatalog:
-    """A thread-safe `Catalog` that publishes its changes on a topic; finished publishers free their job's name."""
+    """A thread-safe `Catalog` that publishes its changes on a topic; the name of a finished topic may be used again."""
 
     def __init__(self) -> None:
         self._catalog = Catalog()

@@ -1,7 +1,7 @@
 """The registration of one topic in the cluster's catalog, which a job renews after each restart of the catalog.
 
-A publishing job has one pending call at the catalog, ``hold``, which ends when the topic no longer belongs to the job
-or the catalog dies; the job then registers again.
+A publishing job keeps one call to the catalog pending: ``hold``. The call ends when the topic no longer belongs to the
+job, or when the catalog dies. Then the job registers again.
 
 ==============  ===================  ==============  ===================================================
 the topic is    outcome of the call  then it is      meaning
@@ -39,10 +39,10 @@ PUBLISHED_HERE: Final[set[str]] = set()
 
 
 class Registration:
-    """A registered topic's calls, one at a time; no I/O, no clock.
+    """Decides which call to make for a topic, one at a time; no I/O, no clock.
 
     Attributes:
-        refusal: why the catalog has refused the topic, or empty.
+        refusal: why the catalog has refused the topic; empty if it has not.
 
     >>> registration = Registration()
     >>> registration.due(now_s=0.0)
@@ -62,14 +62,17 @@ class Registration:
         self._is_out = False
 
     def due(self, now_s: float) -> Call | None:
-        """Return the call to make now, pending until `take`; None for none."""
+        """Return the call to make now, or None; it is pending until `take`."""
         if self._is_out or (self._next_s is not None and now_s < self._next_s):
             return None
         self._is_out = True
         return "hold" if self.is_registered else "register"
 
     def take(self, is_registered: bool, now_s: float, refusal: str = "") -> None:
-        """Receive the outcome of the pending call, False also for a lost catalog, and the reason of a refusal."""
+        """Receive the outcome of the pending call: False also if the catalog was lost.
+
+        ``refusal`` says why it refused.
+        """
         assert self._is_out, "a call is pending"
         self._is_out = False
         self.refusal = "" if is_registered else refusal or self.refusal
@@ -89,10 +92,10 @@ class CatalogEntry:
         self._is_retracted = False
 
     def register(self) -> None:
-        """Make the entry.
+        """Register the topic.
 
         Raises:
-            DeliveryError: a living job publishes a topic of that name, or the catalog does not answer.
+            DeliveryError: a running job publishes a topic of that name, or the catalog does not answer.
         """
         PUBLISHED_HERE.add(self._info.registration)
         ask_catalog("register", self._info)
@@ -111,7 +114,7 @@ class CatalogEntry:
         )
 
     def keep(self) -> None:
-        """Hold the entry in the catalog, or register it in a new one, without waiting."""
+        """Hold the entry in the catalog, or register it in a new catalog; never wait."""
         with self._lock:
             if self._is_retracted or not self._take_answer() or lost():
                 return

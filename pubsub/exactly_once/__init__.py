@@ -1,1 +1,1 @@
-"""Exactly-once delivery: a log at the publisher, and soft state everywhere else. Machines without I/O."""
+"""Exactly-once delivery: the publisher keeps a log; everything else can be lost and is asked for again. No I/O."""

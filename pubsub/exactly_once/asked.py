@@ -1,4 +1,4 @@
-"""The unanswered questions of a relay to upstream. No I/O, no clock."""
+"""The questions that a relay has asked upstream and that are not answered. No I/O, no clock."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ class _Question:
 
 
 class Asked:
-    """The unanswered questions to upstream: a tick is in one question at a time.
+    """The unanswered questions of a relay; it asks for a tick in one question at a time.
 
     >>> asked = Asked()
     >>> asked.ask(TickSet([(5, 8)]), now_s=0.0), asked.ask(TickSet([(5, 9)]), now_s=0.1)
@@ -50,9 +50,10 @@ class Asked:
         return rest
 
     def answered(self, ticks: TickSet, now_s: float, *, more: bool) -> None:
-        """Record that ticks are known; with ``more`` the answer left out later ticks.
+        """Record that ticks are known. ``more`` says that the answer was cut short before later ticks.
 
-        Any answer settles a question without an end from its first tick on: upstream has no more now.
+        An open question has no end. Any answer settles it from the answer's first tick on, since upstream has no more
+        now.
         """
         if not self.questions or not ticks:
             return

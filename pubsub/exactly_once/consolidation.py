@@ -1,15 +1,14 @@
-"""The consolidation of acknowledgements: a relay acknowledges once for all the readers behind it.
+"""The consolidation of acknowledgements: a relay acknowledges once for all readers behind it.
 
-The relay names a reader to its parent only when the reader comes or goes. Such a message may be lost, so each
-acknowledgement has a digest of the set of readers; a parent with another digest learns nothing from it, and asks for
-all names. Invariants:
+A relay names a reader to its parent only when the reader comes or goes. Such a message may be lost. So each
+acknowledgement has a digest of the set of readers. If the parent has another digest, it ignores the acknowledgement and
+asks for all names. Invariants:
 
-- "All readers of this set have acknowledged all ticks before this one" stays true for ever, whatever happens to
-  messages.
-- A reader is in the set from its first acknowledgement to the relay on; before and afterwards the pubend keeps messages
+- "All readers of this set have acknowledged all ticks before this one" stays true for ever, whatever messages are lost.
+- A reader is in the set from its first acknowledgement to the relay on. Before and afterwards the pubend keeps messages
   for it.
 
-Durable subscriptions are not consolidated: a later reader continues where the earlier one was.
+Durable subscriptions are not consolidated, since a later reader continues where the earlier one was.
 
 Source: seed "Gryphon exactly-once", section 2.1.1 (consolidation of acknowledgements).
 """
@@ -23,7 +22,7 @@ _DIGEST_BYTES = 7
 
 
 class Changes(NamedTuple):
-    """The changes of a set of readers."""
+    """The readers that have come to a set, and those that have gone."""
 
     came: set[str]
     gone: set[str]
@@ -33,7 +32,7 @@ class Readers:
     """The readers behind one relay, as its parent knows them.
 
     Attributes:
-        end: all of them have acknowledged all ticks before this one.
+        end: all readers have acknowledged all ticks before this one.
 
     >>> readers = Readers()
     >>> readers.learn(of_one(0, "a", 7)), readers.end
@@ -49,7 +48,7 @@ class Readers:
         self.digest = self.end = self.progress = 0
 
     def learn(self, ack: ConsolidatedAck) -> Changes | None:
-        """Receive an acknowledgement; return the changes of the set, or None if it counts for an unknown set."""
+        """Receive an acknowledgement; return how the set changes, or None if it is for another set of readers."""
         came = {name for name, is_here in ack.readers.items() if is_here}
         gone = (self.names if ack.is_all else self.names.intersection(ack.readers)) - came
         came -= self.names
@@ -67,10 +66,10 @@ class Readers:
 
 
 class Consolidation:
-    """The readers behind the children of one relay, for one pubend, acknowledged together.
+    """Acknowledges one pubend's messages for all readers behind the children of a relay.
 
     Attributes:
-        is_due: whether to send an acknowledgement; set it to repeat the last one, which may be lost.
+        is_due: whether to send an acknowledgement; set it to repeat the last one, which may have been lost.
     """
 
     def __init__(self, pubend: int) -> None:
@@ -84,7 +83,7 @@ class Consolidation:
         return child in self._children
 
     def hear(self, child: str, ack: ConsolidatedAck) -> bool:
-        """Receive the acknowledgement of a child; return False if the child has to name its readers again."""
+        """Receive the acknowledgement of a child; return False if the child must name its readers again."""
         readers = self._children.setdefault(child, Readers())
         before = readers.end, readers.progress
         changes = readers.learn(ack)
@@ -101,7 +100,7 @@ class Consolidation:
             self._has_changed = self.is_due = True
 
     def name_all(self) -> None:
-        """Name all readers in the next acknowledgement, for a new or ignorant parent."""
+        """Name all readers in the next acknowledgement, for a parent that is new or has another set."""
         self._names_all = self.is_due = True
 
     def take(self) -> list[ConsolidatedAck]:
@@ -127,5 +126,5 @@ def of_one(pubend: int, reader: str, end: int) -> ConsolidatedAck:
 
 
 def digest_of(reader: str) -> int:
-    """Return the digest of one reader; that of a set is the exclusive or of its readers' digests."""
+    """Return the digest of one reader; the digest of a set is the exclusive or of its readers' digests."""
     return int.from_bytes(blake2b(reader.encode(), digest_size=_DIGEST_BYTES).digest())

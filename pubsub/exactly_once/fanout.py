@@ -1,8 +1,8 @@
-"""The next hop downstream of a pubend or relay: its children, and the messages for each of them.
+"""The fanout of a pubend or relay: its children, and the messages for each of them.
 
-A message that a child's filter rejects is silence for that child. Silence alone is not sent at once: it goes with the
-next message, or when the owner flushes it. Only every `PATIENT`th flush reaches children that await no silence, so an
-idle topic costs next to nothing.
+If a child's filter rejects a message, that is silence for the child. Silence alone is not sent at once: it waits for
+the next message or for a flush. Some children await silence, since they cannot go on without it. The others get silence
+only with every `PATIENT`th flush, so an idle topic costs almost nothing.
 
 Source: seed "Gryphon exactly-once", section 2.4.
 """
@@ -28,7 +28,7 @@ class Outgoing(NamedTuple):
 
 
 class _Group:
-    """Children with the same filter; all of them await silence, or none does."""
+    """Children with the same filter, all of which await silence, or none."""
 
     def __init__(self, where: Filter | None, *, awaits_silence: bool) -> None:
         self.where = where
@@ -39,11 +39,11 @@ class _Group:
 
 
 class Fanout:
-    """The children of one node, for one pubend.
+    """The children of one pubend or relay, for one pubend.
 
     Attributes:
         lost_end: needed messages before this tick are forgotten; every child is told.
-        behind: the children that receive only answers, as they ask for all later ticks in any case.
+        behind: the children that get only answers, since they have asked for all later ticks.
     """
 
     def __init__(self, pubend: int) -> None:
@@ -55,7 +55,7 @@ class Fanout:
         self._flushes = 0
 
     def join(self, child: str, where: Filter | None = None, *, awaits_silence: bool = True) -> None:
-        """Add a child, or replace its filter; with ``awaits_silence``, each flush sends it the silence."""
+        """Add a child, or replace its filter; if it ``awaits_silence``, each flush sends it the silence."""
         group = self._groups.setdefault((where, awaits_silence), _Group(where, awaits_silence=awaits_silence))
         if child in group.children:
             return
@@ -64,7 +64,10 @@ class Fanout:
         group.children[child] = None
 
     def take_back_loss(self, lost_end: int) -> None:
-        """Set an earlier ``lost_end``: unsent silence before the present one is forgotten."""
+        """Move ``lost_end`` back, since the pubend has forgotten less.
+
+        Drop unsent silence before the present ``lost_end``.
+        """
         for group in self._groups.values():
             group.silence.remove(0, self.lost_end)
         self.lost_end = lost_end
@@ -79,13 +82,13 @@ class Fanout:
             del self._groups[group.where, group.awaits_silence]
 
     def reaching(self, reader: str) -> list[str]:
-        """Return the children that receive the news of a reader: the reader if it is a child, otherwise all relays."""
+        """Return the children to tell about a reader: the reader itself if it is a child, otherwise all relays."""
         if reader in self.children:
             return [reader]
         return [child for child in self.children if child.startswith(RELAY_PREFIX)]
 
     def forward(self, final: Ranges, data: Iterable[tuple[int, Any]], among: Filters = None) -> list[Outgoing]:
-        """Return the messages of new knowledge for all children, or with ``among`` for those with such a filter.
+        """Return the messages that tell new knowledge to all children, or to those whose filter is in ``among``.
 
         Complexity: O(children + filters * messages).
         """
@@ -110,7 +113,7 @@ class Fanout:
         return outgoing
 
     def flush(self) -> list[Outgoing]:
-        """Return the messages for waiting silence; children that do not await silence receive one now and then."""
+        """Return messages for the silence that waits; children that do not await silence get one now and then."""
         self._flushes += 1
         is_for_all = self._flushes % PATIENT == 0
         groups = (group for group in self._groups.values() if group.silence and (group.awaits_silence or is_for_all))
@@ -150,7 +153,7 @@ class Fanout:
 def select(
     where: Filter | None, data: tuple[tuple[int, Any], ...]
 ) -> tuple[tuple[tuple[int, Any], ...], list[TickRange]]:
-    """Return the messages that pass a filter, and the ticks of the others.
+    """Return the messages that pass a filter, and the ticks of the other messages.
 
     Raises:
         DeliveryError: the filter raises.

@@ -1,16 +1,16 @@
-"""The journal of a partition's logged batches, by epochs, so that a repeated batch is logged once.
+"""The journal of a partition's logged batches, by epoch, so that a repeated batch is logged once.
 
-A restarted worker sends everything again that may not be durable. Each batch has a place: its time, and its number
-among the batches of that time. A batch at a logged place is left out, and so is every move of the frontier until the
-worker has caught up with the log.
+A worker that starts again sends everything that may not be durable. The place of a batch is its time, and its number
+among the batches of that time. The journal leaves out a batch whose place is logged. It also leaves out moves of the
+frontier until the worker has caught up with the log.
 
-A job that begins again, or goes back to a snapshot, starts a new generation, which may send its records in other
-batches, another order and at other partitions. Epochs that were complete at all partitions are left out; their content
-is compared elsewhere. Batches of later epochs are void for good behind the snapshot and come anew: `WentBack` is logged
-to say so. A snapshot that takes void batches for standing is refused.
+A job that begins again, or goes back to a snapshot, starts a new *generation*. It may send its records in other
+batches, in another order and at other partitions. The journal leaves out epochs that were complete at all partitions;
+`epochs_again` compares their content. In later epochs, the batches behind the snapshot become void for good and are
+sent anew; the log says so by a `WentBack`. A snapshot that counts void batches as valid is refused.
 
-A partition ends only once all have everything, as a partition that has ended cannot go back. Until then a worker's last
-move, to nothing, is logged as a move of nothing.
+A partition that has ended cannot go back, so it ends only when all partitions have everything. Until then, the last
+move of a worker's frontier, to the empty frontier, is logged as an empty move.
 
 ===================  ==========================  =====================================================
 time of the batch    its number                  outcome
@@ -44,21 +44,21 @@ _MOST_RETURNS = 100
 
 
 def checksum_of(payload: Payload, *, is_in_memory: bool = False) -> int:
-    """Return a checksum; two different contents share one in one of four billion cases.
+    """Return a checksum; two different contents have the same in one of four billion cases.
 
-    Of a large payload for a log in memory, only its length and both ends count.
+    For a large payload in a log in memory, only its length and both ends count.
     """
     return ends_checksum(payload) if is_in_memory and len(payload) >= LEAST_BYTES else crc32c(payload)
 
 
 class LogPlace(NamedTuple):
-    """The position of the log of a partition.
+    """The position of a partition's log.
 
     Attributes:
         lower: its lower frontier; empty if the partition has ended.
-        generation: how often the job has gone back, or has begun again.
-        complete: the frontier of the whole topic when that generation began; nothing before the first return.
-        has_all: whether its worker has sent everything of that generation.
+        generation: how often the job has gone back or begun again.
+        complete: the frontier of the whole topic when that generation began; empty before the first return.
+        has_all: whether the worker has sent everything of that generation.
     """
 
     has_begun: bool
@@ -69,7 +69,7 @@ class LogPlace(NamedTuple):
 
 
 def have_all(places: Sequence[LogPlace]) -> bool:
-    """Tell whether all logs have everything, and not all have the end of the topic."""
+    """Tell whether all logs have everything, but not all of them have the end of the topic."""
     is_whole = all(place.has_all and place.generation == places[0].generation for place in places)
     return is_whole and any(place.lower for place in places)
 
@@ -77,9 +77,8 @@ def have_all(places: Sequence[LogPlace]) -> bool:
 def next_generation(domain: TimeDomain, places: Sequence[LogPlace]) -> Generation:
     """Return the generation of a job that begins again, or goes back.
 
-    Returns:
-        A new one, unless nothing is logged, or a partition has ended: then the worker has to send the same batches
-        again.
+    It is a new one, unless nothing is logged or a partition has ended: then the worker has to send the same batches
+    again.
     """
     newest = max(places, key=attrgetter("generation"))
     number = newest.generation
@@ -87,26 +86,26 @@ def next_generation(domain: TimeDomain, places: Sequence[LogPlace]) -> Generatio
     if has_ended and all(place.generation == number for place in places):
         return Generation(number)
     is_new = any(place.has_begun or place.generation for place in places) and not has_ended
-    # Where a log has nothing of the newest generation, later epochs have other records than elsewhere.
+    # A log without the newest generation has other records of incomplete epochs than the logs that have it.
     lowers = (place.lower if place.generation == number else newest.complete for place in places)
     return Generation(number + is_new, tuple(Antichain(domain, chain.from_iterable(lowers))))
 
 
 class ResentDifferentlyError(ProtocolError):
-    """A worker that started again sends other batches than the logged ones."""
+    """A worker that has started again sends other batches than the logged ones."""
 
 
 class VoidSnapshotError(ProtocolError):
-    """The snapshot of a job has batches that a later job, begun without this snapshot, has made void."""
+    """The snapshot of a job has batches that are void, since a later job has begun without this snapshot."""
 
 
 class _Return(NamedTuple):
-    """A return in the log: the messages behind ``number`` and before ``tick`` are void, of epochs from ``lower`` on.
+    """A return in the log: messages after ``number`` and before ``tick`` are void, in epochs from ``lower`` on.
 
     Attributes:
-        number: the tick of the last message that stands.
+        number: the tick of the last valid message.
         lower: the frontier of all partitions, or a later one.
-        standing: how many batches stand of each epoch from ``lower`` on.
+        standing: for each epoch from ``lower`` on, how many batches are valid.
     """
 
     tick: int | None
@@ -119,7 +118,7 @@ class _Return(NamedTuple):
 
 
 class OutdatedWorkerError(ProtocolError):
-    """A worker has connected whose job has gone back since: another worker sends in its place."""
+    """A worker has connected although its job has gone back since, and another worker sends in its place."""
 
     def __init__(self) -> None:
         super().__init__("its job has gone back meanwhile, and another worker sends in its place")
@@ -129,9 +128,8 @@ class Journal:
     """The logged epochs of one partition.
 
     Attributes:
-        reached: a tick of the log: all messages that the worker has sent are up to it, and those that it will send are
-            after it.
-        is_sure: whether that also holds for the messages left out last, as their epoch was complete in this log alone.
+        reached: a tick of the log, which divides the messages that the worker has sent from those that it will send.
+        is_sure: whether that also holds for the messages left out last, whose epoch was complete in this log alone.
 
     >>> from tidewheel.progress import IntegerDomain
     >>> journal = Journal(IntegerDomain())
@@ -159,12 +157,12 @@ class Journal:
         """Record where a worker begins; return the message to log if it has gone back.
 
         Args:
-            position: None for the start.
-            last_tick: the log's; None to skip that check.
+            position: None if it begins at the start.
+            last_tick: the last tick of the log; None to skip that check.
 
         Raises:
             ProtocolError: the log lacks batches that the worker will not send again, or its job has gone back since.
-            VoidSnapshotError: such batches are void.
+            VoidSnapshotError: the worker counts void batches as valid.
         """
         returned = None if position is None else self._returned(position)
         if position is not None and returned is not None:
@@ -207,9 +205,9 @@ class Journal:
         return WentBack(generation, position.number, list(lower), standing, tuple(complete), passed)
 
     def _check_stands(self, position: WorkerPosition) -> None:
-        """Refuse a position if earlier returns have made void what it takes for standing, and does not send again.
+        """Raise VoidSnapshotError if a position counts batches as valid that an earlier return has made void.
 
-        That concerns epochs that are not complete at all partitions.
+        Only epochs that are not complete at all partitions matter.
         """
         complete = Antichain(self._domain, position.generation.complete)
         worker = Antichain(self._domain, position.lower)
@@ -237,7 +235,7 @@ class Journal:
     # Input of the worker
 
     def data(self, time: Time, number: int, checksum: int) -> bool:
-        """Receive one batch; tell whether to log it.
+        """Receive one batch; return whether to log it.
 
         Raises:
             ProtocolError: the worker has passed that time, or an earlier batch is missing.
@@ -265,7 +263,7 @@ class Journal:
         return False
 
     def frontier(self, updates: Iterable[tuple[Time, int]]) -> list[tuple[Time, int]]:
-        """Receive one move of the worker's frontier; return the part to log, as one move.
+        """Receive one move of the worker's frontier; return the part of it to log, as one move.
 
         Raises:
             ProtocolError: the frontier moved back.
@@ -322,13 +320,13 @@ class Journal:
         self._checksums[time].append(checksum)
 
     def logged(self, time: Time, tick: int) -> None:
-        """Record the tick of a batch, in the order of `record`."""
+        """Record the tick at which a batch was logged, in the order of `record`."""
         self.reached, self.is_sure = tick, True
         if time in self._checksums:  # its epoch may be complete by now
             self._ticks.setdefault(time, []).append(tick)
 
     def moved(self, tick: int) -> None:
-        """Record the tick of a move of the frontier, or of a return."""
+        """Record the tick at which a move of the frontier, or a return, was logged."""
         self._moved = tick
         if self._returns and self._returns[-1].tick is None:
             self._returns[-1] = self._returns[-1]._replace(tick=tick)
@@ -341,7 +339,10 @@ class Journal:
         self._epochs.has_all = True
 
     def conclude(self) -> list[tuple[Time, int]]:
-        """Record that the end of the partition is logged, if its worker has sent everything; return the last move."""
+        """Record that the end of the partition is logged, if its worker has sent everything.
+
+        Return the frontier's last move.
+        """
         changes = [(time, -1) for time in self.lower] if self._epochs.has_all else []
         self.advance(changes)
         return changes
@@ -365,7 +366,7 @@ class Journal:
         return list(self._epochs.lower)
 
     def epochs(self) -> EpochStates:
-        """Return the states of all epochs, which the journal no longer changes."""
+        """Return the states of all epochs; the journal does not change them any more."""
         epochs = EpochStates(self._domain)
         epochs.go_back(self._place())
         epochs.has_all = self._epochs.has_all
@@ -382,7 +383,7 @@ class Journal:
 
     @classmethod
     def restore(cls, domain: TimeDomain, snapshot: bytes) -> "Journal":
-        """Return the journal of a snapshot, which must come from a log of this user: it is unpickled."""
+        """Return the journal of a snapshot. Its log must belong to this user, since it is unpickled."""
         journal = cls(domain)
         # A log of an earlier release has no returns.
         place, checksums, ticks, moved, has_all, *returns = pickle.loads(snapshot)  # noqa: S301 - from a file of this user

@@ -11,9 +11,9 @@ F      final: no reader needs a message, because of D* or S
 E      an error: two different messages on one tick, or a message on a silent one; never reached
 =====  ==========================================================================================
 
-The values form a lattice: Q below D and F, both of these below D*, F below S as well, and all below E. New knowledge of
-a tick is the least upper bound of the old and the received value. The stream then lowers D* and S to F, so it holds
-only Q, D and F. Hence a message and the news that it is final lead to F, in any order and number.
+The values form a lattice: Q is below D and F, both of these are below D*, F is below S too, and all are below E. New
+knowledge of a tick is the least upper bound of the old and the received value. The stream then lowers D* and S to F, so
+it holds only Q, D and F. So a message and the news that it is final lead to F, in any order and however often.
 
 Source: seed "Gryphon exactly-once", section 2.1, with the lattice of its figure 2.
 """
@@ -29,7 +29,7 @@ M = TypeVar("M")
 
 
 class ContradictionError(ProtocolError):
-    """Two different messages of one tick: its knowledge would be E."""
+    """Two different messages on one tick: its knowledge would be E."""
 
     def __init__(self, message: str, *, tick: int = -1, held: object = None, came: object = None) -> None:
         super().__init__(message)
@@ -39,15 +39,15 @@ class ContradictionError(ProtocolError):
 
 
 class KnowledgeStream(Generic[M]):
-    """The knowledge of every tick; Q to begin with.
+    """The knowledge of every tick; each is Q at first.
 
     Two messages of one tick are compared with ``==``. Methods with a range raise `ProtocolError` for an invalid one.
 
-    Complexity: O(1) for ticks in order, otherwise O(log (ranges + messages)) with a move of memory; plus the size of
-    the result and of the dropped messages.
+    Complexity: O(1) for ticks in order. Otherwise O(log (ranges + messages)), and moving the later entries in memory.
+    Plus the results and the dropped messages.
 
     Attributes:
-        known: the ticks that are F or D; only the stream changes them and ``data``.
+        known: the ticks that are F or D; only the stream may change them and ``data``.
         data: the messages of the ticks that are D.
 
     >>> stream = KnowledgeStream[str]()
@@ -111,16 +111,16 @@ class KnowledgeStream(Generic[M]):
     def forget_oldest_data(self, max_bytes: int) -> None:
         """Forget the oldest messages until the others have at most ``max_bytes`` bytes.
 
-        All knowledge between them goes, too, except the final ticks from 0 on.
+        The knowledge between them is forgotten too, except the final ticks from 0 on.
         """
         last = self.data.oldest_over(max_bytes)
         if last is not None:
             self.forget(self.final_end, last + 1)
 
     def forget_latest_data(self, max_bytes: int, after: int = 0) -> bool:
-        """Forget the latest messages until the others have at most ``max_bytes`` bytes; tell whether any went.
+        """Forget the latest messages until the others have at most ``max_bytes`` bytes; return whether it forgot any.
 
-        All knowledge after the first gap behind the others goes, too; knowledge before ``after`` stays in any case.
+        Knowledge behind the first gap after the other messages is forgotten too. Knowledge before ``after`` stays.
         """
         first = self.data.latest_over(max_bytes, after)
         if first is None:
@@ -131,7 +131,7 @@ class KnowledgeStream(Generic[M]):
     # Questions
 
     def finals(self, first: int = 0, end: int = FOREVER) -> tuple[TickRange, ...]:
-        """Return, in order, the ranges of F from ``first`` up to ``end``."""
+        """Return the ranges of F ticks from ``first`` up to ``end``, in order."""
         known = self.known.ranges(first, end)
         return tuple(gap for begin, stop in known for gap in gaps(begin, stop, self.data.ticks(begin, stop)))
 

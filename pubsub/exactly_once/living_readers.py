@@ -1,9 +1,9 @@
-"""The subscriptions with a living reader, and those without one for so long that they no longer hold messages.
+"""The subscriptions with a living reader, and those that have had none for so long that they no longer hold messages.
 
-A connected reader lives. A connected relay lives for a lease after each of its messages, since one that hangs stays
-connected. A reader behind a relay lives for a lease after each of its messages, and after its relay has lost it. A
-subscription that is not durable ends one lease after its reader. A durable one waits for the retention time of its
-messages; the pubend warns after half of it.
+A reader that is connected is alive. A relay that hangs stays connected, so a relay counts as alive for a lease after
+each of its messages. A reader behind a relay counts as alive for a lease after its last message, and for a lease after
+its relay has lost it. A subscription that is not durable ends one lease after its reader. A durable one waits for the
+retention time of its messages; the pubend warns after half of it.
 
 No clock: times are monotonic seconds.
 """
@@ -19,7 +19,7 @@ RETENTION_S = 7 * 24 * 3600.0
 
 
 class Overdue(NamedTuple):
-    """The subscriptions without a reader that need an action.
+    """The subscriptions without a reader for which something must be done.
 
     Attributes:
         to_warn: durable subscriptions that have waited half of their time.
@@ -34,7 +34,7 @@ class LivingReaders:
     """The readers of the subscriptions of one pubend.
 
     Args:
-        known: by name; its owner removes those whose time is over.
+        known: the subscriptions by name; their owner removes those whose time is over.
 
     >>> from tidewheel.pubsub.messages.tick_set import TickSet
     >>> known = {"live": Subscription(TickSet(), reader="reader 1")}
@@ -71,7 +71,7 @@ class LivingReaders:
             one.has_left, one.until_s = True, min(one.until_s, now_s)
 
     def look(self, connected: Container[str | None], now_s: float) -> Overdue:
-        """Record the connected readers; return the subscriptions that need an action."""
+        """Record which readers are connected; return the subscriptions for which something must be done."""
         to_warn: list[str] = []
         over: list[str] = []
         for name, one in self._known.items():
@@ -91,7 +91,7 @@ class LivingReaders:
         return Overdue(to_warn, over)
 
     def has_reader(self, name: str) -> bool:
-        """Tell whether a subscription has a reader that has not left, alive or not."""
+        """Tell whether a subscription has a reader that has not left, even a dead one."""
         return name in self._known and not self._known[name].has_left
 
     def living(self, now_s: float) -> list[str]:

@@ -2,18 +2,19 @@
 
 Invariants:
 
-- The pubend tells of a tick only once the log holds its message or, for silence up to a tick, the reservation of that
-  tick. So all that it tells is still true after a restart.
-- A message gets a tick after all told or logged ticks; pubend p of n uses only ticks with remainder p when divided by
-  n.
-- Every tick before `told_end` is D or F, later ones are Q.
-- A child may ask for later ticks, up to an end; the pubend then promises their silence, and puts later messages behind
-  it. So the order of pubends does not depend on their clocks.
-- A tick that a subscription may need is final only if it was silent; ticks that all subscriptions have acknowledged are
-  final, and the log may forget them (`subscriptions.py`).
-- A subend whose answer was cut short asks for all later ticks, so it receives only answers, until one is not cut short.
-- Every message downstream states before which tick messages are forgotten, so a reader that returns after the end of
-  its subscription does not take missed messages for silence.
+- The pubend tells of a tick only once the log holds its message or, for silence, a reservation of that or a later tick.
+  So what it tells is still true after a restart.
+- A message gets a later tick than all told or logged ones. Pubend p of n uses only ticks with remainder p when divided
+  by n.
+- Every tick before `told_end` is D (a message) or F (final); later ones are Q (unknown); see `knowledge.py`.
+- A child may ask for later ticks, up to an end. The pubend then promises their silence, and gives later messages later
+  ticks. So the order of pubends does not depend on their clocks.
+- While a subscription may need a tick, the tick is final only if it was silent. Ticks that all subscriptions have
+  acknowledged are final, and the log may forget them (`subscriptions.py`).
+- A subend whose answer was cut short asks for all later ticks. It receives no new messages, only answers, until an
+  answer is not cut short.
+- Every message downstream says before which tick messages are forgotten. So a reader that returns after the end of its
+  subscription does not take missed messages for silence.
 
 Source: seed "Gryphon exactly-once", section 2.2.
 """
@@ -36,10 +37,10 @@ CACHE_BYTES = 4 * 1024 * 1024
 
 
 class NotReady(Exception):  # noqa: N818  it names what is so
-    """A part of the log that has to be fetched first.
+    """A part of the log must be fetched first.
 
     Attributes:
-        fetch: returns it after some time, on any thread.
+        fetch: fetches that part, which takes some time; on any thread.
     """
 
     def __init__(self, key: object, fetch: Callable[[], object]) -> None:
@@ -52,10 +53,10 @@ class LoggedMessages(Protocol):
     """The durable messages."""
 
     def read(self, first: int, end: int, max_bytes: int) -> tuple[list[tuple[int, Any]], int]:
-        """Return the messages from tick ``first`` up to ``end``, in order, and the end of the covered range.
+        """Return the messages from tick ``first`` up to ``end``, in order, and the end of the range that they cover.
 
-        That end is ``end``, or an earlier tick after ``first`` if the messages exceed ``max_bytes``, or more reading
-        would take long.
+        The covered range ends at ``end``, or earlier if the messages exceed ``max_bytes``, or more reading would take
+        long. It is never empty.
         """
 
 
@@ -63,15 +64,15 @@ class Pubend:
     """One partition of a topic.
 
     Args:
-        cache_bytes: the most bytes of the latest messages in memory.
+        cache_bytes: how many bytes of the latest messages it keeps in memory.
         next_tick: the first tick that is neither logged nor reserved; 0 for a new log.
         first_tick: the first tick that the log has not forgotten; also an attribute.
-        message_end: the ticks from here up to ``next_tick`` have no messages; by default they are unknown.
+        message_end: the ticks from here up to ``next_tick`` have no messages; by default that is unknown.
         lost_end: all messages that the log has forgotten are before this tick.
 
     Attributes:
         message_end: all told messages are before this tick.
-        wanted_end: the end of the ticks that children have asked for; children receive their silence soon.
+        wanted_end: the end of the ticks that children have asked for, and whose silence they will get soon.
     """
 
     def __init__(  # noqa: PLR0913 - the state of a log, by name
@@ -120,10 +121,7 @@ class Pubend:
         return assigned
 
     def pass_over(self, now: int) -> int:
-        """Return a tick for a log entry that is no message.
-
-        Later messages get later ticks.
-        """
+        """Return a tick for a log entry that is not a message; later messages get later ticks."""
         tick = max(self._next_tick, self._clock.at(now))
         self._next_tick = tick + 1
         return tick
@@ -148,7 +146,7 @@ class Pubend:
     def reserve(self, now: int, ahead: int) -> int | None:
         """Return a tick to reserve in the log before telling silence; None if none is needed.
 
-        Reserves ``ahead`` further ticks.
+        The tick is ``ahead`` ticks later than needed now.
         """
         tick = self._clock.at(now)
         if tick + ahead // 2 <= self._to_reserve:
@@ -160,10 +158,11 @@ class Pubend:
         self._reserved = max(self._reserved, tick)
 
     def be_silent(self, now: int, ahead: int = 0) -> list[Outgoing]:
-        """Return the messages that tell all silence up to ``now``.
+        """Return the messages that say that the ticks up to ``now`` are silent: no message will have them.
 
-        It ends at the first message that is not durable, and at the reserved tick. For at most ``ahead`` later ticks
-        silence is promised: half the time since the last message, so a busy pubend promises hardly any ticks.
+        The silent ticks end before the first message that is not durable, and at the reserved tick. Up to ``ahead``
+        later ticks are promised silent too: at most half the time since the last message, so a busy pubend promises
+        almost none.
         """
         tick = self._clock.at(now)
         tick += min(ahead, max(0, tick - self.message_end) // 2)
@@ -175,12 +174,12 @@ class Pubend:
         return self.fanout.forward(((begin, end),), ()) + self.fanout.flush()
 
     def nack(self, child: str, nack: Nack) -> list[Outgoing]:
-        """Return an answer to a curious child, as far as it has room and the answer does not take long.
+        """Return an answer to a child's nack, as much as the child has room for and is read quickly.
 
-        If the child is curious about ticks that are not told, the clock continues from their end.
+        If the child asks for ticks that are not told yet, the clock continues from their end.
 
         Raises:
-            NotReady: the first messages have to be fetched; ask again when they are ready.
+            NotReady: the first messages must be fetched; call again when they are ready.
         """
         wanted_end = max((end for _, end in nack.ranges if end < FOREVER), default=0)
         if wanted_end > self.told_end:
@@ -215,7 +214,7 @@ class Pubend:
         return self.fanout.answer(child, tuple(final), data, more=more)
 
     def _read(self, first: int, end: int, room: int, most: int) -> tuple[list[tuple[int, Any]], int, bool]:
-        """Return messages of a range, the end of the covered range, and whether it was cut short."""
+        """Return messages of a range, the end of the range that they cover, and whether it was cut short."""
         if first < self.first_tick:
             return [], min(end, self.first_tick), False
         if first < self._cached_from:
@@ -228,7 +227,7 @@ class Pubend:
     def forget(self, tick: int | None) -> int:
         """Forget the ticks before ``tick``, which become final; return the first kept tick.
 
-        A reader that lacks forgotten messages learns that by the ``lost_end`` of the next message.
+        A reader that has not received a forgotten message learns of its loss by the ``lost_end`` of the next message.
         """
         end = self.first_tick if tick is None else min(tick, self.told_end)
         if end > self.first_tick:
@@ -238,7 +237,7 @@ class Pubend:
         return self.first_tick
 
     def _messages_before(self, tick: int) -> int:
-        """Return the first tick behind all messages before ``tick``; a later one if the first is unknown."""
+        """Return the tick after the last message before ``tick``, or a later tick if that is unknown."""
         if tick <= self._cached_from:
             return tick
         last = self._cache.last_before(tick)

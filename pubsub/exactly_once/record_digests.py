@@ -1,11 +1,12 @@
-"""Digests of the records of an epoch: their sum does not depend on order, batches or partition.
+"""Digests of the records of an epoch: their sum does not depend on order, batches or partitions.
 
 Invariants:
 
-- Equal records have the same digest in every process, also where a set or dict has another order; so have rows with the
-  same values under the same columns, in any order.
-- Floating-point numbers are compared to about four digits, as sums in another order differ in the last ones. The bounds
-  between cells are odd numbers, so no round result lies beside one.
+- Equal records have the same digest in every process, even if a set or dict has another order. So do rows with the same
+  values under the same columns, in any order.
+- Floating-point numbers are compared to about four digits, since sums in another order differ in the last digits. A
+  number counts as the *cell* that it lies in. The bounds of cells are odd numbers, so that no round result lies beside
+  a bound.
 - A record that cannot be taken apart has the digest of its type.
 
 Source: Clarke and others 2003, "Incremental multiset hash functions" (sums of hashes compare multisets).
@@ -50,7 +51,7 @@ def digest_of(message: EncodedMessage) -> int:
 
 
 def digests(message: EncodedMessage) -> tuple[list[int], Callable[[int], object]]:
-    """Return the digest of each record in an encoded batch, and a function from a number to its record.
+    """Return the digest of each record in an encoded batch, and a function that returns a record by its index.
 
     Raises:
         DeliveryError: this process cannot decode the batch.
@@ -103,7 +104,7 @@ def _form_of_object(value: Any) -> Any:
 
 
 def rounded(number: float) -> float:
-    """Return the cell of a number; numbers that agree to about four digits mostly share one.
+    """Return the cell of a number; numbers that agree to about four digits mostly have the same cell.
 
     >>> rounded(0.1 + 0.2) == rounded(0.3), rounded(0.3) == rounded(0.301), rounded(1.0) == rounded(1 - 1e-16)
     (True, False, True)
@@ -117,7 +118,7 @@ def rounded(number: float) -> float:
 
 
 def _row_digests(table: "pa.Table") -> list[int]:
-    """Return a digest, 64 bits, of each row: of the names and values of its non-null columns."""
+    """Return a digest of each row, 64 bits: of the names and values of its columns that are not null."""
     import numpy as np
 
     rows = np.zeros(table.num_rows, dtype=np.uint64)

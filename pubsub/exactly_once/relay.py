@@ -1,17 +1,16 @@
-"""A relay between pubends and subends: it passes each message to many children, and joins their questions into one.
+"""A relay between pubends and subends: it passes each message to many children, and joins their questions.
 
-No I/O; soft state only. Invariants:
+No I/O. It keeps only what it can ask for again. Invariants:
 
-- A relay never says more than it was told; forgotten ticks are Q again, and it may ask for them upstream.
-- News of forgotten messages holds for one life of the pubend; the next life may have the messages again.
-- It makes no tick final by itself: a later child may need it.
-- Knowledge of ticks after the first unrequested one is new, and goes to all children; other knowledge is an answer, and
-  goes to the curious children.
-- It asks for what its children want together; its knowledge holds for that union only (`filters.py`).
-- A question without an end ends at the next message: all children are told the later ticks anyway.
+- A relay never says more than it was told. A tick that it forgets is Q again, and it may ask upstream for it.
+- News of forgotten messages is valid only until the pubend restarts; then the pubend may have the messages again.
+- The relay never makes a tick final itself, since a later child may need it.
+- Knowledge of ticks that the relay has not asked for is new, and goes to all children. Other knowledge is an answer,
+  and goes to the children that have asked.
+- It asks for the union of what its children want, and its knowledge is valid for that union only (`filters.py`).
+- A question without an end ends at the next message, since all children are told later ticks anyway.
 - While a nack is upstream, no other nack asks for the same ticks, until it is answered or too old.
-- A flush has one consolidated acknowledgement, and at most `MOST_ACKS` of other readers; the rest follows with later
-  flushes.
+- A flush has one consolidated acknowledgement, and at most `MOST_ACKS` of other readers; later flushes have the rest.
 
 Source: seed "Gryphon exactly-once", sections 2.1.1, 2.4 and 3.
 """
@@ -59,10 +58,10 @@ class Relay:
     """One relay of a topic.
 
     Args:
-        cache_bytes: the most bytes to keep of each pubend.
+        cache_bytes: how many bytes of messages it keeps for each pubend.
 
     Attributes:
-        wanted: the union of the children's filters, to be told to the parents while it is due.
+        wanted: the union of the children's filters; the parents must be told while it is due.
     """
 
     def __init__(self, pubends: int, size_of: Callable[[Any], int], *, cache_bytes: int = CACHE_BYTES) -> None:
@@ -70,7 +69,7 @@ class Relay:
         self._lines = [_Line(pubend, size_of, cache_bytes, self.wanted) for pubend in range(pubends)]
 
     def join(self, child: str, where: Filter | None = None, *, awaits_silence: bool = True) -> None:
-        """Add a child, a subend or another relay, as `Fanout.join`."""
+        """Add a child, a subend or another relay, as `Fanout.join` does."""
         for line in self._lines:
             line.fanout.join(child, where, awaits_silence=awaits_silence)
         if self.wanted.join(child, where):
@@ -96,13 +95,16 @@ class Relay:
         return self._lines[nack.pubend].nack(child, nack, now_s)
 
     def ack(self, child: str, ack: Ack | ConsolidatedAck) -> list[Outgoing]:
-        """Receive acknowledgements of a child, which wait for `flush`; return the answer to the child, if any."""
+        """Receive acknowledgements of a child, which wait for `flush`.
+
+        Return an answer to the child, if there is one.
+        """
         return self._lines[ack.pubend].ack(child, ack)
 
     def show_life(self) -> None:
-        """Have the next flushes repeat that all readers live, as their last messages may be lost.
+        """Let the next flushes repeat that all readers are alive, since their last messages may have been lost.
 
-        The union of filters loses those of children that have gone.
+        Filters of children that have gone leave the union.
         """
         for line in self._lines:
             line.show_life()
@@ -119,7 +121,7 @@ class Relay:
         return told, [ack for line in self._lines for ack in line.take_acks()]
 
     def reconnected(self, now_s: float, pubend: int | None = None) -> list[Upstream]:
-        """Record a new upstream, of one pubend or all, which knows no earlier questions; return the questions to it."""
+        """Return the questions to repeat after a new connection, to one pubend or to all."""
         lines = self._lines if pubend is None else [self._lines[pubend]]
         return [nack for line in lines for nack in line.reconnected(now_s)]
 
@@ -129,7 +131,7 @@ class Relay:
 
 
 class _Line:
-    """The state of a relay for one pubend."""
+    """The part of a relay that serves one pubend."""
 
     def __init__(self, pubend: int, size_of: Callable[[Any], int], cache_bytes: int, wanted: Wanted) -> None:
         self._pubend = pubend
@@ -178,7 +180,7 @@ class _Line:
     def _know_loss(self, lost_end: int) -> None:
         """Learn before which tick messages are forgotten upstream.
 
-        A restarted pubend may have forgotten less. Then final ticks before the present end are Q again.
+        A restarted pubend may have forgotten less. Then final ticks before the present end become Q again.
         """
         if lost_end < self.fanout.lost_end:
             self.stream.forget(0, self.fanout.lost_end)
@@ -187,8 +189,11 @@ class _Line:
             self.fanout.lost_end = lost_end
 
     def _learn_of_earlier(self, message: KnowledgeMessage) -> list[Outgoing]:
-        """Return the messages for children for which knowledge of an earlier union holds; keep nothing of it."""
-        self._filters.is_due = True  # the parent may not know of the present union
+        """Pass on knowledge of an earlier union: return messages for the children that it is valid for.
+
+        Keep none of it.
+        """
+        self._filters.is_due = True  # the parent may not know the present union
         if message.is_answer or not self._has_begun or message.union not in self._filters.earlier:
             return []
         covered = TickSet(message.final)

@@ -1,4 +1,4 @@
-"""The time to wait for an answer before asking again, by how long answers have taken.
+"""The time to wait for an answer before asking again, derived from the times that answers have taken.
 
 Source: Van Jacobson, "Congestion Avoidance and Control" (SIGCOMM 1988), as in RFC 6298.
 """
@@ -30,11 +30,11 @@ class RoundTrips:
         self._deviation_s = 0.0
 
     def wait_s(self, in_vain: int) -> float:
-        """Return how long to wait, doubled for each question without an answer."""
+        """Return how many seconds to wait: twice as many after each question without an answer."""
         return float(min(MOST_S, self._base_s * 2 ** min(_MOST_DOUBLINGS, in_vain)))
 
     def learn(self, took_s: float) -> None:
-        """Learn from one answer, whose question was asked once (Karn's rule)."""
+        """Learn from one answer whose question was asked only once (Karn's rule)."""
         if self._smooth_s is None:
             self._smooth_s, self._deviation_s = took_s, took_s / 2
         else:

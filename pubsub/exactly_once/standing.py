@@ -1,4 +1,4 @@
-"""The state of a durable subscription that a restart needs, in the log of a partition."""
+"""The state of a durable subscription that must survive a restart, as the log of a partition has it."""
 
 import msgspec
 
@@ -9,10 +9,10 @@ class Standing(msgspec.Struct, frozen=True):
     """The state of one durable subscription.
 
     Attributes:
-        first: both frontiers where it first began, pickled.
-        lost_end: unacknowledged messages before this tick are gone, which its reader may not know; or 0.
-        is_abandoned: whether it no longer holds messages, as it had no reader for too long.
-        everywhere: the acknowledged ticks at each pubend of the topic, as far as this one knows.
+        first: both frontiers where the subscription first began, pickled.
+        lost_end: if not 0, unacknowledged messages before this tick are gone, and its reader may not know that.
+        is_abandoned: whether it no longer holds messages, since it had no reader for too long.
+        everywhere: the acknowledged ticks at each pubend of the topic, as far as this pubend knows.
     """
 
     ranges: Ranges

@@ -2,16 +2,17 @@
 
 Invariants:
 
-- The subend delivers messages in the order of their ticks, up to the doubt horizon: all earlier ticks of the pubend, in
-  total order of all pubends, are known.
+- The subend delivers messages in the order of their ticks, up to the doubt horizon: all earlier ticks of the pubend (in
+  total order, of all pubends) are known.
 - It acknowledges a tick once the tick is final, or the reader has acknowledged its message.
-- It forgets messages without room, the latest first, and asks for them again when there is room; so its memory is
-  bounded.
-- It acknowledges silence with the message behind it, so ticks acknowledged in order form one range.
+- It forgets messages for which it has no room, the latest first, and asks for them again when there is room. So its
+  memory is bounded.
+- With a message it also acknowledges the silence before it. So if messages are acknowledged in order, the acknowledged
+  ticks form one range.
 
-The subend asks for a gap after a time, since messages may only be out of order; at once if upstream will not send the
-ticks unasked; and after a longer time if no messages come at all. In total order it asks for the silence that a message
-of another pubend waits for, so a pubend with another clock delays no message.
+If there is a gap, messages may only be out of order, so the subend waits before it asks. It asks at once if upstream
+will not send the ticks without a question, and after a longer time if no messages come at all. In total order it asks
+for the silence that a message of another pubend waits for. So a pubend with another clock delays no message.
 
 Source: seed "Gryphon exactly-once", section 2.3.
 """
@@ -51,9 +52,9 @@ class Subend:
     """One subscription.
 
     Args:
-        order: the order of messages of different pubends: any, or by their ticks.
-        room_bytes: the most bytes of waiting messages of each pubend; a larger message may wait alone.
-        idle_s: seconds without a message after which to ask.
+        order: whether messages of different pubends come in any order, or in that of their ticks.
+        room_bytes: how many bytes of messages may wait for each pubend; a single message may be larger.
+        idle_s: after so many seconds without a message it asks.
         may_consolidate: whether relays may acknowledge for it together with other readers.
     """
 
@@ -79,7 +80,8 @@ class Subend:
         """Receive a message from upstream.
 
         Raises:
-            DeliveryError: upstream has forgotten messages that the subend lacks; `take` still returns all before them.
+            DeliveryError: upstream has forgotten messages that the subend has not received; `take` still returns those
+                before them.
             ProtocolError: there is no such pubend.
         """
         incoming = self._incoming.get(message.pubend)
@@ -120,7 +122,7 @@ class Subend:
         return any(incoming.has_new_acks for incoming in self._incoming.values())
 
     def acks(self) -> list[Upstream]:
-        """Return the acknowledged ticks of each pubend with new ones, at most the first `MOST_RANGES` ranges."""
+        """Return newly acknowledged ticks for each pubend that has some, at most the first `MOST_RANGES` ranges."""
         found: list[Upstream] = []
         everywhere: dict[str, tuple[Ranges, ...]] = {}
         for pubend, incoming in self._incoming.items():
@@ -133,17 +135,17 @@ class Subend:
         return found
 
     def acknowledged(self, pubend: int) -> TickSet:
-        """Return all acknowledged ticks of a pubend, not to be changed."""
+        """Return all acknowledged ticks of a pubend; the caller must not change the set."""
         return self._incoming[pubend].acknowledged
 
     def reconnected(self) -> None:
-        """Record a new upstream, which knows no earlier questions and acknowledgements."""
+        """Record that the connection upstream is new and knows no earlier questions and acknowledgements."""
         for incoming in self._incoming.values():
             incoming.reconnected()
 
 
 class _Incoming:
-    """The state of a subend for one pubend."""
+    """The part of a subend that serves one pubend."""
 
     def __init__(
         self, pubend: int, start: Begun, size_of: Callable[[Any], int], room_bytes: int, idle_s: float
@@ -245,7 +247,7 @@ class _Incoming:
             self._acknowledge_silence()
 
     def _acknowledge_silence(self) -> None:
-        """Acknowledge the silence behind the last message once the reader has acknowledged all messages."""
+        """If the reader has acknowledged all messages, acknowledge the silence behind the last one."""
         if not self._delivered and self._silent_from < self._position:
             self.acknowledged.add(self._silent_from, self._position)
             self._silent_from = self._position
@@ -294,7 +296,10 @@ class _Incoming:
 
     @property
     def _is_blocked(self) -> bool:
-        """True if messages behind a gap leave no room for those in it; messages before it leave soon."""
+        """True if messages behind a gap leave no room for those in it.
+
+        Messages before a gap do not count, they leave soon.
+        """
         return not (self._is_full or self._has_room) and self.horizon < (self.stream.data.latest or 0)
 
     @property

@@ -1,4 +1,4 @@
-"""A subend for a subscriber: a snapshot and then numbered messages, and the acknowledgement of batches. No I/O.
+"""A subend for a subscriber: it makes a snapshot and numbered messages, and acknowledges batches. No I/O.
 
 Invariants:
 
@@ -6,8 +6,8 @@ Invariants:
   once.
 - A move of the frontier is acknowledged once everything before it in its partition is. So a subscription continues at
   the frontiers of its first unacknowledged batch, and every later move comes again.
-- A batch that a return of the job has made void is acknowledged. The return itself waits for the messages before it,
-  and for the consumer, which may have kept void batches.
+- A batch that a return of the job has made void counts as acknowledged. The return itself waits for the messages before
+  it, and for the consumer, which may have kept void batches.
 """
 
 from collections import deque
@@ -24,7 +24,7 @@ from tidewheel.pubsub.protocol.fetched import Fetched
 
 
 class SubendStream(Subend):
-    """The messages of one reader."""
+    """The messages of one reader, in the form that a subscriber expects."""
 
     def __init__(
         self,
@@ -95,11 +95,11 @@ class SubendStream(Subend):
 
 
 class _Partition:
-    """The delivered messages of one partition that are not acknowledged together with all before them.
+    """The delivered messages of one partition, from the first unacknowledged one on.
 
     Attributes:
-        open: their ticks, in order, and those of some acknowledged batches behind them.
-        batches: the times of the unacknowledged batches, by tick; for a return its message.
+        open: the ticks of the unacknowledged messages, in order, and of some acknowledged ones behind them.
+        batches: by tick, the time of an unacknowledged batch, or the message of a return.
     """
 
     def __init__(self, last: int, frontiers: InitialFrontierSnapshot) -> None:
@@ -110,7 +110,7 @@ class _Partition:
         self._has_ended = not frontiers.lower
 
     def begin(self) -> list[Numbered]:
-        """Return the first messages: the snapshot, and the end if the partition has ended and it is acknowledged."""
+        """Return the first messages: the snapshot and, if the partition has ended and that is acknowledged, the end."""
         snapshot = Numbered(self._last, self._frontiers)
         return [snapshot, Numbered(self._last + 1, PartitionEnded())] if self._has_ended else [snapshot]
 

@@ -11,14 +11,14 @@ from tidewheel.pubsub.messages.tick_set import TickSet
 
 @dataclass(slots=True)
 class Subscription:
-    """The state of one subscription, as `Standing` describes it, and the life of its reader.
+    """The state of one subscription, as `Standing` describes it, and whether its reader is alive.
 
     Attributes:
-        has_left: whether its reader has left, whose late acknowledgements count until another takes over.
-        heard_s: the time of the last message of its reader, or of the relay that it is.
-        is_returning: whether a relay has lost its reader, which has a lease to connect to another parent.
-        readers: the readers behind it if it is a relay.
-        progress: changes when a reader behind it acknowledges more.
+        has_left: whether its reader has left. Late acknowledgements of it count until another reader takes over.
+        heard_s: the time of the last message of its reader, or of its relay.
+        is_returning: whether a relay has lost its reader, which then has one lease to connect to another parent.
+        readers: if this stands for a relay, the readers behind it.
+        progress: a number that changes when a reader behind the relay acknowledges more.
     """
 
     acknowledged: TickSet
@@ -54,5 +54,5 @@ def merged(one: tuple[Ranges, ...], other: tuple[Ranges, ...]) -> tuple[Ranges, 
 
 
 def prefix_end(ranges: Ranges) -> int:
-    """Return the first tick outside some ordered ranges."""
+    """Return the first tick that is not in some ordered ranges."""
     return ranges[0][1] if ranges and ranges[0][0] == 0 else 0

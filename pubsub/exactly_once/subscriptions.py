@@ -1,6 +1,6 @@
 """The subscriptions of a pubend with a log: their acknowledged ticks and readers, and the logged state of durable ones.
 
-Only the newest reader of a subscription counts: an earlier one does not know where the newest began.
+Only the newest reader of a subscription counts, since an earlier one does not know where the newest began.
 `Subscriptions.subscribe` decides by the name and the reader:
 
 =============  ======================  ==============================  =============================================
@@ -15,11 +15,11 @@ unknown        yes, not durable                                        continues
 abandoned      either                                                  continues if it missed nothing, else begins
 =============  ======================  ==============================  =============================================
 
-A relay is a subscription, too: it stands for all readers whose acknowledgements it consolidates. The pubend keeps
-messages for such a reader itself until the relay names it, and again for a lease after the relay stops naming it, or is
-lost.
+A relay also has a subscription, which stands for all readers whose acknowledgements it consolidates. The pubend itself
+keeps messages for such a reader until the relay names it. It does so again for a lease after the relay stops naming it
+or is lost.
 
-No I/O: methods return the entries to log, and the caller reports the logged ones.
+No I/O: methods return the entries to log, and the caller reports which are logged.
 
 Source: seed "Gryphon exactly-once", section 2.1.1 (consolidation of acknowledgements).
 """
@@ -47,8 +47,8 @@ class Subscriptions:
     """The subscriptions of one pubend.
 
     Attributes:
-        known: the subscriptions and relays, without abandoned ones, by name.
-        noted: the latest entries of durable ones.
+        known: the subscriptions and relays by name, without abandoned ones.
+        noted: the latest log entries of durable ones.
     """
 
     def __init__(self, pubend: Pubend, standings: Mapping[str, Standing], where: str) -> None:
@@ -83,12 +83,12 @@ class Subscriptions:
         again: bool,
         acknowledged: Ranges = (),
     ) -> Begun:
-        """Begin a subscription, or continue the one of that name, and assign it to a reader.
+        """Begin a subscription, or continue the one of that name, and give it to a reader.
 
-        ``start`` is the first wanted tick of a new subscription, by default the tick told next, 0 for all kept; with
-        ``again``, the first unacknowledged tick of this reader. ``frontiers_at`` returns both frontiers before a tick
-        that is not forgotten. If it is ``durable``, `due` returns the entries to log. With ``again`` this reader had it
-        already, and knows ``acknowledged``.
+        ``start`` is the first tick of a new subscription; by default the tick told next, 0 for all that is kept.
+        ``frontiers_at`` returns both frontiers before a kept tick. If the subscription is ``durable``, `due` returns
+        the entries to log. ``again`` says that this reader had it already: then ``start`` is the reader's first
+        unacknowledged tick, and ``acknowledged`` has what it has acknowledged.
 
         Raises:
             DeliveryError: the reader cannot have its subscription back.
@@ -152,7 +152,7 @@ class Subscriptions:
             del self._names[before]
 
     def leave(self, reader: str, acknowledged: Ranges, everywhere: tuple[Ranges, ...] = ()) -> None:
-        """Receive the last message of a leaving reader; its subscription stays if it is durable."""
+        """Receive the last message of a reader that leaves; a durable subscription stays."""
         self._left[reader] = None
         if len(self._left) > MOST_LEFT:
             del self._left[next(iter(self._left))]
@@ -167,7 +167,7 @@ class Subscriptions:
             self.end(name)
 
     def end(self, name: str) -> None:
-        """End a subscription, whether durable, abandoned or not; do nothing if it is unknown."""
+        """End a subscription of any kind; do nothing if there is none of that name."""
         self._release(name)
         self.known.pop(name, None)
         self._abandoned.pop(name, None)
@@ -180,9 +180,10 @@ class Subscriptions:
         self._abandoned[name] = standing
 
     def ack(self, ack: Ack | ConsolidatedAck, child: str = "") -> list[str]:
-        """Receive acknowledgements of a child; return the unknown readers, whose acknowledgements do not count.
+        """Receive acknowledgements of a child.
 
-        An empty name stands for the readers behind the child, which it has to name again.
+        Return the readers that are unknown, whose acknowledgements do not count. An empty name means that the child, a
+        relay, must name all readers behind it again.
         """
         if isinstance(ack, ConsolidatedAck):
             return self._consolidate(child, ack)
@@ -222,14 +223,14 @@ class Subscriptions:
         return []
 
     def lost(self, child: str) -> None:
-        """Record that a child is disconnected: the readers of a relay go to another parent."""
+        """Record that a child is disconnected; if it is a relay, its readers will connect to another parent."""
         known = self.known.get(child)
         if known is not None and known.readers is not None:
             self.end(child)
             self._keep_for(known.readers.names, known.readers.end)
 
     def _keep_for(self, readers: Iterable[str], end: int) -> None:
-        """Keep messages from a tick on, for a lease, for readers that a relay names no more."""
+        """Keep messages from a tick on, for one lease, for readers that a relay no longer names."""
         elsewhere = [known.readers.names for known in self.known.values() if known.readers is not None]
         for reader in readers:
             if not (reader in self._left or reader in self._names or any(reader in names for names in elsewhere)):
@@ -239,9 +240,9 @@ class Subscriptions:
     # ------------------------------------------------------------------ the log
 
     def due(self) -> list[Cursor]:
-        """Return the entries to log now: required ones, and acknowledgements of messages, but not of silence alone.
+        """Return the entries to log now: those that must be logged, and acknowledgements of messages.
 
-        The caller logs them before entries that are returned later.
+        Acknowledgements of silence alone wait. The caller logs these entries before those that a later call returns.
         """
         noted = {name: one for name in self._moved - self._must_note if (one := self.noted.get(name)) is not None}
         moved = [name for name, one in noted.items() if prefix_end(one.ranges) < self._pubend.message_end]
@@ -273,18 +274,18 @@ class Subscriptions:
     # ------------------------------------------------------------------ questions
 
     def count(self, names: Iterable[str]) -> int:
-        """Return the number of subscriptions among known ones, or behind known relays."""
+        """Return the number of subscriptions with these names; for a relay, each reader behind it counts."""
         behind = [self.known[name].readers for name in names]
         return sum(1 if readers is None else len(readers.names) for readers in behind)
 
     @property
     def needed_from(self) -> int | None:
-        """The first tick that some subscription has not acknowledged; None without subscriptions."""
+        """The first tick that some subscription has not acknowledged; None if there is no subscription."""
         return min((known.acknowledged.prefix_end for known in self.known.values()), default=None)
 
     @property
     def needed_after_restart(self) -> int:
-        """The first tick whose messages are needed after a restart, by the durable entries."""
+        """The first tick whose messages a restart would need, by the entries that are durable."""
         ends = (prefix_end(standing.ranges) for standing in self._on_disk.values() if not standing.is_abandoned)
         return min((end for end in ends if end < self._pubend.message_end), default=FOREVER)
 

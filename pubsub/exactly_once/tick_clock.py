@@ -1,6 +1,6 @@
 """The clock of a pubend: it follows the real clock and the ticks of other pubends, and never goes back. No I/O.
 
-Only the pace of the real clock counts.
+Only the speed of the real clock counts, not its time.
 
 Source: Leslie Lamport, "Time, Clocks, and the Ordering of Events in a Distributed System" (1978), rule IR2.
 """
@@ -22,7 +22,7 @@ class TickClock:
         self._read: int | None = None
 
     def at(self, now: int) -> int:
-        """Return the tick at a reading of the real clock, which counts as standing still when it goes back."""
+        """Return the tick for a reading of the real clock; if the real clock goes back, the tick stays."""
         if self._read is None:
             self.reach(now)
         else:
@@ -31,5 +31,5 @@ class TickClock:
         return self._tick
 
     def reach(self, tick: int) -> None:
-        """Continue from a tick, if it is later."""
+        """Continue from a tick if it is later than the present one."""
         self._tick = max(self._tick, tick)

@@ -11,8 +11,8 @@ _SPARE = 64
 class TickMessages(Generic[M]):
     """At most one message on each tick.
 
-    Complexity: O(1) to add the latest message; O(log messages) and a move of memory for another. The rest is O(log
-    messages + found or removed messages), amortised, if mostly the oldest or latest are removed.
+    Complexity: O(1) to add the latest message; for another, O(log messages), and moving the later ones in memory. Other
+    calls are O(log messages + found or removed messages), amortised, if most removed messages are the oldest or latest.
 
     >>> messages = TickMessages[str]()
     >>> messages.add(7, "b", size_bytes=10), messages.add(3, "a", size_bytes=20)
@@ -54,7 +54,7 @@ class TickMessages(Generic[M]):
             del ticks[low:high]
         else:
             self._gone = high
-            # The list moves only once at least as many ticks have gone as it then moves.
+            # A removal moves the remaining ticks, so it waits until fewer remain than it removes.
             if self._gone > _SPARE and 2 * self._gone > len(ticks):
                 del ticks[: self._gone]
                 self._gone = 0
@@ -68,10 +68,10 @@ class TickMessages(Generic[M]):
         return self._ticks[low : bisect_left(self._ticks, end, low)]
 
     def read(self, first: int, end: int, max_bytes: int, most: int) -> tuple[list[tuple[int, M]], int]:
-        """Return ticks and messages from ``first`` up to ``end``, in order, and the end of the covered range.
+        """Return ticks and messages from ``first`` up to ``end``, in order, and the end of the range that they cover.
 
-        That end is ``end`` or, if the messages exceed ``max_bytes`` or ``most``, one after the last returned message,
-        of which there is at least one. Complexity: O(log messages + returned messages).
+        If the messages exceed ``max_bytes`` or ``most``, the covered range ends after the last returned message, of
+        which there is at least one. Complexity: O(log messages + returned messages).
         """
         ticks, entries = self._ticks, self._entries
         found: list[tuple[int, M]] = []
@@ -87,7 +87,7 @@ class TickMessages(Generic[M]):
         return found, end
 
     def oldest_over(self, max_bytes: int) -> int | None:
-        """Return the last tick to remove, oldest messages first, so that the rest fits; None if all fit."""
+        """Return the last tick to remove, so that the messages after it fit into ``max_bytes``; None if all fit."""
         excess, position, tick = self.bytes - max_bytes, self._gone, None
         while excess > 0 and position < len(self._ticks):
             tick = self._ticks[position]
@@ -96,9 +96,9 @@ class TickMessages(Generic[M]):
         return tick
 
     def latest_over(self, max_bytes: int, after: int = 0) -> int | None:
-        """Return the first tick to remove, latest messages first, so that the rest fits; None if all fit.
+        """Return the first tick to remove, so that the messages before it fit into ``max_bytes``; None if all fit.
 
-        Messages before ``after`` stay in any case.
+        Messages before ``after`` stay.
         """
         excess, position, tick = self.bytes - max_bytes, len(self._ticks), None
         while excess > 0 and position > self._gone and self._ticks[position - 1] >= after:

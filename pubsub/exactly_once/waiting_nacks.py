@@ -1,11 +1,10 @@
-"""The nacks that a parent has not answered yet. No I/O, no clock.
+"""The nacks that a parent has yet to answer. No I/O, no clock.
 
 An answer takes some milliseconds, so the parent answers nacks in turn, when it has time (`host.background_turns`).
-
 Invariants:
 
-- A child waits for at most one answer of each pubend: a nack replaces its earlier one. A relay asks for each tick once,
-  so its nacks are joined.
+- A child waits for at most one answer of each pubend: a new nack replaces its earlier one. The nacks of a relay, which
+  asks for each tick once, are joined instead.
 - The next answer is for the child that has waited longest.
 """
 

@@ -1,9 +1,8 @@
-"""One thread that makes the entries of many callers durable, in groups; or none, for a log in memory.
+"""Makes the entries of many callers durable, in groups, on one thread; without a thread for a log in memory.
 
-The next group collects during an fdatasync. Entries are logged in the order of submission, each group as a whole or not
-at all.
-
-After an error no entries are accepted until `GroupCommit.resume`: they would leave a gap.
+While one group is in fdatasync, the next one collects. Entries are logged in the order of submission, and each group
+completely or not at all. After an error no entries are accepted until `GroupCommit.resume`, since they would leave a
+gap.
 """
 
 import logging
@@ -42,10 +41,10 @@ class _Batch:
 
 
 class GroupCommit:
-    """The only writer of a log until `close`, perhaps on a thread.
+    """The only writer of a log until `close`.
 
     Args:
-        has_thread: if not, `submit` makes entries durable itself.
+        has_thread: whether a thread of its own writes; if not, `submit` does.
     """
 
     def __init__(self, log: AnyLog, capacity_bytes: int = CAPACITY_BYTES, *, has_thread: bool = True) -> None:
@@ -63,16 +62,16 @@ class GroupCommit:
             self._thread.start()
 
     def submit(self, entries: Sequence[Entry], done: Done, snapshot: Callable[[], bytes] | None = None) -> bool:
-        """Submit entries, to be logged behind all earlier ones; do not wait.
+        """Submit entries, to be logged after all earlier ones; never wait.
 
         Args:
-            entries: with ticks that do not decrease.
+            entries: their ticks do not decrease.
             done: called once, in the order of submission, unless `submit` returns False or raises.
-            snapshot: returns the state after these entries; called at once, and only if a new segment follows.
+            snapshot: returns the state after these entries. It is called at once, but only if a new segment follows.
 
         Returns:
-            False without room, until ``done`` is called for earlier entries; entries of any size have room if none
-            wait.
+            False if there is no room until ``done`` is called for earlier entries. If no entries wait, there is room
+            for any size.
 
         Raises:
             LogFull: the disk was full; see `resume`.
@@ -101,7 +100,7 @@ class GroupCommit:
         """Accept entries again after `LogFull`; the caller then submits the failed entries before new ones.
 
         Raises:
-            LogFailed: the log must be reopened.
+            LogFailed: the log must be opened again.
         """
         with self._changed:
             if isinstance(self._error, LogFailed):
@@ -116,7 +115,8 @@ class GroupCommit:
         """Log all waiting entries, call their callbacks, and end the thread.
 
         Raises:
-            LogError: this took longer than ``timeout_s`` seconds; the thread continues, and the log cannot be closed.
+            LogError: this takes longer than ``timeout_s`` seconds. The thread continues, so the log cannot be closed
+                yet.
         """
         with self._changed:
             self._is_closed = True
@@ -149,7 +149,7 @@ class GroupCommit:
             return group
 
     def _tell(self, group: list[_Batch], outcome: int | LogError) -> None:
-        """Call the callbacks of a group, and after an error those of all entries behind it, too."""
+        """Call the callbacks of a group and, after an error, those of all later entries too."""
         with self._changed:
             if isinstance(outcome, LogError):
                 self._error = outcome

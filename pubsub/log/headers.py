@@ -1,4 +1,4 @@
-"""The headers in the log of a topic: its owner, and the place of its records."""
+"""The headers in the log of a topic: whose log it is, and where its records are."""
 
 from pathlib import Path
 from typing import TypeVar
@@ -12,7 +12,7 @@ H = TypeVar("H", bound=msgspec.Struct)
 
 
 class LogIdentity(msgspec.Struct, frozen=True):
-    """The owner of a log, which `Log` checks."""
+    """The topic and partition that a log belongs to, which `Log` checks."""
 
     topic: str
     partition: int
@@ -23,7 +23,7 @@ class LogIdentity(msgspec.Struct, frozen=True):
         return f"topic {self.topic!r}, partition {self.partition} of {self.partitions}, with times of {self.domain}"
 
     def check(self, found: "LogIdentity", place: Path | str) -> None:
-        """Raise LogMismatch if the log in a place has another owner."""
+        """Raise LogMismatch unless the log found in a place has this identity."""
         if found == self:
             return
         remedy, partitions = "give each a place of its own", None
@@ -41,10 +41,10 @@ class SegmentHeader(msgspec.Struct, frozen=True):
     """The header of a segment.
 
     Args:
-        tick_before: the tick of the last earlier record; -1 for none.
+        tick_before: the tick of the last earlier record; -1 if there is none.
         bytes_before: the final size of the previous segment, or 0.
-        begun_s: in seconds since 1970.
-        spare_bytes: the initial size of its file, which may have bytes of another segment.
+        begun_s: when the segment began, in seconds since 1970.
+        spare_bytes: the size of its file at first, which may have bytes of an old segment.
         area_bytes: the size of its payload area, between the header and the records.
     """
 
@@ -62,7 +62,7 @@ def header_bytes(prefix: bytes, path: Path | str) -> int:
     """Return the length of the header of a file, given its first `log_records.PREFIX_BYTES`.
 
     Raises:
-        LogCorrupted: the bytes do not begin a header.
+        LogCorrupted: no header begins with these bytes.
     """
     try:
         return log_records.header_bytes(prefix)
@@ -71,11 +71,11 @@ def header_bytes(prefix: bytes, path: Path | str) -> int:
 
 
 def decode_header(data: bytes, path: Path | str, kind: type[H]) -> H:
-    """Return the header of a file, whose bytes are ``data``, as a struct of this kind.
+    """Return the header of a file, in the bytes ``data``, as a struct of type ``kind``.
 
     Raises:
         LogCorrupted: the checksum does not match, or the header is of another kind.
-        LogMismatch: the header is whole, but of another version.
+        LogMismatch: the header is complete, but has another version.
     """
     try:
         return log_records.decode_header(data, kind)

@@ -1,11 +1,11 @@
 """The objects of a log in an object store: their names and bytes; no I/O.
 
 An object has the records of one group commit, and its name is the next number. A *merged* object has all objects of one
-segment, from the one with its snapshot to the last before the next snapshot. Both begin with a header as a file does
-(`storage/log_records.py`), whose sizes reveal a cut.
+segment: from the one with its snapshot to the last before the next snapshot. Both begin with a header, as a file does
+(`storage/log_records.py`). The sizes in the header show whether an object was cut.
 
-The salt of a record is the number of its object, and its offset counts from the first record, so records stay valid
-when merged, and only in place.
+The salt of a record is the number of its object. Its offset counts from the first record of the object. So records stay
+valid when objects are merged, and are valid in no other place.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,10 +23,10 @@ class ObjectHeader(msgspec.Struct, frozen=True):
     """The header of an object.
 
     Args:
-        first: the number of the first needed object; earlier ones are removed.
-        tick_before: the tick of the last earlier record; -1 for none.
+        first: the number of the first object that the log needs; earlier ones are removed.
+        tick_before: the tick of the last earlier record; -1 if there is none.
         last_tick: the tick of its last record, or ``tick_before``.
-        begun_s: in seconds since 1970.
+        begun_s: when the object was made, in seconds since 1970.
         is_claim: whether it is the first object of its writer.
         snapshot: the state after all earlier records, if a segment begins here.
         claims: with a snapshot: the numbers of all claims so far.
@@ -50,7 +50,7 @@ class Piece(msgspec.Struct, frozen=True, array_like=True):
     """An object of a segment, merged or not.
 
     Args:
-        last_tick: the tick of its last record, or of the last one before it.
+        last_tick: the tick of its last record; if it has none, of the last record before it.
     """
 
     number: int
@@ -64,7 +64,7 @@ class MergedHeader(msgspec.Struct, frozen=True):
 
     Args:
         tick_before: the tick of the last record before the segment.
-        begun_s: in seconds since 1970.
+        begun_s: when the segment began, in seconds since 1970.
     """
 
     identity: LogIdentity
@@ -75,7 +75,7 @@ class MergedHeader(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """An object within some bytes: its header, and the places of its first record and its end."""
+    """An object found within some bytes: its header, and where its first record and its end are."""
 
     header: ObjectHeader
     records: int
@@ -99,7 +99,7 @@ def merged_name(pieces: Sequence[Piece]) -> str:
 
 
 def numbers_of(name: str) -> tuple[int, int] | None:
-    """Return the numbers of the first and last object in a named one; None for other names.
+    """Return the numbers of the first and last object that an object's name stands for; None for other names.
 
     >>> numbers_of(object_name(7)), numbers_of(object_name(7) + "-" + object_name(9)), numbers_of("notes.txt")
     ((7, 7), (7, 9), None)
@@ -111,10 +111,10 @@ def numbers_of(name: str) -> tuple[int, int] | None:
 
 
 def decode_object(data: bytes, start: int, place: str) -> StoredObject:
-    """Return the object at ``start``, whose records may be missing.
+    """Return the object at ``start`` of ``data``; its records may be missing.
 
     Raises:
-        LogCorrupted: the header is damaged, or cut.
+        LogCorrupted: the header is damaged or cut off.
     """
     records = start + header_bytes(data[start : start + PREFIX_BYTES], place)
     header = decode_header(data[start:records], place, ObjectHeader)
@@ -122,10 +122,10 @@ def decode_object(data: bytes, start: int, place: str) -> StoredObject:
 
 
 def records_of(data: bytes, start: int, piece: Piece, place: str) -> Iterator[Record]:
-    """Yield the records of the object at ``start`` of ``data``, which has to be ``piece``.
+    """Yield the records of the object at ``start`` of ``data``, which must be ``piece``.
 
     Raises:
-        LogCorrupted: the object is another one, or damaged.
+        LogCorrupted: it is another object, or damaged.
     """
     found = decode_object(data, start, place)
     if found.piece(start) != piece or found.end > len(data):

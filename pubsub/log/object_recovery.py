@@ -1,10 +1,10 @@
 """The recovery of a log from an object store: which objects it has.
 
-The newest object names the first needed one; all between must exist, alone or merged, or the log is damaged. Objects
-are whole or missing, so nothing is torn; earlier ones, and merged ones that also exist alone, are left by a dead
-writer.
+The newest object names the first needed one. All objects between them must exist, alone or merged; otherwise the log is
+damaged. An object is complete or missing, so there are no half-written ones. A dead writer may have left earlier
+objects, and objects that also exist merged.
 
-A missing newest object goes unnoticed: the store is trusted to keep what it has taken.
+If the newest object is missing, nothing notices: the store is trusted to keep what it has accepted.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +34,7 @@ class ObjectsChanged(LogCorrupted):
 
 @dataclass(slots=True)
 class FoundObjects:
-    """The objects of a log at its opening.
+    """The objects of a log when it is opened.
 
     Args:
         claims: the numbers of all claims, which are never removed.
@@ -69,7 +69,7 @@ class FoundObjects:
 
 
 def has_objects(store: LogStore, url: str, identity: LogIdentity) -> bool:
-    """Tell whether there is a log, by one object; raises as `find_objects` does."""
+    """Tell whether there is a log, by looking at one object; raises as `find_objects` does."""
     sizes = _listed(store)
     if sizes:
         _Headers(store, url, identity, sizes).header(_last(sizes))
@@ -77,10 +77,10 @@ def has_objects(store: LogStore, url: str, identity: LogIdentity) -> bool:
 
 
 def find_objects(store: LogStore, url: str, identity: LogIdentity) -> FoundObjects | None:
-    """Return the objects of a log; None for none.
+    """Return the objects of a log; None if there is no log.
 
     Raises:
-        ObjectsChanged: another writer is at work; try again.
+        ObjectsChanged: another writer is active; try again.
         LogCorrupted: an object is missing, or its header is damaged.
         LogMismatch: the log belongs to another partition, or has another format.
         StoreFailed: the store does not answer.
@@ -95,7 +95,7 @@ def find_objects(store: LogStore, url: str, identity: LogIdentity) -> FoundObjec
     try:
         names = _chain(sizes, url, newest.first, newest.number)
     except LogCorrupted as error:
-        if _listed(store) != sizes:  # a listing takes several requests
+        if _listed(store) != sizes:  # a listing takes several requests, and objects may change between them
             raise ObjectsChanged(f"the objects in {url} have changed while they were listed", path=url) from error
         raise
     found = FoundObjects(partial(ObjectSegment, store, url, identity), newest)

@@ -1,10 +1,10 @@
-"""One segment of a log in an object store: its objects, reading and merging them.
+"""One segment of a log in an object store: how its objects are read and merged.
 
 Invariants:
 
-- A reader checks every object and record at each read, and returns nothing that does not match.
-- Merging, of complete segments only, keeps all objects' bytes, so every writer, even a replaced one, makes the same
-  merged object, in which readers look for missing ones.
+- A reader checks every object and record at each read, and returns only those that match.
+- Only complete segments are merged, and merging keeps the bytes of all objects. So every writer, even one that was
+  replaced, makes the same merged object. Readers look there for objects that are missing.
 """
 
 import sys
@@ -36,11 +36,11 @@ class LogStore(Objects, Protocol):
     """The objects of a log; every call may raise `StoreFailed`."""
 
     def read_part(self, name: str, start: int, size: int) -> bytes | None:
-        """Return up to ``size`` existing bytes of an object from ``start`` on; None for no object."""
+        """Return up to ``size`` bytes of an object from ``start`` on, fewer at its end; None if it does not exist."""
 
 
 def at_once(call: Callable[[A], R], arguments: Sequence[A]) -> list[R]:
-    """Make a call for several arguments, in parallel; return the results in order."""
+    """Make a call with each of several arguments, in parallel; return the results in order."""
     if len(arguments) < 2:
         return [call(argument) for argument in arguments]
     with ThreadPoolExecutor(min(_AT_ONCE, len(arguments))) as threads:
@@ -48,10 +48,10 @@ def at_once(call: Callable[[A], R], arguments: Sequence[A]) -> list[R]:
 
 
 class ObjectSegment:
-    """The state of one segment, changed by one thread while others read.
+    """The state of one segment; one thread changes it while others read.
 
     Attributes:
-        base: the header size of the merged object; None if not merged.
+        base: the size of the merged object's header; None if the segment is not merged.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class ObjectSegment:
 
         Raises:
             LogCorrupted: the object is damaged.
-            FileNotFoundError: the object has been removed.
+            FileNotFoundError: the object was removed.
         """
         pieces = self.pieces
         data = self._load(pieces, 0, 1)[0]
@@ -180,10 +180,10 @@ class ObjectSegment:
         return encode_header(MergedHeader(self._identity, self.tick_before, self.begun_s, tuple(pieces)))
 
     def merge(self) -> list[str]:
-        """Put the merged object of this complete segment; return the unneeded names.
+        """Put the merged object of this segment, which is complete; return the names that are no longer needed.
 
         Raises:
-            LogCorrupted: an object is damaged, and stays.
+            LogCorrupted: an object is damaged; it stays.
             FileNotFoundError: an object is missing.
             StoreFailed: the store failed.
         """

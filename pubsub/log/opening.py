@@ -1,4 +1,4 @@
-"""The choice of a log by its place: a directory of this node, or a prefix of an object store."""
+"""The opening of a log in a directory of this node, or at a prefix of an object store."""
 
 from pathlib import Path
 from typing import TypeAlias
@@ -30,14 +30,14 @@ def open_log(
     wait_s: float = 0.0,
     files: Files = FILES,
 ) -> AnyLog:
-    """Open the log of one partition; make it if there is none.
+    """Open the log of one partition; create it if it does not exist.
 
-    ``place`` is a directory, or a URL such as ``s3://bucket/prefix``, of this log only. ``snapshot`` is the initial
-    state of a new log. A segment is due after ``segment_bytes`` of records. Waits ``wait_s`` for another holder of a
-    directory; in a store, that loses the log at once.
+    ``place`` is a directory, or a URL such as ``s3://bucket/prefix``, for this log only. ``snapshot`` is the initial
+    state of a new log. A new segment is due after ``segment_bytes`` of records. If another process has the directory
+    open, this waits ``wait_s`` seconds for it; in a store, the other process loses the log at once.
 
     Raises:
-        LogError: as `Log` and `StoreLog` raise.
+        LogError: as `Log` and `StoreLog` do.
     """
     if not is_url(str(place)):
         return Log(
@@ -53,10 +53,10 @@ def open_log(
 
 
 def logged_partitions(place: Path | str, identity: LogIdentity) -> int:
-    """Return the number of partitions of the topic with a log in a place, 0 for none, without writing.
+    """Return the number of partitions of the topic whose log is in a place; 0 if there is no log. Writes nothing.
 
     Raises:
-        LogError: the log cannot be read, or has another owner.
+        LogError: the log cannot be read, or belongs to another topic.
     """
     try:
         if is_url(str(place)):

@@ -1,15 +1,15 @@
-"""The payload area of a segment in memory, where a publisher receives large payloads.
+"""The payload area: the part of a segment in memory where a publisher receives large payloads.
 
-On a file system in memory, writing is copying; so a segment may begin with a mapped area, where payloads are received,
-and whose records only refer to them.
+On a file system in memory, to write means to copy. To save the copy, a segment may begin with a mapped area. Payloads
+are received there, and records only refer to them.
 
 Invariants:
 
-- The area has its own pages before it is mapped, and no program may cut the file before its end: a copy to a cut page
-  ends the process.
-- An area is reused only when nothing holds memory that it has lent, such as a message on its way or a child's
+- The area has its own pages before it is mapped, and no program may cut the file before its end: a copy to a missing
+  page would end the process.
+- An area is reused only when nothing refers to memory that it has lent, such as a message in flight, or a child's
   connection, which sends large payloads from the file.
-- A record is written after the payload that it refers to, so a partly received payload has no record.
+- A record is written after the payload that it refers to, so a payload that was received in part has no record.
 """
 
 import threading
@@ -27,7 +27,7 @@ _MOUNTS = Path("/proc/self/mounts")
 
 
 class PayloadArea:
-    """A thread-safe mapping of the first bytes of a file."""
+    """The first bytes of a file, mapped into memory; thread-safe."""
 
     def __init__(self, descriptor: int, size: int) -> None:
         import numpy as np
@@ -41,7 +41,7 @@ class PayloadArea:
         self._begin = self._next = self._end = 0
 
     def open(self, begin: int, end: int) -> None:
-        """Lend the file's bytes from offset ``begin`` up to ``end`` from now on."""
+        """Lend the bytes of the file from offset ``begin`` up to ``end`` from now on."""
         with self._lock:
             assert not self.is_lent, "a message that is on its way would change"
             self._lent = []
@@ -49,7 +49,7 @@ class PayloadArea:
             self._end = end
 
     def lend(self, size: int) -> memoryview | None:
-        """Return ``size`` bytes to write; None without room, or for too few."""
+        """Return ``size`` bytes to write to; None if there is no room, or ``size`` is too small to be worth it."""
         with self._lock:
             first = -(-self._next // _ALIGNED) * _ALIGNED
             if size < LEAST_BYTES or first + size > self._end:
@@ -69,17 +69,17 @@ class PayloadArea:
 
     @property
     def is_lent(self) -> bool:
-        """True if a view of lent bytes is left, or a closed connection may still have some."""
+        """True if a view of lent bytes exists, or a closed connection may still send some."""
         return self._file.is_held or any(part() is not None for part in self._lent)
 
     def offset_of(self, part: Any) -> int | None:
-        """Return the file offset of a lent buffer; None for any other."""
+        """Return the offset in the file of a buffer that was lent; None for any other buffer."""
         offset = address_of(part) - self._address
         return offset if self._begin <= offset < self._next else None
 
 
 def is_in_memory(directory: Path) -> bool:
-    """Tell whether a directory is, or would be, on a file system in memory, as far as known."""
+    """Tell whether a directory, even one not yet made, is on a file system in memory, as far as known."""
     try:
         mounts = [line.split() for line in _MOUNTS.read_text("utf-8").splitlines()]
     except OSError:

@@ -1,26 +1,29 @@
-"""The recovery of a log at its opening: it tells whole records, unfinished writes and damage apart.
+"""The recovery of a log when it is opened: it tells complete records, unfinished writes and damage apart.
 
-Each segment was durable before the next one, whose header has its size. In the last segment some bytes are known to be
-durable:
+Each segment was durable before the next one began, and the next one's header has its size. In the last segment, some
+bytes are known to be durable:
 
 - the bytes that the mark counts (`MarkFile`), and
-- the bytes that a later whole record counts (``durable`` in `storage/log_records.py`).
+- the bytes that a later complete record counts (``durable`` in `storage/log_records.py`).
 
 If the first incomplete record lies among these, the log is damaged: `LogCorrupted`. Otherwise the rest was never
 acknowledged, and is cut off.
 
-This tells a write torn at any byte from damage, with these exceptions:
+This tells a write that was cut at any byte from damage, with these exceptions:
 
 - After a loss of power the mark may be some seconds old. If the last synced group is also damaged or missing, it looks
-  like a torn write, as no later record counts it; so do several groups of which only damaged or missing records follow.
-- The same holds for a removed or damaged mark; the latter is warned of.
-- A missing last segment is not noticed if the mark is also old, damaged or removed, nor a missing log and mark.
+  like an unfinished write, since no later record counts it. So do several groups if only damaged or missing records
+  follow.
+- The same is true if the mark is removed or damaged; a damaged mark is warned of.
+- If the last segment is missing, this is not noticed if the mark is also old, damaged or removed. Nor is it if both log
+  and mark are missing.
 
-An overwritten file (`spare_segments.py`) keeps its length, with invalid old records after the new ones; without a whole
-head these look like torn writes, so both are cut off, and only attributable bytes counted.
+An overwritten file (`spare_segments.py`) keeps its length, and has invalid old records after the new ones. If their
+head is not complete they look like an unfinished write. So both are cut off, and only bytes that surely belong to the
+log are counted.
 
-Readable bytes after the mark may be in memory only: after a failed sync the kernel considers pages clean, and a second
-sync succeeds without writing. So recovery writes these bytes again.
+Readable bytes after the mark may be in memory only: after a failed sync the kernel considers the pages clean, and a
+second sync succeeds without writing. So recovery writes these bytes again.
 
 Sources: fsync(2); "PostgreSQL's fsync() surprise", LWN 2018.
 """
@@ -47,16 +50,19 @@ _CHECKSUM = struct.Struct("<I")
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The number of a segment and the size of its durable part; earlier segments are durable."""
+    """The durable part of a log: the number of a segment, and the size of its durable part.
+
+    Earlier segments are durable.
+    """
 
     segment: int
     size: int
 
 
 class MarkFile:
-    """The file of the mark beside a log.
+    """The file beside a log that has its mark.
 
-    The log writes it after each sync, but does not sync it: after a loss of power it may be old, but it never counts
+    The log writes it after each sync, but does not sync it. After a loss of power it may be old, but it never counts
     bytes that are not durable.
     """
 
@@ -67,7 +73,7 @@ class MarkFile:
         self._warned = False
 
     def read(self) -> Mark | None:
-        """Return the mark; None for an empty file, and with a warning for a damaged one."""
+        """Return the mark; None if the file is empty or, with a warning, damaged."""
         data = os.pread(self._descriptor, _MARK.size + _CHECKSUM.size + 1, 0)
         if not data:
             return None
@@ -131,9 +137,9 @@ def find_segments(directory: Path, identity: LogIdentity, mark: Mark | None) -> 
 
 
 def recover(segment: Segment, mark: Mark | None, descriptor: int, files: Files) -> int:
-    """Make the whole records of the last segment durable, cut off the rest, and return its size in bytes.
+    """Make the complete records of the last segment durable, cut off the rest, and return its size in bytes.
 
-    Old bytes are not counted.
+    The size does not count old bytes of another segment.
 
     Raises:
         LogCorrupted: a durable record is damaged.

@@ -1,10 +1,8 @@
-"""Reserved disk room for urgent entries of a log.
+"""The reserve: disk space for urgent entries of a log.
 
-A disk that a log has filled gets room when subscriptions acknowledge, and segments are removed; but acknowledgements
-must first be durable. So the log keeps a file of allocated blocks, and frees them when an entry that is
-`Entry.is_urgent` finds no room.
-
-Only urgent entries shorten the file, one step at a time.
+When a log has filled its disk, space becomes free when subscriptions acknowledge and segments are removed. But
+acknowledgements must first be durable. So the log keeps a file of allocated blocks, and frees some when an entry that
+is `Entry.is_urgent` finds no space. Only urgent entries shorten the file, one step at a time.
 """
 
 import os
@@ -22,10 +20,10 @@ _STEP_BYTES = 4096
 
 
 class Reserve:
-    """The thread-safe reserve of one log.
+    """The reserve of one log; thread-safe.
 
     Args:
-        path: its file, made if missing, or later on a full disk.
+        path: its file; it is created if missing, on a full disk later.
 
     Raises:
         OSError: the file cannot be opened.
@@ -61,5 +59,5 @@ class Reserve:
             return True
 
     def close(self) -> None:
-        """Close the file, which keeps its room."""
+        """Close the file; its disk space stays reserved."""
         os.close(self._descriptor)

@@ -1,9 +1,10 @@
-"""One file of a log: its state, and reading it.
+"""One file of a log: its state, and how it is read.
 
 Invariants:
 
-- A reader checks a record's checksum at each read, and returns only matching records.
-- A file is open only during a read, so a log may have any number of segments; a removed file is read to its end.
+- A reader checks the checksum of a record at each read, and returns only records that match.
+- A file is open only while it is read, so a log may have any number of segments. A file that is removed meanwhile is
+  still read to its end.
 """
 
 import os
@@ -48,9 +49,10 @@ class Segment:
     Attributes:
         start: the offset of the first record.
         area: the mapping of its file, while this process may write there.
-        begun_s: in seconds since 1970; ``ended_s`` is the beginning of the next segment, None for the last.
-        readers: how many readers have the file open; none opens a removed file.
-        last_tick: the tick of the last durable record, here or earlier; -1 for none.
+        begun_s: when it began, in seconds since 1970; ``ended_s`` is when the next segment began, None for the last
+            segment.
+        readers: how many readers have the file open; a removed file gets no new readers.
+        last_tick: the tick of the last durable record, here or earlier; -1 if there is none.
     """
 
     def __init__(self, path: Path, header: SegmentHeader, header_bytes: int, salt: int) -> None:
@@ -73,10 +75,10 @@ class Segment:
 
     @contextmanager
     def reading(self, size: int | None = None) -> Iterator["SegmentReader"]:
-        """Yield a reader for the block, which keeps the file's content.
+        """Yield a reader; during the block the file keeps its content.
 
         Raises:
-            FileNotFoundError: the file has been removed.
+            FileNotFoundError: the file was removed.
         """
         with self._lock:
             self.readers += 1
@@ -100,19 +102,20 @@ class Segment:
 
         Raises:
             LogCorrupted: the header is damaged.
-            FileNotFoundError: the file has been removed.
+            FileNotFoundError: the file was removed.
         """
         with self.reading() as reader:
             return _read_header(self.path, reader.descriptor)[0].snapshot
 
     def read(self, first_tick: int, found: list[Record], left: int, most: int = sys.maxsize) -> int:
-        """Append about ``left`` bytes of records from ``first_tick`` on to ``found``; return the remaining bytes.
+        """Append about ``left`` bytes of records from ``first_tick`` on to ``found``; return how many bytes are left.
 
-        It appends all records of a tick or none, at least one tick if ``found`` is empty, else about ``most`` records.
+        It appends all records of a tick or none: at least one tick if ``found`` is empty, otherwise at most about
+        ``most`` records.
 
         Raises:
             LogCorrupted: the next record is damaged; earlier ones are appended.
-            FileNotFoundError: the file has been removed.
+            FileNotFoundError: the file was removed.
         """
         if self.size == self.start:
             return left
@@ -132,7 +135,7 @@ class Segment:
 
 
 def open_segment(path: Path, identity: LogIdentity) -> Segment:
-    """Return the segment of a file; none of its records counts as durable yet.
+    """Return the segment in a file. None of its records counts as durable yet.
 
     Raises:
         LogCorrupted: the header is damaged.
@@ -166,7 +169,9 @@ class SegmentReader:
         self._data_offset = 0
 
     def bytes_at(self, offset: int, least: int) -> tuple[bytes, int]:
-        """Return bytes of the file and the position of ``offset`` in them, followed by ``least`` bytes if any.
+        """Return some bytes of the file and where ``offset`` is in them.
+
+        ``least`` bytes follow it, or fewer at the end.
 
         Raises:
             LogCorrupted: the disk does not return them.
@@ -202,7 +207,7 @@ class SegmentReader:
         return payload if payload_matches(head, payload) else None
 
     def head(self, offset: int) -> RecordHead:
-        """Return the head of the record at ``offset``, and index it.
+        """Return the head of the record at ``offset``, and add it to the index.
 
         Raises:
             LogCorrupted: there is no record.
@@ -227,7 +232,7 @@ class SegmentReader:
         return payload
 
     def seek(self, first_tick: int) -> int:
-        """Return the offset of the first record at or after ``first_tick``; `size` for none.
+        """Return the offset of the first record at or after ``first_tick``; `size` if there is none.
 
         Raises:
             LogCorrupted: a record on the way has a damaged head.
@@ -243,7 +248,7 @@ class SegmentReader:
 
 
 class _SparseIndex:
-    """The offsets of some records of one segment, in order, with the first; thread-safe.
+    """The offsets of some records of one segment, in order, always with the first record; thread-safe.
 
     It also remembers the ends of the latest reads.
 

@@ -20,12 +20,12 @@ _NUMBERS_BYTES = 32
 
 
 class SegmentWriter:
-    """Appends to a segment that ends with a whole record, from one thread at a time.
+    """Appends to a segment that ends with a complete record, from one thread at a time.
 
     Attributes:
-        written: the written bytes, durable or not.
+        written: the number of bytes written, durable or not.
         is_broken: whether the file has more bytes than ``written``.
-        large_bytes: the bytes of payloads that may lie in a payload area.
+        large_bytes: the number of bytes of payloads that may lie in a payload area.
     """
 
     def __init__(self, segment: Segment, descriptor: int, files: Files) -> None:
@@ -87,7 +87,7 @@ class SegmentWriter:
         """Make the appended records durable; return whether there were any.
 
         Raises:
-            OSError: the sync failed, or was in vain as another program has removed the file.
+            OSError: the sync failed, or was useless since another program has removed the file.
         """
         segment = self.segment
         if self.written == segment.size:
@@ -99,7 +99,7 @@ class SegmentWriter:
         return True
 
     def close(self) -> None:
-        """Close the file, whose payload area lends nothing more."""
+        """Close the file; its payload area lends nothing more."""
         if self.segment.area is not None:
             self.segment.area.close()
         os.close(self._descriptor)
@@ -108,7 +108,7 @@ class SegmentWriter:
 def prepare_segment(
     path: Path, header: SegmentHeader, files: Files, spare: Spare | None = None, area_bytes: int = 0
 ) -> SegmentWriter:
-    """Return a durable segment under a temporary name, for `name_segment`.
+    """Make a durable segment under a temporary name; `name_segment` renames it.
 
     Raises:
         OSError: the disk is full or fails; no file is left.
@@ -158,7 +158,7 @@ def _reopen(spare: Path, path: Path, files: Files) -> int:
 
 
 def name_segment(path: Path, files: Files) -> None:
-    """Give a segment its name durably; after an OSError it may or may not have it."""
+    """Give a segment its final name durably; after an OSError it may or may not have that name."""
     files.rename(_temporary(path), path)
     files.sync_directory(path.parent)
 

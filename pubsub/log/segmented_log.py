@@ -3,11 +3,11 @@
 Invariants:
 
 - Readers receive a record only after a successful fdatasync.
-- The log has all entries of one `Log.append`, or before they are durable may lose all of them.
-- After a failed fdatasync the log writes nothing, since a second one could succeed although the kernel has dropped the
-  pages; reopening finds out what it has (`recovery.py`).
-- A segment gets its name when its header is durable, and the segment before it durable and complete.
-- Segments have consecutive numbers, and are removed durably from the oldest on.
+- The log has all entries of one `Log.append`; while they are not durable, all of them may be lost together.
+- After a failed fdatasync the log writes nothing more, since a second one could succeed although the kernel has dropped
+  the pages. When it is opened again, it finds out what it has (`recovery.py`).
+- A segment gets its name when its header is durable, and the segment before it is durable and complete.
+- Segments have consecutive numbers, and are removed durably, from the oldest on.
 
 Source: fsync(2); seed "Gryphon exactly-once", 2.2 "Pubends".
 """
@@ -39,16 +39,16 @@ SEGMENT_BYTES = 16 << 20
 
 
 class Log(StoredSegments[Segment]):
-    """The log of one partition, opened or made in a directory. It is thread-safe; writers wait for a sync.
+    """The log of one partition, in a directory; it is created if missing. Thread-safe; writers wait for a sync.
 
     Args:
         segment_bytes: the bytes of records after which a new segment is due.
-        is_in_memory: if so, segments have payload areas.
-        wait_s: for another holder, in seconds.
+        is_in_memory: whether the directory is in memory, so that segments have payload areas.
+        wait_s: how many seconds to wait for another process that has the log open.
 
     Raises:
         LogError: other users may write there.
-        LogLocked: another holder still has the log open.
+        LogLocked: another process still has the log open.
         LogMismatch: the log has another identity.
         LogCorrupted: the log is damaged.
         LogFull: the disk has no room.
@@ -124,7 +124,7 @@ class Log(StoredSegments[Segment]):
 
     @property
     def is_segment_due(self) -> bool:
-        """True if the records since the snapshot have at least `segment_bytes`, and the snapshot's size."""
+        """True if the records since the last snapshot take `segment_bytes`, and at least as much as the snapshot."""
         writer = self._writer
         segment = writer.segment
         used = writer.written - segment.start + (0 if segment.area is None else segment.area.used_bytes)
@@ -227,16 +227,16 @@ class Log(StoredSegments[Segment]):
             return prepare_segment(path, header, self._files)
 
     def is_short_of_room(self) -> bool:
-        """Return whether the disk has less room than two segments, perhaps after waiting for it."""
+        """Tell whether the disk has less free space than two segments; this may wait for the disk."""
         try:
             return self._files.free_bytes(Path(self._directory)) < 2 * self._segment_bytes
         except OSError:  # the folder is gone, which the next write reports
             return False
 
     def trim(self, tick: int) -> int:
-        """Remove the segments, except the last, with only records before ``tick``; return their size in bytes.
+        """Remove the segments that have only records before ``tick``, except the last; return their size in bytes.
 
-        It waits for the disk, but writers continue; some files are kept to overwrite.
+        It waits for the disk, but writers continue. Some files are kept to be overwritten.
 
         Raises:
             LogError: a file could not be removed; its segment stays.

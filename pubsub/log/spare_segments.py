@@ -1,14 +1,15 @@
-"""Spare files: unneeded segments, kept to be overwritten.
+"""Spare files: segments that are not needed any more, kept to be overwritten.
 
-Overwriting is cheaper than appending: blocks are allocated, and an fdatasync stores no sizes and places.
+Overwriting a file is cheaper than appending to one: its blocks are allocated, and an fdatasync need not store their
+sizes and places.
 
 Invariants:
 
-- A file is overwritten only when its removed name is durable and it has no reader, nor a message on its way in its
-  payload area.
+- A file is overwritten only when the removal of its name is durable, it has no reader, and no message in flight is in
+  its payload area.
 - Old bytes do not count: checksums of records begin with the salt of their segment (`storage/log_records.py`), and the
   header has the old size.
-- An idle log, or one on a full disk, keeps no spare files.
+- A log keeps no spare files while it is idle, or its disk is full.
 
 Source: PostgreSQL's documentation, 28.5 "WAL Configuration": old segments are recycled by renaming them.
 """
@@ -31,7 +32,7 @@ _KEPT_S = 10.0
 
 
 class Spare(NamedTuple):
-    """A spare file, its mapping if any, and since when it is spare, by the monotonic clock."""
+    """A spare file, its mapping if it has one, and since when it is spare, by the monotonic clock."""
 
     since_s: float
     path: Path
@@ -39,10 +40,10 @@ class Spare(NamedTuple):
 
 
 class SpareSegments:
-    """The thread-safe spare files of one log.
+    """The spare files of one log; thread-safe.
 
     Args:
-        directory: the log's; spare files there are removed.
+        directory: that of the log; old spare files in it are removed.
 
     Raises:
         OSError: a file cannot be removed.
@@ -59,7 +60,7 @@ class SpareSegments:
                 files.remove(path)
 
     def retire(self, segment: Segment) -> None:
-        """Remove a segment's name durably, and keep or remove its file; no reader may open it any more.
+        """Remove the name of a segment durably, and keep or remove its file. No reader may open it any more.
 
         Raises:
             OSError: the segment may still have its name; the caller may try again.
@@ -88,7 +89,7 @@ class SpareSegments:
         return True
 
     def take(self) -> Spare | None:
-        """Return a file to overwrite, which then belongs to the caller; None for none."""
+        """Return a file to overwrite, which then belongs to the caller; None if there is none."""
         with self._lock:
             for place, spare in enumerate(self._spare):
                 if spare.area is None or not spare.area.is_lent:
@@ -97,11 +98,11 @@ class SpareSegments:
         return None
 
     def expire(self) -> None:
-        """Remove long unused files; called regularly."""
+        """Remove files that have not been used for long; call this regularly."""
         self.free(_KEPT_S)
 
     def free(self, kept_s: float = 0.0) -> bool:
-        """Remove files kept for at least ``kept_s`` seconds; return whether there were any."""
+        """Remove files that have been spare for at least ``kept_s`` seconds; return whether there were any."""
         until_s = time.monotonic() - kept_s
         with self._lock:
             over = [self._spare.popleft().path for spare in tuple(self._spare) if spare.since_s <= until_s]

@@ -1,11 +1,11 @@
-"""A log in an object store: records in order of ticks, an object for each group.
+"""A log in an object store: records in order of ticks, one object for each group.
 
 Invariants:
 
-- It is a claimed log (`storage/numbered_log.py`): each number has one writer, and opening puts a claim, which the
-  former writer finds in place of its next object; claims are never removed.
-- A record is durable once the store has answered for its object; objects are put one after the other.
-- An object is removed only when a later one says that the log begins after it, so a missing object is not taken for a
+- It is a claimed log (`storage/numbered_log.py`): each number has one writer. To open the log puts a claim. The former
+  writer finds it in place of its own next object. Claims are never removed.
+- A record is durable once the store has answered for its object. Objects are put one after the other.
+- An object is removed only when a later one says that the log begins after it. So a missing object is never taken for a
   removed one.
 
 Source: seed "Gryphon exactly-once", 2.2 "Pubends".
@@ -43,7 +43,7 @@ _MOST_CLAIMS = 100
 
 
 class StoreLog(StoredSegments[ObjectSegment]):
-    """The log of one partition, opened or made; a former, living writer can write no more.
+    """The log of one partition, created if missing; a former writer that is still alive cannot write any more.
 
     Thread-safe; writers wait while an object is put.
 
@@ -134,10 +134,10 @@ class StoreLog(StoredSegments[ObjectSegment]):
         return size >= max(self._segment_bytes, segment.first_bytes) or segment.count >= MOST_OBJECTS
 
     def append(self, entries: Iterable[Entry]) -> None:
-        """Receive records, to be written after all others by `sync`.
+        """Accept records, which `sync` will write after all others.
 
         Raises:
-            ValueError: a tick decreases, or an entry is too large; none is received.
+            ValueError: a tick decreases, or an entry is too large; no record is accepted.
             LogFailed: a write has failed before.
         """
         with self._writing:
@@ -157,7 +157,7 @@ class StoreLog(StoredSegments[ObjectSegment]):
         """Make the appended records durable with one object; return `last_tick`.
 
         Raises:
-            LogTakenOver: another writer has opened the log, which lacks these records.
+            LogTakenOver: another writer has opened the log, which does not have these records.
             LogFailed: the store failed, now or before; these records may or may not be durable.
         """
         with self._writing:
@@ -241,13 +241,13 @@ class StoreLog(StoredSegments[ObjectSegment]):
     # ------------------------------------------------------------------ removing
 
     def is_short_of_room(self) -> bool:
-        """Return False: an object store has room."""
+        """Return False: an object store always has room."""
         return False
 
     def trim(self, tick: int) -> int:
-        """Remove the segments, except the last, with only records before ``tick``; return their size in bytes.
+        """Remove the segments that have only records before ``tick``, except the last; return their size in bytes.
 
-        It also merges objects of complete segments, and waits for the store, but writers continue.
+        It also merges objects of complete segments. It waits for the store, but writers continue.
 
         Raises:
             LogError: the store failed; some objects stay until a later call.

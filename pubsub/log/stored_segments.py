@@ -1,6 +1,6 @@
-"""The segments of a log: their sizes, reading them, and removing the oldest.
+"""The segments of a log: their sizes, how to read them, and how to remove the oldest.
 
-Threads share them with the writer: a reader reads a copy of the list, up to the durable end.
+Readers work while another thread writes: each reads a copy of the list, up to the durable end.
 """
 
 import sys
@@ -24,10 +24,10 @@ S = TypeVar("S", bound="Segment | ObjectSegment")
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """The records that restore the state at a tick.
+    """A snapshot and the records after it, from which the state at a tick can be restored.
 
     Args:
-        tick: the tick of the last record in the snapshot; -1 for none.
+        tick: the tick of the last record in the snapshot; -1 if there is none.
     """
 
     snapshot: bytes
@@ -46,7 +46,7 @@ class StoredSegments(ABC, Generic[S]):
     """A log in a directory or an object store: its segments, at least one, in order.
 
     Attributes:
-        is_in_memory: if so, a sync waits for nothing.
+        is_in_memory: whether the log is in memory, so that a sync does not wait.
     """
 
     is_in_memory = False
@@ -63,7 +63,7 @@ class StoredSegments(ABC, Generic[S]):
         """Make the appended records durable; return `last_tick`."""
 
     def room_for(self, size: int) -> memoryview | None:
-        """Return memory of the log for a payload of ``size`` bytes; None for any memory."""
+        """Return memory of the log for a payload of ``size`` bytes; None if any memory will do."""
         return None
 
     def _check_usable(self) -> None:
@@ -71,10 +71,10 @@ class StoredSegments(ABC, Generic[S]):
             raise type(self._failure)(str(self._failure), path=self._directory)
 
     def close(self, timeout_s: float = CLOSE_S) -> None:
-        """Make the appended records durable, unless the log has failed, and accept no more.
+        """Make the appended records durable, unless the log has failed, and close the log.
 
         Args:
-            timeout_s: for another writing thread, in seconds.
+            timeout_s: how many seconds to wait for another thread that writes.
 
         Raises:
             LogFailed: records since the last `sync` may or may not be durable; the log is closed.
@@ -99,23 +99,23 @@ class StoredSegments(ABC, Generic[S]):
 
     @property
     def first_tick(self) -> int:
-        """The tick of the oldest record; one after `last_tick` for none."""
+        """The tick of the oldest record; `last_tick` plus one if there is none."""
         ticks = (segment.first_tick for segment in self.segments())
         return next((tick for tick in ticks if tick is not None), self.last_tick + 1)
 
     @property
     def removed_end(self) -> int:
-        """One after the tick of the last removed record; 0 for none."""
+        """The tick after the last removed record; 0 if none was removed."""
         return self._segments[0].tick_before + 1
 
     @property
     def last_tick(self) -> int:
-        """The tick of the last durable record, even if removed; -1 for none."""
+        """The tick of the last durable record, even if it was removed; -1 if there is none."""
         return self._segments[-1].last_tick
 
     @property
     def newest_after(self) -> int:
-        """The tick of the last record before the newest segment; -1 for none."""
+        """The tick of the last record before the newest segment; -1 if there is none."""
         return self._segments[-1].tick_before
 
     @property
@@ -128,15 +128,15 @@ class StoredSegments(ABC, Generic[S]):
     def read(self, first_tick: int, max_bytes: int, most: int = sys.maxsize) -> list[Record]:
         """Return durable records at or after ``first_tick``, in order.
 
-        It returns all records of a tick or none, so the caller continues after the last tick.
+        It returns all records of a tick or none, so the caller can continue after the last tick.
 
         Args:
-            first_tick: removed records are skipped.
-            max_bytes: the approximate size; all records of the first tick are returned in any case.
+            first_tick: the first wanted tick; removed records are skipped.
+            max_bytes: the approximate size; all records of the first tick are returned even if they exceed it.
             most: the approximate number of records; object stores ignore it.
 
         Raises:
-            LogCorrupted: the records of the first tick are damaged or hidden by damage.
+            LogCorrupted: the records of the first tick are damaged, or behind damage.
 
         Complexity: O(log records), plus 64 KiB of heads and the returned records; the first read of a segment reads all
         its heads.
@@ -168,7 +168,7 @@ class StoredSegments(ABC, Generic[S]):
 
         Raises:
             LogError: the log begins after ``tick``.
-            LogCorrupted: the snapshot is damaged; reading the records may raise it, too.
+            LogCorrupted: the snapshot is damaged; reading the records may raise it too.
 
         Complexity: at most the records of one segment.
         """

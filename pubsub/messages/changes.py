@@ -1,7 +1,7 @@
-"""Sums of changes: of encoded batches, for a publisher, and of epochs as a table, for a subscriber.
+"""Sums of changes: of encoded batches, for a publisher; of epochs as a table, for a subscriber.
 
 A change is a record and a count: a pair in a list, or a row of an Arrow table with a column ``diff``, as
-``Collection.changes`` makes them. Records are hashable, and equal ones have one count.
+``Collection.changes`` makes them. Records are hashable; equal ones have one count.
 """
 
 from collections.abc import Iterable
@@ -37,7 +37,7 @@ def summed(time: Time, messages: Iterable[DataMessage]) -> DataMessage:
 
 
 def sum_of(batches: "list[list[tuple[Any, int]] | pa.Table]") -> "list[tuple[Any, int]] | pa.Table":
-    """Return the sum of batches of changes, all of them lists or all of them tables; raises DeliveryError."""
+    """Return the sum of batches of changes, all lists or all tables; raise DeliveryError if they have no changes."""
     try:
         if batches and is_arrow(batches[0]):
             return _sum_of_tables(batches)
@@ -103,12 +103,13 @@ class PresentState:
     def add(self, epochs: Iterable[Epoch], *, lacks: bool = False) -> Any:
         """Add epochs; return the sum as a ``pyarrow.Table``: the columns of the records, and ``diff``.
 
-        A subscription that ``lacks`` the initial state has none. Pairs have the columns ``key`` and ``value``, other
-        records without columns ``record``.
+        Records that are pairs have the columns ``key`` and ``value``; other records without columns have ``record``.
+        ``lacks`` says that the subscription did not receive the initial state, so there is no sum.
+
         Complexity: O(records of the table), O(1) without new epochs.
 
         Raises:
-            DeliveryError: the records make no table and are not added, or some epochs were missed.
+            DeliveryError: the records do not form a table and are not added, or some epochs were missed.
         """
         missing = "this subscription goes on where it was before" if lacks else self._missing
         if missing:

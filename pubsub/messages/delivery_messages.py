@@ -1,6 +1,7 @@
-"""The messages between pubends, relays and subends, any of which may be lost, doubled, late or out of order.
+"""The messages between pubends, relays and subends. Any may be lost, doubled, late or out of order.
 
-Knowledge goes downstream, nacks and acks go upstream; repetition does no harm.
+Knowledge goes downstream; nacks (questions for ticks) and acks (acknowledgements) go upstream. A repeated message does
+no harm.
 
 Source: seed "Gryphon exactly-once", sections 2.1 and 3.
 """
@@ -50,8 +51,8 @@ class KnowledgeMessage(msgspec.Struct, frozen=True):
     Attributes:
         data: the D ticks, in order, with their messages.
         more: whether this answer to a nack is cut short; the child asks again.
-        lost_end: messages before this tick are forgotten; a reader that lacks some has lost them.
-        union: the digest of the union of filters that it holds for, if the child is a relay that wants one; else 0.
+        lost_end: messages before this tick are forgotten; a reader that has not received them has lost them.
+        union: if the child is a relay that has asked for a union of filters, the digest of that union; else 0.
     """
 
     pubend: int
@@ -64,7 +65,7 @@ class KnowledgeMessage(msgspec.Struct, frozen=True):
 
     @property
     def begin(self) -> int:
-        """The first tick that it covers; 0 if it covers none."""
+        """The first tick that the message covers; 0 if it covers none."""
         final, data = self.final, self.data
         if not final:
             return data[0][0] if data else 0
@@ -72,17 +73,17 @@ class KnowledgeMessage(msgspec.Struct, frozen=True):
 
     @property
     def end(self) -> int:
-        """One after the last tick that it covers; 0 if it covers none."""
+        """The tick after the last that the message covers; 0 if it covers none."""
         final = self.final[-1][1] if self.final else 0
         return max(final, self.data[-1][0] + 1) if self.data else final
 
 
 class Nack(msgspec.Struct, frozen=True, array_like=True, tag="N"):
-    """The ticks that a child is curious about.
+    """The ticks that a child asks for.
 
     Attributes:
-        ranges: the last may be open.
-        room_bytes: the child's approximate room; the answer has at least one message.
+        ranges: the last range may have no end.
+        room_bytes: about how much room the child has; the answer has at least one message.
     """
 
     pubend: Number
@@ -91,12 +92,12 @@ class Nack(msgspec.Struct, frozen=True, array_like=True, tag="N"):
 
 
 class Ack(msgspec.Struct, frozen=True, array_like=True, tag="A"):
-    """The ticks that subscriptions no longer need: for each the latest state of all acknowledgements.
+    """The ticks that subscriptions no longer need: for each subscription, the latest state of its acknowledgements.
 
     Attributes:
-        acks: the A ticks, by reader id; an entry without ticks says that its reader lives.
-        everywhere: the A ticks at each pubend of a topic with several, by reader id.
-        may_consolidate: whether a relay may acknowledge for these readers together with its others.
+        acks: the acknowledged ticks, by reader id; an entry without ticks says that the reader is alive.
+        everywhere: for a topic with several pubends, the acknowledged ticks at each, by reader id.
+        may_consolidate: whether a relay may acknowledge for these readers together with others.
     """
 
     pubend: Number
@@ -106,7 +107,7 @@ class Ack(msgspec.Struct, frozen=True, array_like=True, tag="A"):
 
 
 class ConsolidatedAck(msgspec.Struct, frozen=True, array_like=True, tag="C"):
-    """The ticks that no reader behind a relay needs; `consolidation.py` says which readers.
+    """The ticks that no reader behind a relay needs; `consolidation.py` says which readers these are.
 
     Attributes:
         end: the readers have acknowledged all ticks before this one.
@@ -122,10 +123,10 @@ class ConsolidatedAck(msgspec.Struct, frozen=True, array_like=True, tag="C"):
 
 
 class Stranger(msgspec.Struct, frozen=True, array_like=True, tag="S"):
-    """The refusal of acknowledgements by an unknown reader, which may subscribe again; other readers ignore it.
+    """The answer to acknowledgements of an unknown reader, which may then subscribe again. Other readers ignore it.
 
     Attributes:
-        reader: its id; empty if a parent does not know a relay's readers, which it then has to name.
+        reader: its id; empty if a parent does not know a relay's readers, which the relay then has to name.
     """
 
     pubend: Number
@@ -137,13 +138,14 @@ class Begun:
     """The answer of a pubend to a subscribing reader: where its subscription begins or continues.
 
     Attributes:
-        told_end: the end of the known ticks.
+        told_end: the first tick that is not known yet.
         frontiers: both frontiers at its first unacknowledged tick.
-        first_frontiers: both frontiers at its first beginning, which tell the epochs that it receives from their start.
-        lost_end: if not 0, messages before this tick are lost: it had no reader for too long, or wants to begin
-            earlier; it continues after them. A durable subscription tells every reader until one acknowledges a tick or
-            leaves.
-        everywhere: its acknowledged ticks at each pubend of the topic, as far as known.
+        first_frontiers: both frontiers where the subscription first began, which tell which epochs it receives
+            completely.
+        lost_end: if not 0, messages before this tick are lost, and the subscription continues after them. It had no
+            reader for too long, or wants to begin earlier. A durable subscription tells every reader so, until one
+            acknowledges a tick or leaves.
+        everywhere: the acknowledged ticks at each pubend of the topic, as far as known.
     """
 
     acknowledged: CheckedRanges
@@ -159,7 +161,7 @@ Upstream: TypeAlias = Nack | Ack | ConsolidatedAck
 
 
 def repeated(child: str, ack: Ack) -> Ack:
-    """Return a child's acknowledgements to repeat; long ones shortened to signs of life."""
+    """Return a child's acknowledgements in a form to repeat: long ones only say that the reader is alive."""
     ranges, everywhere = ack.acks[child], ack.everywhere.get(child, ())
     if sum(map(len, everywhere), len(ranges)) > MOST_REPEATED_RANGES:
         return Ack(ack.pubend, {child: ()})
@@ -167,7 +169,7 @@ def repeated(child: str, ack: Ack) -> Ack:
 
 
 def joined(told: Iterable[Downstream]) -> Iterator[Downstream]:
-    """Yield consecutive knowledge messages that are no answers as one message, and all others unchanged, in order.
+    """Join consecutive knowledge messages that are not answers; yield them and all others in order.
 
     Complexity: O(messages).
 

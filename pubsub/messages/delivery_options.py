@@ -43,7 +43,7 @@ BLOCK_LIMIT_S = 60.0
 
 
 class _UnfitRecord(ValueError):  # noqa: N818 - it names what is wrong
-    """A record for which a condition cannot be evaluated; the message says why."""
+    """A condition cannot be evaluated for a record; the message says why."""
 
 
 class Where:
@@ -76,7 +76,9 @@ class Where:
         return [cloudpickle.loads(pickled) for pickled in self._pickled]
 
     def of(self, message: DataMessage) -> DataMessage | None:
-        """Return the records that meet the condition, the message itself if all do, or None; ends of substreams pass.
+        """Return the records that meet the condition: the message itself if all do, None if none does.
+
+        Ends of substreams pass.
 
         Raises:
             DeliveryError: the condition raised, or does not fit this kind of batch.
@@ -143,12 +145,12 @@ def _is_expression(condition: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class MessageFilter:
-    """Passes the records that meet a condition, and messages without a batch."""
+    """A filter: it passes the records that meet a condition, and messages without a batch."""
 
     where: Where
 
     def of(self, message: EncodedMessage) -> EncodedMessage | None:
-        """Return a message with the records that meet the condition: itself for all, None for none.
+        """Return a message with the records that meet the condition: the message itself if all do, None if none does.
 
         Raises:
             DeliveryError: the condition raised, or does not fit this kind of batch.
@@ -171,10 +173,10 @@ class DeliveryOptions:
     """The options that a subscriber sends to the publishers.
 
     Attributes:
-        block_limit_s: how long it may block a publisher without reading, in seconds.
+        block_limit_s: how many seconds it may block a publisher without reading.
 
     Raises:
-        DeliveryError: the policy does not exist, or the limit is no time.
+        DeliveryError: the policy does not exist, or the limit is not a number of seconds.
     """
 
     where: Where | None = None

@@ -1,8 +1,8 @@
 """The encoding of batches and messages as bytes, from a worker to its publisher, the log and subscribers.
 
 A message has a head, which describes it, and a payload, the encoded batch: an Arrow IPC stream, or a pickle. The worker
-writes the head once; publishers, relays and the log pass head and payload on, publishers read heads, and only filters
-and subscribers read payloads.
+writes the head once. Publishers, relays and the log pass head and payload on. Publishers read heads; only filters and
+subscribers read payloads.
 
 ========  ==================================================================  =======
 the rest  as many as that says                                                4 bytes
@@ -75,7 +75,7 @@ def encode_batch(time: Time, batch: Any) -> DataMessage:
 
 
 def encode_ends(time: Time, keys: list[Any]) -> DataMessage:
-    """Encode the keys of ended substreams, which are no records; raise DeliveryError for one that cannot be pickled.
+    """Encode the keys of ended substreams; raise DeliveryError if a key cannot be pickled.
 
     >>> decode_batch(encode_ends(7, ["a", "b"]))
     ['a', 'b']
@@ -116,7 +116,10 @@ def decode_batch(message: DataMessage) -> Any:
 
 
 class Place(NamedTuple):
-    """The identity of a batch, by its time and its ``number`` at that time, also after a worker's restart."""
+    """The identity of a batch: its time, and its ``number`` at that time.
+
+    It stays the same after a worker's restart.
+    """
 
     time: Time
     number: int
@@ -130,7 +133,7 @@ class EncodedMessage(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @classmethod
     def of(cls, content: Payload) -> "EncodedMessage":
-        """Return the message in joined bytes; a large payload is a slice that keeps them alive.
+        """Return the message in some bytes; a large payload is a slice, which keeps the bytes alive.
 
         Raises:
             ProtocolError: the bytes are too short.
@@ -145,7 +148,7 @@ class EncodedMessage(msgspec.Struct, frozen=True, eq=False, gc=False):
 
     @property
     def parts(self) -> tuple[Payload, ...]:
-        """The bytes of the message, in parts to join, without a copy of a large payload."""
+        """The bytes of the message, in parts to join; a large payload is not copied."""
         end = self.head + _LENGTH.pack(len(self.head))
         return (self.payload, end) if len(self.payload) else (end,)
 
@@ -185,7 +188,7 @@ def size_of(message: EncodedMessage) -> int:
 def encode(message: Message, number: int | None = None) -> EncodedMessage:
     """Return a message as bytes; a decoded one keeps its head.
 
-    With ``number``, that of the earlier batches of its time, a batch gets a new head.
+    ``number`` is how many batches of the same time came before; with it, a batch gets a new head.
 
     >>> message = encode(DataMessage((3, 1), b"batch", "pickle", 7), number=2)
     >>> place_of(message), decode(EncodedMessage.of(b"".join(message.parts))).records
@@ -320,14 +323,14 @@ def _event(fields: object, head: bytes) -> LowerFrontierUpdate | PartitionEnded:
 
 
 def slice_of(content: Payload, begin: int, end: int) -> Payload:
-    """Return bytes of a buffer: a copy of few, which keeps nothing else alive; otherwise a slice."""
+    """Return part of a buffer: a copy if it is small, so that the buffer can be freed; otherwise a slice."""
     if end - begin < LARGE:
         return bytes(content[begin:end])
     return memoryview(content)[begin:end]
 
 
 def _has_same_bytes(one: Payload, other: Payload) -> bool:
-    """Compare two payloads of one length. A ``memoryview`` compares byte by byte, at 50 times the cost."""
+    """Compare two payloads of the same length. A ``memoryview`` would compare byte by byte, at 50 times the cost."""
     if one is other:
         return True
     first, second = memoryview(one), memoryview(other)

@@ -16,7 +16,7 @@ from tidewheel.pubsub.messages.wire import DataMessage
 
 @dataclass(slots=True)
 class SubscriberStatistics:
-    """A subscriber's counts so far, in messages and batches."""
+    """The counts of a subscriber so far, in messages and batches."""
 
     received: int = 0
     duplicates: int = 0
@@ -34,8 +34,8 @@ class Batch:
         time: its epoch.
         partition: the number of its partition.
         encoded: its message.
-        counter: counts the decoding.
-        expected: the topic's name and the expected schema; None for any records.
+        counter: counts the batches that are decoded.
+        expected: the topic's name and the expected schema; None if any records will do.
         number: the number of its message at its publisher.
     """
 
@@ -52,7 +52,7 @@ class Batch:
 
         Raises:
             DeliveryError: this process cannot decode it.
-            SchemaMismatch: the batch lacks the schema of ``subscribe(..., schema=...)``.
+            SchemaMismatch: the batch does not have the schema of ``subscribe(..., schema=...)``.
         """
         self.counter.decoded += 1
         batch = decode_batch(self.encoded)
@@ -102,14 +102,14 @@ class SubstreamsEnded:
 
 @dataclass(frozen=True, slots=True)
 class Frontier:
-    """Every later batch has a time at or after some element of ``frontier``."""
+    """Every later batch has a time at or after an element of ``frontier``."""
 
     frontier: Antichain
 
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """The publisher left out the epochs ``times``, as the subscriber fell behind with ``slow="drop_epochs"``."""
+    """The publisher left out the epochs ``times``, since the subscriber fell behind with ``slow="drop_epochs"``."""
 
     times: tuple[Time, ...]
 
@@ -118,15 +118,15 @@ class Dropped:
 class RolledBack:
     """The job has returned to a snapshot: some batches of one partition are void, and will be sent again.
 
-    These belong to incomplete epochs; complete ones are not repeated, and `Subscription.epochs` never shows a void
-    batch.
+    Void batches belong to incomplete epochs. Complete epochs are not repeated, and `Subscription.epochs` never shows a
+    void batch.
 
     Args:
         partition: the number of the partition.
         number: the number of the last valid message.
         frontier: earlier epochs are complete, without void batches.
-        at: the number of its own message in the log; a durable subscription receives it and later ones again if its
-            reader dies before it asks for more.
+        at: the number of this message in the log. If the reader of a durable subscription dies before it asks for more,
+            the next reader receives this message and later ones again.
     """
 
     partition: int
@@ -135,7 +135,7 @@ class RolledBack:
     at: int = 0
 
     def voids(self, batch: Batch | SubstreamsEnded) -> bool:
-        """Tell whether an earlier batch or end is void."""
+        """Tell whether this makes an earlier batch or end void."""
         is_late = batch.partition == self.partition and batch.number > self.number
         return is_late and self.frontier.less_equal(batch.encoded.time)  # a batch of a state may be later
 
@@ -172,13 +172,13 @@ class Epoch:
 
     @cached_property
     def ended(self) -> tuple[Any, ...]:
-        """The keys of substreams without records in later epochs, unless a key is reused.
+        """The keys of the substreams that end with this epoch.
 
-        A topic with ``ends=True`` sends each end once, with one epoch; other topics send none. With
-        ``slow="drop_epochs"`` the ends of dropped epochs are lost, and `Dropped` names these epochs. With ``where=``,
-        the subscriber receives all ends, even of keys without records. A reused key may occur repeatedly. Records of
-        this epoch belong to the next use of a key if their batch has the same ``partition`` as the message in ``ends``
-        and a greater ``number``; iteration over events shows the order.
+        Later epochs have no records of them, unless a key is reused. A topic with ``ends=True`` sends each end once,
+        with one epoch; other topics send none. With ``slow="drop_epochs"`` the ends of dropped epochs are lost, and
+        `Dropped` names these epochs. With ``where=``, the subscriber receives all ends, even of keys without records. A
+        reused key may occur several times. If a batch has the same ``partition`` as a message in ``ends`` and a greater
+        ``number``, its records belong to the next use of the key; iteration over events shows the order.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("orders")
@@ -195,7 +195,7 @@ class Epoch:
         return tuple(key for end in self.ends for key in end.keys)
 
     def to_arrow(self) -> Any:
-        """Return all records as one ``pyarrow.Table``, without a copy; without columns if there is none.
+        """Return all records as one ``pyarrow.Table``, without a copy; a table without columns if there are no batches.
 
         Raises:
             DeliveryError: a batch is not Arrow.
@@ -219,10 +219,10 @@ class Epoch:
 
 
 def table_of(topic: str, epochs: Iterable[Epoch]) -> Any:
-    """Return all records of epochs, rows of Arrow or dicts, as one ``pyarrow.Table``, with null for missing values.
+    """Return all records of epochs as one ``pyarrow.Table``, with null for missing values; records are rows or dicts.
 
     Raises:
-        DeliveryError: the records make no table.
+        DeliveryError: the records do not form a table.
     """
     import pyarrow as pa
 

@@ -1,12 +1,13 @@
 """The filters of children, and their union, which a relay requests from its parent; no I/O.
 
-A parent sends a relay only what its children want, and the rest as silence, which holds for them only. Invariants:
+A parent sends a relay only what the relay's children want. The rest is sent as silence, which is true only for these
+children. Invariants:
 
-- The union has the filters of all children. It grows with a new child's filter, and shrinks only on demand, since a
+- The union has the filters of all children. It grows with a new child's filter. It shrinks only on demand, since each
   change makes a relay forget its knowledge.
-- A relay keeps and answers with knowledge of its present union only, and asks for the rest again for a new child.
-- Knowledge of an earlier union goes only to children whose filters that has.
-- A filter that raises passes the message, and the relay next to the child tells the child why.
+- A relay keeps knowledge of its present union only, and answers from that. For a new child it asks for the rest again.
+- Knowledge of an earlier union goes only to children whose filters were in that union.
+- A filter that raises passes the message. The relay next to the child then tells the child why.
 
 Source: seed "Gryphon exactly-once", sections 2.1 (silence) and 2.4 (filter edges).
 """
@@ -35,15 +36,15 @@ class Filter(Hashable, Protocol):
     """A child's condition on messages; children with equal filters receive the same."""
 
     def of(self, message: Any) -> Any:
-        """Return the message, a part of it, or None; an error ends the filter's children with a reason."""
+        """Return the message, a part of it, or None; an error cuts off the children with this filter, with a reason."""
 
     def __or__(self, other: Any) -> "Filter": ...
 
 
 def part_of(where: Filter, number: int, message: Any) -> Any:
-    """Return the part of a message that a child's filter leaves, None for nothing.
+    """Return the part of a message that passes a child's filter, None if nothing does.
 
-    ``number`` is that of the message, or its tick, for the error.
+    ``number`` is the number or tick of the message, for the error.
 
     Raises:
         DeliveryError: the filter raises; the error is for that child alone.
@@ -65,17 +66,17 @@ Filters: TypeAlias = frozenset[Filter] | None
 
 @dataclass(frozen=True)
 class FilterUnion:
-    """The parts of messages that any filter of a relay's children passes.
+    """A filter that passes what any filter of a relay's children passes.
 
     Attributes:
-        filters: the distinct filters, at most `MOST_FILTERS`; none passes nothing.
+        filters: the distinct filters, at most `MOST_FILTERS`; if there are none, nothing passes.
     """
 
     filters: frozenset[Filter]
     digest: int
 
     def of(self, message: Any) -> Any:
-        """Return the part of a message that any filter wants, or None; all of it if a filter raises."""
+        """Return the part of a message that passes any of the filters, or None; all of it if a filter raises."""
         try:
             return self._together.of(message) if self.filters else None
         except Exception:  # noqa: BLE001 - the relay next to the child applies the filter again, and reports the error
@@ -91,7 +92,10 @@ class FilterUnion:
 
 
 def union_of(filters: Iterable[Filter | None]) -> FilterUnion | None:
-    """Return the union of filters and unions; None if it passes everything, or is too large."""
+    """Return the union of filters and unions; None passes everything.
+
+    It is None if one of them passes everything, or the union would be too large.
+    """
     found = set[Filter]()
     for one in filters:
         if one is None:
@@ -106,17 +110,17 @@ def union_of(filters: Iterable[Filter | None]) -> FilterUnion | None:
 
 
 def has_all(filters: Filters, where: Filter | None) -> bool:
-    """Tell whether knowledge of a union holds for a child with the filter ``where``."""
+    """Tell whether knowledge of a union is valid for a child with the filter ``where``."""
     if filters is None or where is None:
         return filters is None
     return where.filters <= filters if isinstance(where, FilterUnion) else where in filters
 
 
 class Wanted:
-    """The union of a relay's children's filters; everything before the first `shrink`.
+    """The union of the filters of a relay's children; before the first `shrink` it passes everything.
 
     Attributes:
-        union: the present union; None for everything.
+        union: the present union; None passes everything.
         is_due: whether the parents must be told.
 
     >>> wanted = Wanted()
@@ -133,7 +137,7 @@ class Wanted:
         self.earlier: dict[int, Filters] = {}
 
     def join(self, child: str, where: Filter | None) -> bool:
-        """Add a child or replace its filter; return whether the union has changed; O(1) if not."""
+        """Add a child or replace its filter; return whether the union has changed; O(1) if it has not."""
         self._children[child] = where
         return self.union is not None and not has_all(self.union.filters, where) and self.shrink()
 
@@ -142,7 +146,7 @@ class Wanted:
         self._children.pop(child, None)
 
     def shrink(self) -> bool:
-        """Remove filters without children; return whether the union has changed."""
+        """Remove filters that no child has any more; return whether the union has changed."""
         union = union_of(set(self._children.values()))
         if union == self.union:
             return False
@@ -159,5 +163,5 @@ class Wanted:
 
 
 def digest_of(where: Filter | None) -> int:
-    """Return the digest in knowledge for a child with this filter; 0 unless it is a union."""
+    """Return the digest that knowledge for a child with this filter has; 0 unless the filter is a union."""
     return where.digest if isinstance(where, FilterUnion) else 0

@@ -11,7 +11,7 @@ message                  head, as msgpack                                       
 =======================  ==========================================================  =================================
 
 A publisher without a log numbers its messages, and sends a number in place of a tick. Messages stay encoded on their
-way, and of a child's messages only the filter is unpickled; ranges of ticks are checked here.
+way. Of a child's messages only the filter is unpickled. Ranges of ticks are checked here.
 """
 
 from collections.abc import Iterable, Iterator
@@ -57,10 +57,11 @@ _EACH_BYTES = 64
 
 
 class Join(msgspec.Struct, frozen=True):
-    """The first message of a child, repeated when its filter changes.
+    """The first message of a child; the child repeats it when its filter changes.
 
     Attributes:
-        awaits_silence: whether it needs silence soon, as relays do, and subscribers in total order or with a filter.
+        awaits_silence: whether it needs to hear of silence soon, as relays do, and subscribers in total order or with a
+            filter.
     """
 
     name: str
@@ -99,7 +100,7 @@ _UPSTREAM: msgspec.msgpack.Decoder[_UpstreamHead] = msgspec.msgpack.Decoder(_Ups
 
 
 def encode(message: Told | ChildMessage) -> list[Any]:
-    """Return the parts of a message's frames, to send one after the other, without a copy of large payloads.
+    """Return the parts of a message's frames, to send one after the other; large payloads are not copied.
 
     A large, complete `KnowledgeMessage` becomes several frames of about `FRAME_BYTES`.
     """
@@ -137,7 +138,7 @@ def _split(message: KnowledgeMessage) -> Iterator[KnowledgeMessage]:
 
 
 def decode_downstream(head: Payload, payload: Payload) -> Told:
-    """Return a frame's message for a child; large messages are slices of the payload.
+    """Return the message to a child in a frame; large messages are slices of the payload.
 
     Raises:
         ProtocolError: the frame holds no such message.
@@ -154,7 +155,7 @@ def decode_downstream(head: Payload, payload: Payload) -> Told:
 
 
 def decode_upstream(head: Payload, payload: Payload) -> ChildMessage:
-    """Return the message of a child in a frame.
+    """Return the message from a child in a frame.
 
     Raises:
         ProtocolError: the frame holds no such message.
@@ -203,9 +204,9 @@ def _messages(entries: tuple[tuple[int, bytes, int], ...], payload: Payload) -> 
 
 
 class Unsaid:
-    """A relay's or subend's pending messages to its parent, in short form; false if there are none.
+    """The messages that a relay or subend has yet to send to its parent; false if there are none.
 
-    A subscription's newest acknowledgements replace earlier ones, and nacks of one pubend merge.
+    The newest acknowledgements of a subscription replace earlier ones, and nacks of one pubend are joined.
     """
 
     def __init__(self) -> None:
@@ -218,7 +219,7 @@ class Unsaid:
         return bool(self._join or self._nacks or self._acks or self._consolidated)
 
     def add(self, message: ChildMessage) -> None:
-        """Add a message, and drop messages that it supersedes."""
+        """Add a message, and drop those that it replaces."""
         match message:
             case Join():
                 self._join = message

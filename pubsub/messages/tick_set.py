@@ -1,6 +1,6 @@
 """Sets of ticks, stored as ranges, so that a million silent ticks cost as much as one.
 
-A tick is an int, at least 0; a range ``(first, end)`` excludes ``end``, and with `FOREVER` is open.
+A tick is an int, at least 0. A range ``(first, end)`` excludes ``end``; with `FOREVER` it has no end.
 
 Source: seed "Gryphon exactly-once", section 2.1, whose streams are keyed by ticks.
 """
@@ -19,7 +19,7 @@ FOREVER = 1 << 62
 
 
 def check_range(first: int, end: int) -> None:
-    """Raise ProtocolError unless two numbers are a range of ticks, perhaps an empty one."""
+    """Raise ProtocolError unless two numbers are a range of ticks, which may be empty."""
     if not 0 <= first <= end <= FOREVER:
         raise ProtocolError(f"({first}, {end}) is no range of ticks: use 0 <= first <= end <= {FOREVER}")
 
@@ -27,8 +27,8 @@ def check_range(first: int, end: int) -> None:
 class TickSet:
     """A mutable set of ticks, as ordered, separate ranges.
 
-    Complexity: O(log ranges) for a look-up. A change is O(log ranges + touched ranges), plus a move of memory, and O(1)
-    at the end, where most ticks come. Invalid ranges raise `ProtocolError`.
+    Complexity: O(log ranges) for a look-up. A change is O(1) at the end, where most ticks come; elsewhere O(log ranges
+    + touched ranges), and moving the later ranges in memory. Invalid ranges raise `ProtocolError`.
 
     >>> ticks = TickSet([(0, 10), (20, 30)])
     >>> ticks.add(10, 15)
@@ -110,14 +110,14 @@ class TickSet:
         return tuple(zip(cut[::2], cut[1::2], strict=True))
 
     def next_missing(self, tick: int) -> int:
-        """Return the first missing tick at or after ``tick``; `FOREVER` for none."""
+        """Return the first missing tick at or after ``tick``; `FOREVER` if there is none."""
         bounds = self._bounds
         position = bisect_right(bounds, tick)
         return bounds[position] if position & 1 else tick
 
     @property
     def prefix_end(self) -> int:
-        """The first missing tick; `FOREVER` for none."""
+        """The first missing tick; `FOREVER` if there is none."""
         bounds = self._bounds
         return bounds[1] if bounds and bounds[0] == 0 else 0
 
@@ -127,11 +127,11 @@ class TickSet:
 
     @property
     def end(self) -> int:
-        """One after the last tick; 0 if empty, `FOREVER` if open."""
+        """The tick after the last; 0 if the set is empty, `FOREVER` if it has no end."""
         return self._bounds[-1] if self._bounds else 0
 
     def __iter__(self) -> Iterator[TickRange]:
-        """The ranges at the beginning of the iteration."""
+        """Iterate over the ranges that exist now."""
         return iter(self.ranges())
 
     def __len__(self) -> int:
@@ -151,7 +151,7 @@ class TickSet:
     # New sets
 
     def intersection(self, other: "TickSet") -> "TickSet":
-        """Return the common ticks; O(fewer ranges * log of more + ranges of the result)."""
+        """Return the ticks in both sets; O(fewer ranges * log of more + ranges of the result)."""
         small, large = sorted((self, other), key=len)
         # Ranges of one set do not touch, so their parts do not either.
         return TickSet(part for first, end in small for part in large.ranges(first, end))
@@ -162,7 +162,7 @@ class TickSet:
 
 
 def gaps(first: int, end: int, ticks: Iterable[int]) -> tuple[TickRange, ...]:
-    """Return the parts of a range between ordered ticks in it."""
+    """Return the parts of a range between ``ticks``, which are ordered and lie in it."""
     found = []
     for tick in ticks:
         if first < tick:

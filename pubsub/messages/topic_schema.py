@@ -1,7 +1,7 @@
-"""The schema of a topic's records, and its comparison with batches and other schemas.
+"""The schema of a topic's records, and how it is compared with batches and other schemas.
 
-The publisher checks each batch, a subscriber only if the topic declares no schema. The catalog and subscribers read a
-`DeclaredSchema`, without the user's classes and Arrow.
+The publisher checks each batch. A subscriber does so only if the topic declares no schema. The catalog and subscribers
+can read a `DeclaredSchema` without the user's classes and without Arrow.
 """
 
 import sys
@@ -25,7 +25,7 @@ class DeclaredSchema:
 
     Args:
         text: for people, such as ``int`` or ``(word: string, n: int64)``.
-        arrow: an encoded Arrow schema; None for a type.
+        arrow: an encoded Arrow schema; None if the schema is a Python type.
         classes: for each permitted class, its name and those of its base classes.
     """
 
@@ -35,13 +35,13 @@ class DeclaredSchema:
 
 
 class TopicSchema(ABC):
-    """The schema of a topic's records, from `topic_schema`, and its ``declared`` form."""
+    """The schema of a topic's records, made by `topic_schema`; ``declared`` is its form for other processes."""
 
     def __init__(self, declared: DeclaredSchema) -> None:
         self.declared = declared
 
     def check(self, topic: str, partition: int, time: Any, batch: Any) -> None:
-        """Raise SchemaMismatch if a batch lacks this schema; an empty list has every schema."""
+        """Raise SchemaMismatch if a batch does not have this schema; an empty list has every schema."""
         came = self.mismatch(batch)
         if came is not None:
             raise SchemaMismatch(
@@ -53,15 +53,15 @@ class TopicSchema(ABC):
 
     @abstractmethod
     def mismatch(self, batch: Any) -> str | None:
-        """Return a description of a batch without this schema, else None."""
+        """Return in words how a batch differs from this schema; None if it has the schema."""
 
     @abstractmethod
     def takes(self, declared: DeclaredSchema) -> bool:
-        """Return whether all records of a declared schema have this schema."""
+        """Tell whether all records with a declared schema also have this schema."""
 
 
 def topic_schema(said: Any) -> TopicSchema:
-    """Return the schema of a `pyarrow.Schema`, or of a Python type of records, such as ``int`` or a dataclass.
+    """Return the schema for a `pyarrow.Schema`, or for a Python type of records, such as ``int`` or a dataclass.
 
     >>> topic_schema(int).mismatch([1, "two"])
     "str: 'two'"
@@ -69,7 +69,7 @@ def topic_schema(said: Any) -> TopicSchema:
     True
 
     Raises:
-        DeliveryError: the argument is neither.
+        DeliveryError: the argument is neither of the two.
     """
     if is_schema(said):
         return ArrowSchema(said)
@@ -110,7 +110,7 @@ class ArrowSchema(TopicSchema):
 class RecordSchema(TopicSchema):
     """The schema of records that are instances of some classes; rows of Arrow are dicts.
 
-    Contents are not checked. Classes are compared by name, as two scripts may define one class.
+    Contents are not checked. Classes are compared by name, since two scripts may define the same class.
     """
 
     def __init__(self, text: str, classes: tuple[type, ...]) -> None:
@@ -120,7 +120,7 @@ class RecordSchema(TopicSchema):
         self._fitting: set[type] = set()
 
     def mismatch(self, batch: Any) -> str | None:
-        """Return the first record without one of the classes; O(records), about 20 ns each."""
+        """Describe the first record that is not of one of the classes; O(records), about 20 ns each."""
         kinds = _kinds(batch)
         if kinds <= self._fitting:
             return None
@@ -135,7 +135,7 @@ class RecordSchema(TopicSchema):
         return f"{name_of(type(record))}: {shortened(record)}"
 
     def takes(self, declared: DeclaredSchema) -> bool:
-        """Return whether each declared class is one of these, or inherits from one."""
+        """Tell whether each declared class is one of these classes, or inherits from one."""
         if declared.arrow is not None:
             return self._fits(dict)
         return all(self._takes(lineage) for lineage in declared.classes)
@@ -195,7 +195,7 @@ def _loaded(full_name: str) -> type | None:
 
 
 def classes_of(kind: Any) -> tuple[type, ...]:
-    """Return the classes of a type, as for `isinstance`: a bool is an int.
+    """Return the classes that a type stands for, as `isinstance` sees them: a bool is an int.
 
     For ``tuple[str, int]`` the elements are not checked.
 
@@ -203,7 +203,7 @@ def classes_of(kind: Any) -> tuple[type, ...]:
     ((<class 'int'>, <class 'tuple'>), (<class 'float'>, <class 'int'>))
 
     Raises:
-        TypeError: ``kind`` is no type.
+        TypeError: ``kind`` is not a type.
     """
     origin = get_origin(kind)
     if kind is Any or getattr(kind, "_is_protocol", False):

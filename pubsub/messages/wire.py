@@ -1,11 +1,11 @@
 """The messages between a publisher and its subscribers.
 
-A subscriber first receives an `InitialFrontierSnapshot`, then `DataMessage` and `LowerFrontierUpdate` in the order of
-their arrival, with `EpochsDropped` for dropped data and `WentBack` for the job's return to a snapshot, and last
-`PartitionEnded`, `Failed` or `Rejected`.
+A subscriber first receives an `InitialFrontierSnapshot`. Then it receives `DataMessage` and `LowerFrontierUpdate` in
+the order in which the publisher has received them, `EpochsDropped` in place of dropped data, and `WentBack` when the
+job returns to a snapshot. The last message is `PartitionEnded`, `Failed` or `Rejected`.
 
-Times are any hashable and picklable values; `encoded_message` encodes them. The payload of a `DataMessage` stays
-encoded until its time passes the subscriber's filter.
+Times are hashable and picklable values; `encoded_message` encodes them. The payload of a `DataMessage` stays encoded
+until its time passes the subscriber's filter.
 
 Source: seed "Strymon publish-subscribe", section "Protocol Messages".
 """
@@ -23,11 +23,11 @@ Encoding: TypeAlias = Literal["arrow", "pickle", "ends"]
 
 
 class Generation(NamedTuple):
-    """The messages of a job's workers from its beginning, or a return to a snapshot, to the next return.
+    """A generation: all messages of a job between two returns to a snapshot, or from its start to the first return.
 
     Attributes:
-        number: the number of returns and restarts with the same log.
-        complete: the frontier of the whole topic's logs when it began; empty without a log.
+        number: how many returns and restarts came before, with the same log.
+        complete: the frontier of all logs of the topic when it began; empty without a log.
     """
 
     number: int = 0
@@ -39,11 +39,11 @@ FIRST: Final = Generation()
 
 @dataclass(frozen=True, slots=True)
 class WorkerPosition:
-    """Where a worker begins to send: its first message to its publisher.
+    """The position where a worker begins to send; its first message to its publisher.
 
     Attributes:
-        sent: the number of sent batches of each time that the frontier has not passed.
-        number: the number of the publisher's last message before it; -1 for none.
+        sent: for each time that the frontier has not passed, the number of batches sent.
+        number: the number of the publisher's last message before; -1 if there is none.
     """
 
     lower: list[Time]
@@ -55,12 +55,12 @@ class WorkerPosition:
 
 
 class InitialFrontierSnapshot(msgspec.Struct, frozen=True):
-    """Both frontiers of a partition at the subscription: the first message, sent once.
+    """Both frontiers of a partition when a subscription begins. This is the first message, sent once.
 
-    ``generation`` is the number of the job's returns. Epochs not after ``passed`` may have earlier parts, as the worker
-    had passed them before a return. A new publisher without a log in place of a dead one says in ``standing`` the
-    number of the last valid message; for the dead one's subscribers this is a `WentBack`. ``history`` has all changes
-    so far of a topic with history.
+    ``generation`` is the number of the job's returns. The worker had passed the epochs up to ``passed`` before a
+    return, so it may have sent parts of them before. If a new publisher without a log replaces a dead one, ``standing``
+    is the number of the last valid message; for the dead one's subscribers this is a `WentBack`. For a topic with
+    history, ``history`` has all changes so far.
     """
 
     lower: list[Time]
@@ -72,9 +72,9 @@ class InitialFrontierSnapshot(msgspec.Struct, frozen=True):
 
 
 class LowerFrontierUpdate(msgspec.Struct, frozen=True, eq=False):
-    """An indivisible change of the lower frontier: +1 for a time that entered it, -1 for a time that left it.
+    """An indivisible change of the lower frontier: +1 for a time that enters it, -1 for a time that leaves it.
 
-    A decoded one keeps its ``head`` for passing on.
+    If it was decoded, it keeps its ``head``, to be passed on.
     """
 
     updates: list[tuple[Time, int]]
@@ -96,7 +96,7 @@ class LowerFrontierUpdate(msgspec.Struct, frozen=True, eq=False):
 class DataMessage(msgspec.Struct, frozen=True, eq=False):
     """One encoded batch of ``records`` records at ``time``, or keys of ended substreams.
 
-    A decoded one keeps its ``head`` for passing on.
+    If it was decoded, it keeps its ``head``, to be passed on.
     """
 
     time: Time
@@ -123,10 +123,10 @@ class DataMessage(msgspec.Struct, frozen=True, eq=False):
 
 
 class History(msgspec.Struct, frozen=True):
-    """All changes of one partition until now, for a late subscriber.
+    """All changes of one partition so far, for a new subscriber.
 
-    ``as_of`` is the last complete epoch with changes; empty for none. Each message has its number; those up to
-    ``as_of``, often one sum, have -1, as they never become void.
+    ``as_of`` is the last complete epoch with changes; empty if there is none. Each message has its number. Messages of
+    complete epochs, often one sum, have the number -1, since they never become void.
     """
 
     as_of: tuple[Time, ...]
@@ -134,7 +134,7 @@ class History(msgspec.Struct, frozen=True):
 
 
 class EpochsDropped(msgspec.Struct, frozen=True):
-    """The epochs left out for this slow subscriber, sent before they are complete."""
+    """The epochs that were dropped for this slow subscriber; sent before they are complete."""
 
     times: list[Time]
 
@@ -142,10 +142,10 @@ class EpochsDropped(msgspec.Struct, frozen=True):
 class WentBack(msgspec.Struct, frozen=True):
     """The job has returned to a snapshot, and the lower frontier to ``lower``.
 
-    Messages after ``number`` are void; later ones have a new ``generation``. A topic with a log says in ``standing``
-    how many batches of each epoch are valid; epochs before ``lower`` are then complete, without void batches.
-    ``complete`` is the generation's. In a partial order ``passed`` is the worker's frontier, where not before
-    ``lower``.
+    Messages after ``number`` are void; later ones have a new ``generation``, which began with the topic's frontier
+    ``complete``. For a topic with a log, ``standing`` says how many batches of each epoch are valid; epochs before
+    ``lower`` are then complete and have no void batches. In a partial order, ``passed`` is the worker's frontier,
+    unless it is before ``lower``.
     """
 
     generation: int
@@ -157,18 +157,18 @@ class WentBack(msgspec.Struct, frozen=True):
 
 
 class PartitionEnded(msgspec.Struct, frozen=True):
-    """The end of the partition: the lower frontier is empty, and all data has been sent."""
+    """The partition has ended: its lower frontier is empty, and all data has been sent."""
 
 
 class Failed(msgspec.Struct, frozen=True):
-    """The topic failed for all subscribers, or was stopped ``on_purpose``; the partition has ended."""
+    """The topic has failed for all subscribers, or was stopped ``on_purpose``; the partition has ended."""
 
     reason: str
     on_purpose: bool = False
 
 
 class Rejected(msgspec.Struct, frozen=True, array_like=True, tag="R"):
-    """The rejection of a child, which fell too far behind or was away too long, or whose condition failed.
+    """The publisher cuts off a child, which fell too far behind, was away too long, or has a condition that failed.
 
     It is the child's last message, and has no number.
     """
@@ -202,9 +202,9 @@ FeedEvent: TypeAlias = DataMessage | LowerFrontierUpdate
 class Numbered(msgspec.Struct, frozen=True):
     """A message with its number at its publisher, as a subscriber receives it.
 
-    A publisher numbers its broadcasts from 1; a snapshot has the number of its last included broadcast, or 0. So
-    numbers rise by one, wherever a subscriber joined. ``skipped`` is how many broadcasts the subscriber's condition or
-    policy left out right before; `Failed` and `Rejected` may follow any gap.
+    A publisher numbers its messages from 1; a snapshot has the number of the last message that it includes, or 0. So
+    numbers rise by one, wherever a subscriber has joined. ``skipped`` is how many messages right before were left out
+    by the subscriber's condition or policy. `Failed` and `Rejected` may follow any gap.
     """
 
     sequence: int

@@ -1,1 +1,1 @@
-"""The machines of best-effort delivery, without I/O: publisher, subscriber, and what lies between them."""
+"""Best-effort delivery without I/O: publisher, subscriber, and the queues between them."""

@@ -6,12 +6,12 @@ from tidewheel.pubsub.protocol.posted import Posted
 
 
 class BlockingQueue(OutgoingQueue):
-    """Accepts everything, and tells when it is full, so that no more is offered.
+    """Accepts every message, and tells when it is full, so that the publisher offers no more.
 
-    It is full from when the capacity is exceeded until at most half of it waits.
+    It is full from the moment when the capacity is exceeded until at most half of it is used.
 
     Attributes:
-        block_limit_s: how many seconds the queue may be full while nothing is taken.
+        block_limit_s: how many seconds the queue may be full while the subscriber takes nothing.
     """
 
     def __init__(self, capacity_bytes: int, options: DeliveryOptions, partition: int = 0) -> None:
@@ -38,7 +38,7 @@ class BlockingQueue(OutgoingQueue):
         self.is_full = False
 
     def is_overdue(self, now_s: float, taken: int) -> bool:
-        """Tell whether this full queue has been full for too long, and ``taken`` has not grown meanwhile."""
+        """Tell whether this full queue has been full for too long while ``taken`` has not grown."""
         if taken != self._taken_at_last:
             self._taken_at_last, self.overdue_at_s = taken, now_s + self.block_limit_s
         return self.overdue_at_s <= now_s

@@ -1,7 +1,7 @@
 """The queue of a subscriber that drops whole epochs: the policy ``"drop_epochs"``.
 
-Notes, which are moves of the frontier and dropped epochs, are always accepted. Notes that follow each other are joined,
-so only the list of dropped epochs can grow; it has a bound of its own.
+Notes (moves of the frontier, and lists of dropped epochs) are always accepted. Consecutive notes are joined, so only
+the list of dropped epochs can grow; it has a bound of its own.
 """
 
 from collections import deque
@@ -23,7 +23,7 @@ DROPPED_BYTES: Final = 64 * 1024
 
 
 class DroppingQueue(OutgoingQueue):
-    """Drops epochs that have not begun to leave, the oldest first, when the capacity is exceeded."""
+    """Drops epochs of which nothing was sent yet, the oldest first, when the capacity is exceeded."""
 
     advice: ClassVar[str] = ""
 
@@ -35,11 +35,9 @@ class DroppingQueue(OutgoingQueue):
         self._dropped: set[Time] = set()
 
     def offer(self, posted: Posted) -> bool:
-        """Append a message; refuse it and return False if there is no room.
+        """Append a message; return False if there is no room for it.
 
-        A part of a dropped epoch counts as accepted.
-
-        Complexity: O(1), amortised.
+        A message of a dropped epoch counts as accepted. Complexity: O(1), amortised.
         """
         message = posted.message
         return (isinstance(message, DataMessage) and message.time in self._dropped) or super().offer(posted)
@@ -101,7 +99,7 @@ class DroppingQueue(OutgoingQueue):
     def _make_room(self, time: Time, size: int) -> bool:
         """Drop epochs other than ``time``, the oldest first, until there is room and some to spare.
 
-        Returns False, and drops none, if that cannot be enough.
+        If that cannot be enough, drop none and return False.
         """
         kept = {time, *self._begun}
         can_go = self._waiting_bytes - sum(self._waiting.get(other, 0) for other in kept)
@@ -145,7 +143,7 @@ class DroppingQueue(OutgoingQueue):
         self.epochs_dropped += len(times)
 
     def prune(self, is_live: Callable[[Time], bool]) -> None:
-        """Forget which epochs have begun or were dropped, except those with messages that wait or can come."""
+        """Forget which epochs were begun or dropped, except those with messages that wait or may still come."""
         self._begun = {time for time in self._begun if time in self._waiting or is_live(time)}
         self._dropped = {time for time in self._dropped if is_live(time)}
 
@@ -156,7 +154,7 @@ class DroppingQueue(OutgoingQueue):
 
 
 def _without(entries: Iterable[Posted], times: set[Time]) -> Iterator[Posted]:
-    """Yield messages without the data of some epochs; a note of the drop replaces the first of each."""
+    """Yield messages without the data of some epochs; a note takes the place of each epoch's first batch."""
     left = set(times)
     for entry in entries:
         message = entry.message
@@ -178,9 +176,9 @@ def _is_note(entry: Posted) -> bool:
 
 
 def _made_one(notes: list[Posted]) -> Iterator[Posted]:
-    """Yield consecutive notes as one of dropped epochs, then one of the frontier's move.
+    """Yield consecutive notes as one note of dropped epochs and one move of the frontier.
 
-    The queue may report a drop before it happens, but never after the frontier has passed the epoch.
+    So the queue may report a drop early, but never after the frontier has passed the epoch.
     """
     if len(notes) < 2:
         yield from notes

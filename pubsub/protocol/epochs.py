@@ -1,4 +1,4 @@
-"""The epochs of a topic: their states at a publisher, and their assembly at a subscriber.
+"""The epochs of a topic: their states at a publisher, and how a subscriber assembles them.
 
 A publisher sees each epoch as latent, then active, then completed:
 
@@ -12,7 +12,7 @@ active     passed          completed  the last batch came before this
 completed  data            refused    its sender had no right to send it
 =========  ==============  =========  ==================================
 
-``data`` is a batch at that time; ``passed`` is the lower frontier moving past the time. Epochs begin in any order: a
+``data`` is a batch of the epoch; ``passed`` is a move of the lower frontier past its time. Epochs begin in any order: a
 latent epoch may be earlier than an active one.
 
 Source: seed "Strymon publish-subscribe", section "Design Goals" (its figure of epoch states).
@@ -37,8 +37,8 @@ class EpochStates:
         active: in the order in which they began.
         completed: the epochs that the last move of the lower frontier completed.
         generation: how often the job has gone back.
-        complete: the frontier of the logs of the whole topic when the job last went back; nothing without a log.
-        passed: the frontier of the worker then, if not before that of the log; otherwise nothing.
+        complete: the frontier of all logs of the topic when the job last went back; empty without a log.
+        passed: the frontier of the worker at that moment, unless it was before that of the log; otherwise empty.
         has_all: whether the log says that the worker has sent everything.
 
     >>> from tidewheel.progress import IntegerDomain
@@ -81,12 +81,12 @@ class EpochStates:
             self.observe(time)
 
     def snapshot(self) -> InitialFrontierSnapshot:
-        """Return both frontiers, for a subscriber that begins here."""
+        """Return both frontiers, for a subscription that begins now."""
         return InitialFrontierSnapshot(list(self.lower), self.upper(), self.generation, self.passed)
 
     @property
     def lower(self) -> Antichain:
-        """The lower frontier: every later batch is at or after one of its elements."""
+        """The lower frontier: every later batch has a time at or after one of its elements."""
         return self._lower.frontier
 
     @property
@@ -111,7 +111,7 @@ class EpochStates:
         return maximal
 
     def observe(self, time: Time) -> None:
-        """Record a batch at ``time``; O(1) if it is active.
+        """Record a batch of an epoch; O(1) if the epoch is active.
 
         Raises:
             ProtocolError: the epoch is completed.
@@ -142,9 +142,9 @@ class EpochStates:
 
 
 def has_moved_back(domain: TimeDomain, changes: Sequence[tuple[Time, int]]) -> bool:
-    """Tell whether some element of a changed frontier is not at or after an earlier element."""
+    """Tell whether an element of the changed frontier is not at or after an earlier element."""
     less_equal = domain.less_equal
-    if len(changes) == 2 and changes[0][1] < 0 < changes[1][1]:  # as nearly always; generators cost several times that
+    if len(changes) == 2 and changes[0][1] < 0 < changes[1][1]:  # the usual case; generators take several times as long
         return not less_equal(changes[0][0], changes[1][0])
     gone = [time for time, change in changes if change < 0]
     came = [time for time, change in changes if change > 0]
@@ -152,9 +152,9 @@ def has_moved_back(domain: TimeDomain, changes: Sequence[tuple[Time, int]]) -> b
 
 
 class TimeChains:
-    """Distinct times, in chains of comparable times, from which a frontier takes those that it has passed.
+    """Distinct times, kept as chains of comparable times, so that a frontier quickly finds those that it has passed.
 
-    A frontier passes the beginning of each chain, so it is not compared with all times. Integers form one chain.
+    A frontier passes the first times of each chain, so it need not be compared with all times. Integers form one chain.
 
     >>> from tidewheel.progress import IntegerDomain
     >>> chains = TimeChains(IntegerDomain(), [3, 1, 7])
@@ -184,9 +184,9 @@ class TimeChains:
         return True
 
     def take_passed(self, frontier: Antichain) -> list[list[Time]]:
-        """Remove the times that can no longer occur; return them, in order within each chain.
+        """Remove the times that can no longer occur, and return them: for each chain, in order.
 
-        Complexity: O(chains log n + times that are returned).
+        Complexity: O(chains log n + times returned).
         """
         passed = []
         for times in self._chains:
@@ -200,7 +200,7 @@ class TimeChains:
 
 
 class WaitingEpochs(Generic[T]):
-    """Items by their times, from which the frontier takes the times that it has passed.
+    """Items by time; a moving frontier takes out the times that it has passed.
 
     >>> from tidewheel.progress import IntegerDomain
     >>> waiting = WaitingEpochs(IntegerDomain())
@@ -217,7 +217,7 @@ class WaitingEpochs(Generic[T]):
         self._items: dict[Time, tuple[int, list[T]]] = {}
 
     def at(self, time: Time) -> list[T]:
-        """Return the items at ``time``, which waits from now on; the caller may change the list.
+        """Return the items at ``time``, which now waits for the frontier; the caller may change the list.
 
         Complexity: as `TimeChains.add` for a new time.
         """
@@ -237,7 +237,7 @@ class WaitingEpochs(Generic[T]):
         return [(time, self._items.pop(time)[1]) for time in in_order]
 
     def _merged(self, times: "chain[Time]") -> list[Time]:
-        """Return times in a linear extension of their order: each as late as can be, but before every later time."""
+        """Return times in an order in which each comes before all later ones, and as late as possible."""
         merged: list[Time] = []
         for time in sorted(times, key=lambda time: self._items[time][0]):
             place = len(merged)
@@ -250,7 +250,7 @@ class WaitingEpochs(Generic[T]):
         return merged
 
     def drop(self, is_void: Callable[[T], bool]) -> int:
-        """Remove items from all times, which stay; return the number. Complexity: O(items)."""
+        """Remove void items; their times stay; return how many were removed. Complexity: O(items)."""
         before = sum(1 for _ in self)
         for _, items in self._items.values():
             items[:] = [item for item in items if not is_void(item)]
@@ -304,10 +304,10 @@ def _epoch(time: Time, events: list[Batch | SubstreamsEnded]) -> Epoch:
 
 
 class EpochFilter:
-    """Selects the epochs that a subscriber sees whole, from the snapshots of all partitions.
+    """Selects the epochs that a subscriber receives completely, by the snapshots of all partitions.
 
-    A time passes if, in every snapshot, no element of the upper frontier is at or after it, and some element of the
-    lower frontier is at or before it. Then every partition sends all of it after its snapshot.
+    An epoch passes if, in every snapshot, no element of the upper frontier is at or after its time, and some element of
+    the lower frontier is at or before it. Then every partition sends all of the epoch after its snapshot.
 
     >>> from tidewheel.progress import IntegerDomain
     >>> one, other = InitialFrontierSnapshot([3], []), InitialFrontierSnapshot([0], [1])
@@ -324,11 +324,11 @@ class EpochFilter:
         self._upper = list(dict.fromkeys(time for snapshot in snapshots for time in snapshot.upper))
 
     def passes(self, time: Time) -> bool:
-        """Tell whether the subscriber sees an epoch. Complexity: O(elements of all snapshots)."""
+        """Tell whether the subscriber receives an epoch. Complexity: O(elements of all snapshots)."""
         if any(self._domain.less_equal(time, element) for element in self._upper):
             return False
         return all(lower.less_equal(time) for lower in self._lowers)
 
     def is_done(self, frontier: Antichain) -> bool:
-        """Tell whether every time that can still come passes, given the merged lower frontier."""
+        """Tell whether every epoch that can still come passes, given the lower frontier of all partitions."""
         return all(self.passes(time) for time in frontier)

@@ -21,12 +21,12 @@ class Fetched:
 
 
 def opened(told: Iterable[Downstream]) -> list[Numbered]:
-    """Return the messages of a publisher without a log, each with the silence directly before it.
+    """Return the messages of a publisher without a log, each with the silence right before it.
 
     A rejection comes after all other messages.
 
     Raises:
-        ProtocolError: a message cannot be decoded here, or is not of such a publisher.
+        ProtocolError: a message cannot be decoded here, or such a publisher cannot have sent it.
     """
     found: list[Numbered] = []
     for knowledge in told:

@@ -2,12 +2,12 @@
 
 Invariants:
 
-- A subscriber goes back with all partitions at once; until each has reported its return, messages after one wait, and
-  no epoch mixes two generations.
-- A partition may go back again while messages since its last return still wait. If that return stands, some waiting
-  messages are void, and the frontier behind the rest is that of the new return, not of the waiting moves: a full queue
-  joins several moves, of which a part may be void. If it does not stand, the new return replaces it. With a log,
-  batches that the last return has made void stay void.
+- A subscriber goes back with all partitions at once. Until each has reported its return, messages after a return wait,
+  and no epoch mixes two generations.
+- A partition may go back again while messages since its last return still wait. If the last return stays valid, only
+  some of these messages are void, and the frontier becomes the one that the new return reports. The waiting moves
+  cannot give it: a full queue joins several moves, and a part of such a move may be void. If the last return is not
+  valid, the new one replaces it. With a log, batches that the last return has made void stay void.
 """
 
 from typing import TypeAlias
@@ -44,14 +44,14 @@ class Generations:
         self._waits_from: dict[int, int] = {}
 
     def snapshot(self, partition: int, sequence: int, generation: int) -> None:
-        """Record the snapshot of a partition, message ``sequence``: later messages wait."""
+        """Record the snapshot of a partition, which is message ``sequence``; later messages wait."""
         self._of[partition] = generation
         self._waits_from[partition] = sequence
 
     def go_back(self, partition: int, sequence: int, message: WentBack) -> bool:
-        """Record that a partition has gone back by message ``sequence``.
+        """Record that a partition has gone back, by message ``sequence``.
 
-        Returns whether the first waiting message comes after it; if not, the return before still stands.
+        Return whether the first waiting message comes after the point of return; if not, the return before stays valid.
         """
         self._of[partition] = message.generation
         if message.standing is not None:
@@ -68,9 +68,9 @@ class Generations:
         return self._returns[partition][-1][1].lower if partition in self._returns else snapshot
 
     def start(self) -> list[Return]:
-        """Begin, once all partitions have sent a snapshot.
+        """Begin, when all partitions have sent a snapshot.
 
-        Gives the returns of the partitions that are not ahead, whose messages no longer wait.
+        Return the last return to a snapshot of each partition that is not ahead of others; its messages no longer wait.
         """
         self._present = min(self._of)
         here = [partition for partition, generation in enumerate(self._of) if generation == self._present]
@@ -82,7 +82,7 @@ class Generations:
         return self._of[partition] > self._present
 
     def take(self) -> list[Return] | None:
-        """Return the returns of partitions if all have gone back now; otherwise None."""
+        """Return the partitions' returns to a snapshot if all partitions have gone back now; otherwise None."""
         if min(self._of) == self._present or min(self._of) < max(self._of):
             return None
         self._present = self._of[0]

@@ -2,11 +2,11 @@
 
 Invariants:
 
-- The kept messages sum up to the changes that have come, each counted once.
-- A batch of an incomplete epoch stays as it is, under its number, so subscribers know which are void when the job goes
-  back.
-- The changes of complete epochs are one sum, at the last complete time, and messages that wait until they are as large
-  as the sum. So adding them up is linear in the changes, amortised.
+- The kept messages add up to the changes so far, each counted once.
+- A batch of an incomplete epoch is kept unchanged, with its number, so that subscribers know which batches are void
+  when the job goes back.
+- The changes of complete epochs are one sum, at the last complete time, and newer messages that wait until they are as
+  large as the sum. So the additions are linear in the changes, amortised.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ class PartitionHistory:
     """The changes of one partition.
 
     Args:
-        domain: the times of the topic, which are totally ordered.
+        domain: the times of the topic, which have a total order.
         number: the number of the last message in ``history``.
 
     >>> from tidewheel.progress import IntegerDomain
@@ -97,13 +97,13 @@ class PartitionHistory:
 
     @property
     def kept(self) -> History:
-        """All of it, unchanged. Complexity: O(messages), not O(records), so snapshots are fast."""
+        """The whole history, unchanged. Complexity: O(messages), not O(records), so snapshots are fast."""
         complete = [(_NEVER_VOID, message) for message in self._complete if message.records]
         batches = sorted((one for found in self._open.values() for one in found), key=itemgetter(0))
         return History(self._as_of, (*complete, *batches))
 
     def add(self, other: History) -> None:
-        """Add the history of another partition, whose batches belong to this one from now on."""
+        """Add the history of another partition; its batches belong to this partition from now on."""
         added = PartitionHistory(self._domain, other)
         self._as_of = self._later(added._as_of)
         self._complete += added._complete

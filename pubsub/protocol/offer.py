@@ -1,4 +1,4 @@
-"""One message on its way into the queues of subscribers: each condition is applied to it once."""
+"""One message offered to the queues of many subscribers: each distinct condition is applied to it once."""
 
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.pubsub.messages.delivery_options import Where
@@ -9,10 +9,10 @@ from tidewheel.pubsub.protocol.posted import Posted
 
 
 class Offer:
-    """A message that is offered to queues.
+    """A message, offered to one queue after the other.
 
     Args:
-        capacity_bytes: how much the publisher keeps for a subscriber, for its error when it is cut off.
+        capacity_bytes: how much the publisher keeps for a subscriber; the error of one that is cut off shows it.
     """
 
     __slots__ = ("_capacity_bytes", "_posted", "_wanted")
@@ -23,7 +23,7 @@ class Offer:
         self._wanted: dict[Where, Posted | DeliveryError | None] = {}
 
     def to(self, queue: OutgoingQueue) -> bool:
-        """Offer a queue the part that its subscriber wants; return False if it has no room, and is closed."""
+        """Offer a queue the part that its subscriber wants; if there is no room, close the queue and return False."""
         message, where = self._posted.message, queue.where
         if queue.is_closed:
             return True

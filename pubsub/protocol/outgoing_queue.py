@@ -14,12 +14,12 @@ from tidewheel.pubsub.protocol.posted import Posted
 class OutgoingQueue:
     """Keeps messages until they are acknowledged, so that a lost reply loses nothing.
 
-    Policy ``"disconnect"``: a message that does not fit is refused, and the publisher cuts the subscriber off.
+    Policy ``"disconnect"``: the queue refuses a message that does not fit, and the publisher cuts the subscriber off.
     `slow_policies` has the queues of the other policies. An empty queue accepts a message of any size.
 
     Attributes:
-        advice: for a subscriber that is cut off.
-        is_full: whether to offer no more now.
+        advice: what a subscriber that is cut off can do.
+        is_full: whether the publisher should offer no more now.
         is_closed: whether the subscriber was cut off.
         last_sent: the number of the last message that `head` has returned; -1 before the first.
         taken: how many messages have been acknowledged.
@@ -39,7 +39,7 @@ class OutgoingQueue:
         self.epochs_dropped = self.taken = 0
 
     def offer(self, posted: Posted) -> bool:
-        """Append a message; refuse it and return False if there is no room.
+        """Append a message; return False if there is no room for it.
 
         Complexity: O(1), unless a policy makes room.
         """
@@ -52,7 +52,7 @@ class OutgoingQueue:
         return self.bytes + size <= self._capacity_bytes
 
     def _make_room_for(self, posted: Posted) -> bool:
-        """Append a message without room, as the policy says; return False if it is refused."""
+        """Append a message that does not fit, if the policy can make room; return False if it cannot."""
         return False
 
     def _append(self, entry: Posted) -> None:
@@ -65,7 +65,7 @@ class OutgoingQueue:
     def prune(self, is_live: Callable[[Time], bool]) -> None: ...
 
     def close(self, number: int, reason: str) -> None:
-        """Free everything; the subscriber receives only ``reason``, as message ``number``."""
+        """Drop all messages; the subscriber receives only ``reason``, as message ``number``."""
         self._sent.clear()
         self._pending.clear()
         self.bytes = 0
@@ -73,7 +73,7 @@ class OutgoingQueue:
         self.is_closed = True
 
     def acknowledge(self, sequence: int) -> None:
-        """Forget the messages up to number ``sequence``, which have arrived. Complexity: O(messages forgotten)."""
+        """Forget the messages up to number ``sequence``, which have arrived. Complexity: O(forgotten messages)."""
         while self._pending and self._pending[0].number <= sequence:
             self._leave()
         while self._sent and self._sent[0].number <= sequence:
@@ -81,9 +81,9 @@ class OutgoingQueue:
             self.taken += 1
 
     def head(self, max_bytes: int) -> list[Downstream]:
-        """Return the oldest messages, up to ``max_bytes`` but at least one if there is one, without removing them.
+        """Return the oldest messages without removing them: up to ``max_bytes``, but at least one if there is one.
 
-        The epoch of a returned message is not dropped any more.
+        Epochs of returned messages are not dropped any more.
         """
         return [entry.told(self._partition) for entry in self.oldest(max_bytes)]
 

@@ -43,10 +43,10 @@ TRANSITIONS: dict[tuple[PartitionState, type[Message]], PartitionState] = {
 
 
 class PartitionStream:
-    """The messages of one partition at one subscriber, checked by the table.
+    """The messages of one partition at one subscriber, checked by the table of states.
 
-    A snapshot while it is live is the first message of a publisher in place of a dead one, and becomes the return that
-    it stands for.
+    A snapshot in a live partition is the first message of a publisher that replaces a dead one; the subscriber gets it
+    as a return of the job.
 
     >>> stream = PartitionStream()
     >>> stream.accept(Numbered(7, InitialFrontierSnapshot([0], []))).lower
@@ -68,7 +68,7 @@ class PartitionStream:
 
         Raises:
             ProtocolError: messages before this one are missing, or the partition's state does not allow it.
-            PublisherLost: messages of a dead publisher are missing, and will not be repeated.
+            PublisherLost: messages of a dead publisher are missing, and will not be sent again.
         """
         message, sequence, received = numbered.message, numbered.sequence, self._received
         # A publisher that does not know this subscriber, such as a new one in place of another, has other numbers.

@@ -1,4 +1,4 @@
-"""One message of a publisher in the queues of its subscribers, which share it."""
+"""One message of a publisher, shared by the queues of its subscribers."""
 
 from typing import Final
 
@@ -18,11 +18,11 @@ _TIME_BYTES: Final = 64
 
 
 class Posted:
-    """A message with its number. A queue may change one that has not left, if no other queue has it.
+    """A message with its number. A queue may change a message that it has not sent, if no other queue has it.
 
     Args:
-        skipped: the number of messages directly before it that the subscriber is not sent.
-        size: its bytes in memory, by default as `size_of`; also an attribute.
+        skipped: how many messages right before it the subscriber does not receive.
+        size: its bytes in memory, by default `size_of`; also an attribute.
 
     >>> from tidewheel.pubsub.messages.wire import PartitionEnded
     >>> Posted(7, PartitionEnded()).after(2).told(partition=1).final
@@ -39,11 +39,14 @@ class Posted:
         self._told: KnowledgeMessage | None = None
 
     def after(self, skipped: int) -> "Posted":
-        """Return the message for a subscriber that is not sent some messages directly before it."""
+        """Return the message for a subscriber that does not receive ``skipped`` messages right before it."""
         return Posted(self.number, self.message, skipped, self.size)
 
     def told(self, partition: int) -> Downstream:
-        """Return the message to a subscriber, the same object for each; skipped messages are silence."""
+        """Return the message in the form sent to subscribers, the same object for each.
+
+        Skipped messages are silence.
+        """
         if isinstance(self.message, Rejected):
             return self.message
         if self._told is None:
@@ -54,7 +57,7 @@ class Posted:
 
 
 def size_of(message: Message) -> int:
-    """Return about how many bytes a message holds in memory; 0 for a last message, for which there is always room."""
+    """Estimate the bytes of a message in memory; 0 for a final message, which always fits."""
     match message:
         case DataMessage():
             return _MESSAGE_BYTES + len(message.payload)

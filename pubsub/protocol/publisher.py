@@ -1,21 +1,22 @@
-"""The publisher of one partition: events of a worker in, messages for any number of subscribers out. No I/O.
+"""The publisher of one partition: it turns events of a worker into messages for many subscribers. No I/O.
 
 Invariants:
 
 - A subscriber receives a snapshot of both frontiers, then every batch and every change of the lower frontier, then one
-  final message. Nothing is kept for later subscribers.
+  final message. The publisher keeps nothing for later subscribers.
 - Every subscriber has a queue of its own, bounded in bytes. If it overflows, the subscriber is cut off or misses whole
-  epochs, and is told so; or it holds the publisher back: the shell brings nothing while there are `holders`. Removing a
-  subscriber never affects the others.
-- Unwanted messages are not queued; a condition that fails cuts off only the subscribers that asked for it.
+  epochs, and is told so. Or it is one of the `holders`, which hold the publisher back: while there are any, the shell
+  delivers no events. To remove a subscriber never affects the others.
+- Messages that a subscriber does not want are not queued for it. A condition that fails cuts off only the subscribers
+  that have it.
 - The partition ends when its lower frontier becomes empty or, if it may not end alone, when all partitions have
   everything (`TopicEnd`).
-- While the publisher awaits its first subscribers it is held, so they miss nothing.
-- A worker that continues from a snapshot says where it begins; only then subscribers receive snapshots, and partly sent
-  epochs are active. If it goes back later, all subscribers are told to go back.
+- While the publisher waits for its first subscribers it accepts no events, so they miss nothing.
+- A worker that continues from a snapshot says where it begins. Only then do subscribers receive snapshots; epochs that
+  were sent in part are active. If the worker goes back later, all subscribers are told.
 - With history, the snapshot has all changes so far (`PartitionHistory`), and so has a worker's position.
-- A publisher in place of a dead one keeps for a while, within its capacity, all that it sends, for subscribers of the
-  dead one. A subscriber that would miss something is refused.
+- A publisher that replaces a dead one keeps for a while, within its capacity, all that it sends, for subscribers of the
+  dead one. It refuses a subscriber that would miss something.
 
 Source: seed "Strymon publish-subscribe", section "Publisher Logic".
 """
@@ -56,16 +57,16 @@ class Publisher(SubscriberQueues):
     """Turns the events of one partition into messages for each subscriber.
 
     Args:
-        domain: the times of the topic; the lower frontier starts at its minimum.
+        domain: the times of the topic; the lower frontier starts at the least one.
         capacity_bytes: how much may wait for one subscriber; also an attribute.
-        awaited: how many subscribers to await before the first event; also an attribute, 0 once they have come or the
-            partition has failed.
-        has_begun: whether the worker begins at the least time; if not, `begin` is called first; also an attribute.
+        awaited: how many subscribers to wait for before the first event; also an attribute, 0 once they have come or
+            the partition has failed.
+        has_begun: whether the worker begins at the least time; if not, call `begin` first; also an attribute.
         ends_alone: whether the partition ends when it has everything, without a call of `end`.
 
     Attributes:
-        kept: all that was sent, for subscribers of a dead publisher; None if nothing is kept.
-        missing: the subscribers of a dead publisher that may still come.
+        kept: all messages sent, for subscribers of a dead publisher; None if they are not kept.
+        missing: the subscribers of a dead publisher that may still connect.
 
     >>> from tidewheel.progress import IntegerDomain
     >>> publisher = Publisher(IntegerDomain())
@@ -131,7 +132,10 @@ class Publisher(SubscriberQueues):
             self._introduce(queue, standing)
 
     def end(self, known: PartitionEnd) -> None:
-        """End the partition, as all partitions have everything; in place of a dead publisher, begin there."""
+        """End the partition, since all partitions have everything.
+
+        A publisher that replaces a dead one begins at this end.
+        """
         self._may_end = True
         if self._final is None and not self.has_begun:
             self._generation = known.generation
@@ -157,11 +161,11 @@ class Publisher(SubscriberQueues):
 
     @property
     def number(self) -> int:
-        """The number of the last message. Events of the worker and `WentBack` are numbered in order."""
+        """The number of the last message; the worker's events and `WentBack` are numbered in order."""
         return self._sequence
 
     def feed(self, events: Iterable[FeedEvent]) -> None:
-        """Receive events in order; raises what `data` and `move` raise."""
+        """Receive events in order; raises as `data` and `move` do."""
         for event in events:
             if isinstance(event, DataMessage):
                 self.data(event)
@@ -169,7 +173,7 @@ class Publisher(SubscriberQueues):
                 self.move(event)
 
     def data(self, message: DataMessage) -> None:
-        """Receive one batch; after a failure it is dropped. Complexity: O(subscribers).
+        """Receive one batch; if the partition has failed, drop it. Complexity: O(subscribers).
 
         Raises:
             ProtocolError: the lower frontier has passed the time of the batch.
@@ -183,7 +187,7 @@ class Publisher(SubscriberQueues):
             self._history.receive(posted.number, message)
 
     def frontier(self, updates: Iterable[tuple[Time, int]]) -> None:
-        """Receive one move of the lower frontier, by its changes; as `move`."""
+        """Receive one move of the lower frontier, given its changes; as `move`."""
         self.move(LowerFrontierUpdate(list(updates)))
 
     def move(self, event: LowerFrontierUpdate) -> None:
@@ -206,7 +210,7 @@ class Publisher(SubscriberQueues):
             self._end_if_complete()
 
     def fail(self, reason: str, *, on_purpose: bool = False) -> None:
-        """End the partition early for all subscribers; does nothing once it has ended or failed."""
+        """End the partition early for all subscribers; do nothing if it has ended or failed."""
         if self._final is None:
             self.awaited = 0
             self._final = self._broadcast(Failed(reason, on_purpose))
@@ -214,13 +218,13 @@ class Publisher(SubscriberQueues):
     # Events from subscribers
 
     def subscribe(self, subscriber: str, options: DeliveryOptions = EVERYTHING, *, again: bool = False) -> None:
-        """Connect a subscriber: from now on it misses nothing that it wants.
+        """Connect a subscriber, which misses nothing that it wants from now on.
 
-        With ``again`` it was one of a dead publisher in whose place this one is.
+        ``again`` says that it was a subscriber of the dead publisher that this one replaces.
 
         Raises:
             ProtocolError: there is a subscriber of that name.
-            DeliveryError: with ``again``, messages that it lacks are not kept.
+            DeliveryError: with ``again``, messages that it needs are not kept.
         """
         if subscriber in self.queues:
             raise ProtocolError(f"subscriber {subscriber!r} is connected already")
@@ -259,7 +263,7 @@ class Publisher(SubscriberQueues):
 
     @property
     def is_held(self) -> bool:
-        """True if a subscriber holds this publisher back, or the publisher awaits one."""
+        """True if a subscriber holds this publisher back, or the publisher waits for one."""
         if self.awaited:
             return True
         for queue in self._blocking.values():  # noqa: SIM110 - any() with a generator takes four times as long
@@ -278,7 +282,7 @@ class Publisher(SubscriberQueues):
         return self._final is not None and isinstance(self._final.message, Failed)
 
     def is_drained_but_for(self, process: str | None) -> bool:
-        """Tell whether all subscribers have everything, except those of a process, by the start of their names."""
+        """Tell whether all subscribers have everything, except those whose names begin with ``process``."""
         waiting = (*self.missing, *(name for name, queue in self.queues.items() if queue))
         return self.has_everything and all(process is not None and name.startswith(f"{process}/") for name in waiting)
 

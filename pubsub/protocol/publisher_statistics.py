@@ -1,20 +1,20 @@
-"""The counts of one publisher without a log."""
+"""The counts of a publisher that has no log."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class PublisherStatistics:
-    """Counts of one publisher so far.
+    """The counts of one publisher so far.
 
     Args:
-        sequence: broadcast messages.
-        records: in these.
+        sequence: messages to all subscribers.
+        records: records in these messages.
         overflows: subscribers that were cut off because they fell behind.
-        epochs_dropped: added up over subscribers.
+        epochs_dropped: dropped epochs, added up over subscribers.
         queued_bytes: the bytes in all queues; a message in several queues counts in each.
         lag_bytes, lag_messages: the waiting bytes and messages of the subscriber furthest behind.
-        holders: subscribers that hold back the dataflow that publishes.
+        holders: subscribers that hold back the publishing dataflow.
     """
 
     sequence: int

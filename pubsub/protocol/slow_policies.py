@@ -1,4 +1,4 @@
-"""The policies for subscribers that fall behind: each is the queue of one subscriber."""
+"""The policies for subscribers that fall behind; each policy is a kind of queue."""
 
 from typing import Final
 

@@ -1,20 +1,21 @@
-"""The subscriber of a topic: messages of all its partitions in, batches and frontiers out. No I/O.
+"""The subscriber of a topic: it turns messages of all partitions into batches and frontiers. No I/O.
 
 Invariants:
 
 - No event comes before the snapshots of all partitions; until then messages wait, undecoded.
-- Of each partition no message is missing, doubled or out of place.
-- A consumer sees all of an epoch, over all partitions, or nothing of it; batches that it does not see are never
+- No message of a partition is missing, doubled or out of place.
+- A consumer receives all of an epoch, over all partitions, or nothing of it. Batches that it does not receive are never
   decoded.
-- Where epochs may be dropped, batches are held until their epoch is complete, when surely no partition has dropped its
-  part. The consumer is told of every dropped epoch, which stays dropped though a returning job publishes it again.
-- The frontier is the minimal antichain over all partitions: it is never ahead of a batch still to come.
+- If epochs may be dropped, batches wait until their epoch is complete. Only then is it certain that no partition has
+  dropped its part. The consumer is told of every dropped epoch. An epoch stays dropped even if the job returns to a
+  snapshot and publishes it again.
+- The frontier is the minimal antichain over all partitions: it is never ahead of a batch that is still to come.
 - When the job goes back to a snapshot, all partitions go back together (`Generations`), and the consumer is told which
-  batches are void. Its frontier stays, and repeated earlier epochs are left out.
-- With history, the epochs up to the last one that is complete at some partition become one, at that time: the state
-  over all partitions. Each later epoch is as published.
-- The topic ends when all partitions have ended; a failure of one raises at once. Where partitions were stopped on
-  purpose, all others are received to their last message first, so that no whole epoch is missing.
+  batches are void. Its frontier stays, and earlier epochs that are repeated are left out.
+- With history, all epochs up to the last one that is complete at some partition become a single epoch, at that time:
+  the state over all partitions. Later epochs are as published.
+- The topic ends when all partitions have ended. A failure of one raises at once. If partitions were stopped on purpose,
+  the others are first read to their last message, so that no complete epoch is missing.
 
 Source: seed "Strymon publish-subscribe", sections "Protocol Messages", "Design Goals" and "Subscriber Logic".
 """
@@ -56,14 +57,15 @@ class Subscriber:
     """Merges the partitions of one topic.
 
     Args:
-        atomic: whether to hold back epochs that may have been missed in part.
-        may_drop: whether publishers may leave out epochs.
-        expected: the schema of batches, where the publishers do not check it; None for any.
-        began: both frontiers of each partition where this began, if it continues an earlier subscription.
+        atomic: whether to leave out epochs of which a part may have been published before.
+        may_drop: whether publishers may drop epochs.
+        expected: the schema to check batches against, if the publishers do not; None for no check.
+        began: if this continues an earlier subscription, both frontiers of each partition where that began.
 
     Attributes:
-        unseen: the partition and number of batches that the consumer will never see; the reader of this removes them.
-        lacks_state: whether some partition has not sent its history, as there is none, or a log goes on.
+        unseen: the partition and number of each batch that the consumer will never receive; the reader of this list
+            empties it.
+        lacks_state: whether some partition has sent no history: there is none, or the subscription continues in a log.
     """
 
     def __init__(
@@ -107,8 +109,8 @@ class Subscriber:
 
         Raises:
             ProtocolError: a message is missing, or is not allowed there.
-            PublisherLost: the topic failed, or a publisher in place of a dead one lacks messages; TopicStopped after
-                the last message of a topic that was stopped on purpose.
+            PublisherLost: the topic has failed, or the publisher that replaces a dead one does not have all messages;
+                TopicStopped after the last message of a topic that was stopped on purpose.
             DeliveryError: the publisher has cut off this subscriber.
         """
         message = self._streams[partition].accept(numbered)
@@ -143,9 +145,10 @@ class Subscriber:
         return self._deliver(partition, numbered)
 
     def _stands(self, numbered: Numbered, returned: WentBack) -> bool:
-        """Tell whether a waiting message is not void; the return has the outcome of moves of the frontier.
+        """Tell whether a waiting message is still valid after a return of the job.
 
-        A note of dropped epochs is never void: the publisher's queue omits them after the return, too.
+        A move of the frontier is not: the return has its outcome. A note of dropped epochs is, since the publisher's
+        queue omits these epochs after the return too.
         """
         match numbered.message:
             case DataMessage(time=time):
@@ -165,7 +168,7 @@ class Subscriber:
 
     @property
     def wanted(self) -> list[int]:
-        """The partitions to read from next: those without a snapshot first, then those still live."""
+        """The partitions to read from next: those without a snapshot if there are any, otherwise the live ones."""
         state = PartitionState.LIVE if self.is_ready else PartitionState.AWAITING_SNAPSHOT
         return [number for number, stream in enumerate(self._streams) if stream.state is state]
 
@@ -176,7 +179,7 @@ class Subscriber:
 
     @property
     def frontier(self) -> Antichain:
-        """The minimal antichain over all partitions; the least time until `has_begun`."""
+        """The minimal antichain over all partitions; before `has_begun`, the least time."""
         if self._shown is not None:
             return self._shown
         return self._lower.frontier if self.has_begun else Antichain(self._domain, [self._domain.minimum()])
@@ -189,7 +192,7 @@ class Subscriber:
         if self._atomic and state is None:
             self._filter = EpochFilter(self._domain, self._began or list(self._snapshots.values()))
         self._lower.update((time, 1) for time in self._lowers())
-        # In an earlier life, a durable subscription may have had batches that returns before all snapshots make void.
+        # A reopened durable subscription may have received batches that returns before these snapshots made void.
         voided = [one for one in self._generations.start() if one[2].standing is not None]
         told = self._rolled_back(voided, self._lower.frontier)
         if self._began is not None and any(map(self._generations.is_ahead, self._snapshots)):
@@ -249,7 +252,10 @@ class Subscriber:
         return [*events, *delivered] if self._leaves_out else [*events, *delivered, *self._frontier_changed()]
 
     def _rolled_back(self, returns: Iterable[Return], shown: Antichain) -> list[RolledBack]:
-        """Return the events of returns; without a log, only batches behind the shown frontier may be void."""
+        """Return the events for returns to a snapshot.
+
+        ``shown`` is the frontier that the consumer knows. Without a log, only batches after it may be void.
+        """
         return [
             RolledBack(partition, message.number, shown)
             if message.standing is None

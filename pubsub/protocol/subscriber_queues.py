@@ -1,4 +1,4 @@
-"""The queues of a publisher's subscribers, and which of them hold back or are cut off. No I/O."""
+"""The queues of a publisher's subscribers: which subscribers hold it back, and which are cut off. No I/O."""
 
 import sys
 from collections.abc import Callable
@@ -12,10 +12,10 @@ _UNKNOWN = "it is not subscribed, or was given up because it did not ask for mes
 
 
 class SubscriberQueues:
-    """The subscribers of one partition, as its publisher has them.
+    """The subscribers of one partition, from the view of its publisher.
 
     Attributes:
-        queues: the queue of each subscriber, by name, also of those that were cut off.
+        queues: the queue of each subscriber by name, also of those that were cut off.
     """
 
     def __init__(self, capacity_bytes: int, partition: int = 0) -> None:
@@ -39,9 +39,9 @@ class SubscriberQueues:
         return [name for name, queue in self._blocking.items() if queue.is_full]
 
     def cut_off_late(self, now_s: float, taken: Callable[[str], int]) -> bool:
-        """Cut off subscribers that have held this publisher, and taken nothing, for too long; tell whether any has.
+        """Cut off subscribers that have held this publisher back for too long and taken nothing.
 
-        ``taken`` returns a number that grows as a subscriber takes messages.
+        Return whether there were any. ``taken`` returns a number that grows when a subscriber takes messages.
         """
         late = [name for name in self.holders() if self._blocking[name].is_overdue(now_s, taken(name))]
         for name in late:
@@ -50,12 +50,15 @@ class SubscriberQueues:
         return bool(late)
 
     def overdue_in_s(self, now_s: float) -> float | None:
-        """Return after how many seconds to call `cut_off_late` again; None while no subscriber holds this publisher."""
+        """Return the seconds until the next call of `cut_off_late`.
+
+        None while no subscriber holds the publisher back.
+        """
         holders = self.holders()
         return max(0.0, min(self._blocking[name].overdue_at_s for name in holders) - now_s) if holders else None
 
     def cut_off(self, subscriber: str, reason: str) -> None:
-        """Let a subscriber receive only ``reason``, and free its queue."""
+        """Drop a subscriber's queue; the subscriber receives only ``reason``."""
         queue = self.queues.get(subscriber)
         if queue is not None and not queue.is_closed:
             self._overflows += 1
@@ -66,7 +69,10 @@ class SubscriberQueues:
         return subscriber not in self.queues or bool(self.queues[subscriber])
 
     def fetch(self, subscriber: str, acknowledged: int, max_bytes: int = sys.maxsize) -> list[Downstream]:
-        """Remove the messages up to ``acknowledged``; return the oldest others: at least one, about ``max_bytes``."""
+        """Remove the messages up to ``acknowledged``.
+
+        Return the oldest of the others: about ``max_bytes``, at least one.
+        """
         queue = self.queues.get(subscriber)
         if queue is None:
             return [Rejected(self._partition, _UNKNOWN)]
@@ -74,7 +80,7 @@ class SubscriberQueues:
         return queue.head(max_bytes)
 
     def take(self, subscriber: str) -> list[Downstream]:
-        """Return and remove all that waits for a subscriber, for a shell that cannot lose a reply."""
+        """Remove and return all messages for a subscriber, for a shell that cannot lose an answer."""
         messages = self.fetch(subscriber, acknowledged=-1)
         queue = self.queues.get(subscriber)
         if queue is not None:

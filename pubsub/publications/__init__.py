@@ -1,1 +1,1 @@
-"""The topics that a job publishes: their descriptions, and their publishers while the job runs."""
+"""The topics that a job publishes: their descriptions and, while the job runs, their publishers."""

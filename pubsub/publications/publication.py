@@ -28,17 +28,18 @@ Partition: TypeAlias = Literal["worker", "merged"]
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """The picklable description of a topic, attached to a dataflow.
+    """The description of a topic, attached to a dataflow; picklable.
 
     Args:
-        capacity_bytes: how many bytes each partition keeps for one subscriber before it is disconnected.
-        partition: whether each worker has a partition, or only worker 0.
+        capacity_bytes: how many bytes each partition keeps for one subscriber, which is disconnected when it needs
+            more.
+        partition: whether each worker publishes a partition, or only worker 0.
         log: where messages are kept until all subscriptions have them, for exactly-once delivery; None for best effort.
         ends: whether subscribers receive the ends of substreams.
-        awaited: how many subscribers each partition awaits before it publishes.
+        awaited: how many subscribers each partition waits for before it publishes.
 
     Raises:
-        DeliveryError: an argument is wrong, or there can be no history.
+        DeliveryError: an argument is wrong, or such a topic cannot have history.
     """
 
     topic: str
@@ -79,13 +80,13 @@ class Publication:
         return TopicInfo(*described, life, declared, delivery, goes_back, self.has_history)
 
     def partitions(self, host: AttachmentHost) -> int:
-        """Return the number of the topic's partitions, unless existing logs have another one."""
+        """Return the number of partitions, unless existing logs have another number."""
         return host.workers if self.partition == "worker" else 1
 
     def handles(
         self, host: AttachmentHost, connections: "Sequence[PublisherConnection]"
     ) -> "Sequence[PublisherConnection]":
-        """Return a connection for each worker, from one for each partition."""
+        """Return a connection for each worker, given one for each partition."""
         from tidewheel.pubsub.publishers.connection import PublisherConnection, RayConnection
         from tidewheel.pubsub.publishers.fed_partitions import FedPartitions
         from tidewheel.pubsub.publishers.feeding import feeder_of
@@ -101,7 +102,7 @@ class Publication:
         return [*(FedPartitions(self.topic, self.domain, own) for own in fed if own), *idle]
 
     def maker(self, number: int, partitions: int, node: str, *, is_remembered: bool) -> "MakeDelivery":
-        """Return the maker of a partition in its publisher's process, on a node."""
+        """Return a function that makes the delivery of a partition, in its publisher's process on ``node``."""
         from tidewheel.pubsub.publishers.durable_delivery import DurableDelivery
         from tidewheel.pubsub.publishers.live_delivery import LiveDelivery
 
@@ -118,7 +119,7 @@ class Publication:
         """Start a publisher for each partition, and register the topic.
 
         Raises:
-            DeliveryError: a living job publishes that name, or the topic's log cannot be opened.
+            DeliveryError: a running job publishes a topic of that name, or the log cannot be opened.
         """
         if host.engine == "local" and self.log is not None:
             raise DeliveryError(
@@ -145,19 +146,19 @@ class RunningPublication(RunningAttachment):
 
     @property
     def pending(self) -> Sequence[Any]:
-        """The calls whose answers `check` receives."""
+        """The pending calls whose answers `check` reads."""
         return ()
 
     @property
     def has_ended(self) -> bool:
-        """True if the end of the topic is final; if each partition ends by itself, the job does not wait for it."""
+        """True if the end of the topic is final, or if partitions end by themselves, so that the job need not wait."""
         return True
 
     def check(self) -> None:
-        """Check that all publishers live, without waiting; raise PublisherLost if one has died."""
+        """Raise PublisherLost if a publisher has died; never wait."""
 
     def go_back(self, nodes: Sequence[str]) -> None:
-        """Prepare for workers on these nodes that return to a snapshot.
+        """Prepare for a return to a snapshot, with workers on these nodes.
 
         Raises:
             PublisherLost: a dead publisher is not restarted, or its worker is on another node now.
@@ -165,7 +166,7 @@ class RunningPublication(RunningAttachment):
 
     @property
     def problem(self) -> str | None:
-        """The reason why the topic cannot be found now, or publishes nothing; None for no problem."""
+        """Why the topic cannot be found now, or publishes nothing; None if there is no problem."""
         return None
 
     def wait_until(self, time: Time, timeout_s: float) -> None:

@@ -1,4 +1,4 @@
-"""A running publication of a job in Ray actors: their start, their watch and their end."""
+"""The publication of a topic by Ray actors: how they start, are watched, and end."""
 
 import logging
 import threading
@@ -39,7 +39,7 @@ _CLOSE_S = 10.0
 class RayPublication(RunningPublication):
     """One publisher actor for each partition, on the node of its worker.
 
-    They end with the process that started them; until then, Ray restarts those with a log, or whose job keeps
+    They end with the process that has started them. Until then, Ray restarts an actor if it has a log or its job keeps
     snapshots.
     """
 
@@ -163,7 +163,7 @@ class RayPublication(RunningPublication):
 
     @property
     def has_ended(self) -> bool:
-        """True if the end of the topic is final, with all repeated messages compared."""
+        """True if the end of the topic is final, and all repeated messages are compared."""
         return (self._ends_alone or self._end_of_topic.is_final) and not self._recognition.is_due
 
     def check(self) -> None:
@@ -171,7 +171,7 @@ class RayPublication(RunningPublication):
 
         if self._waiting:
             ready = ray.wait(list(self._waiting), num_returns=len(self._waiting), timeout=0)[0]
-            # A call of a dead publisher raises, and goes last: its awaited subscribers may have come before.
+            # Calls of dead publishers raise, so they go last, after the answers about subscribers that came before.
             for call in sorted(ready, key=self.pending.__contains__):
                 found = self._waiting.pop(call, None)  # `go_back` takes calls out on another thread
                 if found is not None:
@@ -261,7 +261,7 @@ class RayPublication(RunningPublication):
         self._listen_for_problems(partition)
 
     def go_back(self, nodes: Sequence[str]) -> None:
-        """Prepare for workers on these nodes that return to a snapshot; earlier workers cannot send any more."""
+        """Prepare for a return to a snapshot, with workers on these nodes; earlier workers cannot send any more."""
         self._recognition.check()
         for partition in range(len(self._publishers)):
             worker = feeder_of(partition, len(nodes))
@@ -277,9 +277,9 @@ class RayPublication(RunningPublication):
         readers = {name for names in self._calls.answers("go_back", bool(self._lonely)) for name in names}
         if self._log:
             self._go_on_from(self._concluded(self._calls.answers("place", _LOOK_S)))
-        else:  # a publisher that was started again knows no subscribers; they have the same names at all partitions
+        else:  # a publisher that was started again knows no readers, so it is told those of all partitions
             self._calls.answers("go_back", bool(self._lonely), sorted(readers))
-            if end.is_final:  # before the workers repeat it
+            if end.is_final:  # before the workers repeat the end
                 self._calls.answers("end", dict(end.ends), 0.0)
         self._watch_all()
         for connection in self._connections:

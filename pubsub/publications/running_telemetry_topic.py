@@ -1,7 +1,8 @@
-"""The topic on which a job describes itself, once a second, for its listeners.
+"""The topic on which a job describes itself, once a second, while anyone listens.
 
-In the driver's process it always exists, at no cost without subscribers. Other processes of the cluster find it after
-one of them has requested it: an actor then publishes it, until a minute has passed without subscribers.
+In the driver's process the topic always exists, and costs nothing without subscribers. Other processes of the cluster
+find it only after one of them has requested it. Then an actor publishes it, until a minute has passed without
+subscribers.
 """
 
 import logging
@@ -33,7 +34,7 @@ _END_S: Final = 1.0
 
 
 class RunningTelemetryTopic:
-    """The topic of a running job; one thread publishes, any may call `open` and `finish`."""
+    """The telemetry topic of a running job. One thread publishes; any thread may call `open` and `finish`."""
 
     def __init__(self, host: AttachmentHost, came: Callable[[], None]) -> None:
         self._name = f"{TELEMETRY}{host.job}"
@@ -50,7 +51,7 @@ class RunningTelemetryTopic:
 
     @property
     def listeners(self) -> int:
-        """The number of subscribers; publishing for other processes counts as at least one."""
+        """The number of subscribers; a topic that is open to other processes counts at least one."""
         elsewhere, is_opening = self._elsewhere, self._opening is not None
         there = int(is_opening) if elsewhere is None else max(1, elsewhere.listeners)
         with self._here.changed:  # subscribers come and go on other threads
@@ -76,7 +77,7 @@ class RunningTelemetryTopic:
             self._close(str(error))
 
     def open(self) -> None:
-        """Publish also for other processes of the cluster, once an actor has started; idempotent."""
+        """Begin to publish for other processes of the cluster too, once an actor has started; idempotent."""
         with self._lock:
             if self._elsewhere is None and self._opening is None and not self._is_finished:
                 name = f"tidewheel-open-{self._name}"
@@ -113,7 +114,7 @@ class RunningTelemetryTopic:
 
 
 class _HeardPublisher(LocalPublisher):
-    """A publisher that reports new subscribers and that no subscriber holds back."""
+    """A publisher that reports each new subscriber. No subscriber holds it back."""
 
     def __init__(self, came: Callable[[], None]) -> None:
         super().__init__(Publisher(IntegerDomain(), _CAPACITY_BYTES), threading.Condition(), None)
@@ -125,7 +126,7 @@ class _HeardPublisher(LocalPublisher):
 
 
 class _OwnPublication(Publication):
-    """The publication of a topic of tidewheel's own."""
+    """The publication of one of tidewheel's own topics."""
 
     __slots__ = ()
 
@@ -133,7 +134,7 @@ class _OwnPublication(Publication):
 
 
 class _Elsewhere:
-    """The topic for other processes: an ordinary publication by an actor on the driver's node."""
+    """The telemetry topic for other processes: published by an actor on the driver's node."""
 
     def __init__(self, topic: str, host: AttachmentHost, time: int) -> None:
         publication = _OwnPublication(topic, IntegerDomain(), _CAPACITY_BYTES, "merged")

@@ -13,20 +13,20 @@ if TYPE_CHECKING:
 
 
 class TelemetryTopic:
-    """The description of the topic, attached to a dataflow."""
+    """The description of the telemetry topic, attached to a dataflow."""
 
     def start(self, host: AttachmentHost, came: Callable[[], None]) -> "RunningTelemetryTopic":
-        """Start it in this process; ``came`` is called, on any thread, for each new subscriber."""
+        """Start the topic in this process; call ``came``, on any thread, for each new subscriber."""
         from tidewheel.pubsub.publications.running_telemetry_topic import RunningTelemetryTopic
 
         return RunningTelemetryTopic(host, came)
 
     def page(self) -> Any:
-        """Return the live page of this process, which the first call starts; raises GatewayError if that fails."""
+        """Return the live page of this process, started if necessary; raise GatewayError if that fails."""
         return live_view("own_page")()
 
     def view(self, job: str, chosen: tuple[str, str]) -> Any:
-        """Return a live view of a job for a notebook; None without anywidget, or if the job has ended."""
+        """Return a live view of a job for a notebook; None if anywidget is not installed, or the job has ended."""
         from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 
         if LOCAL_CATALOG.lookup(f"{TELEMETRY}{job}") is None:

@@ -1,1 +1,1 @@
-"""The publishers of topics: one actor a partition, its log and readers, and the ways of workers to it."""
+"""The publishers of topics: one actor for each partition, its log and readers, and how workers reach it."""

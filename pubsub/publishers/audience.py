@@ -1,6 +1,6 @@
-"""The readers of one pubend: it accepts them, waits for them, and gives up those that are gone. On an asyncio loop.
+"""The readers of one pubend: it accepts them, waits for them, and gives them up when they have gone.
 
-Time counts while the pubend runs.
+On an asyncio loop. Its clock runs only while the pubend does.
 """
 
 import asyncio
@@ -37,8 +37,8 @@ class Audience:
     """The readers of one pubend.
 
     Args:
-        grace_s: the seconds after the start in which nothing is forgotten, as earlier readers may return; a new log on
-            a disk short of room does not wait.
+        grace_s: for so many seconds after the start nothing is forgotten, since earlier readers may return. A new log
+            on an almost full disk does not wait.
     """
 
     where: str
@@ -60,9 +60,9 @@ class Audience:
         """Whether the disk of the log had little room left at the partition's last look."""
 
     def expect_nobody(self) -> None:
-        """Do not wait for readers that were connected before: there were none.
+        """Do not wait for readers of an earlier life of this publisher: there were none.
 
-        Readers of an earlier job may come back, so `may_forget` waits for them if the log has messages.
+        But readers of an earlier job may come back. If the log has messages, `may_forget` waits for them.
         """
         self._return_s = 0.0
         self._is_log_new = self.pubend.written_tick < 0
@@ -73,7 +73,7 @@ class Audience:
     async def subscribe(
         self, name: str, reader: str, start: int | None, *, durable: bool, again: bool, acknowledged: Ranges = ()
     ) -> Begun:
-        """Call `DurablePubend.subscribe`; return once the subscription is durable, if it has to be."""
+        """Call `DurablePubend.subscribe`; return once the subscription is durable, if it must be."""
         begun = await self._begun(
             partial(self.pubend.subscribe, name, reader, start, durable=durable, again=again, acknowledged=acknowledged)
         )
@@ -85,7 +85,7 @@ class Audience:
         return begun
 
     async def _begun(self, subscribe: Callable[[], Begun]) -> Begun:
-        """Return the result of ``subscribe()``, once it has the part of the log that it needs."""
+        """Return the result of ``subscribe()``; fetch the part of the log that it needs."""
         outcome: asyncio.Future[Begun] = asyncio.get_running_loop().create_future()
 
         def attempt() -> None:
@@ -102,7 +102,7 @@ class Audience:
         return await outcome
 
     async def unsubscribe(self, reader: str, acknowledged: Ranges, everywhere: tuple[Ranges, ...] = ()) -> None:
-        """Release a reader with its last acknowledgements; return once they are durable, if they have to be.
+        """Release a reader, with its last acknowledgements; return once they are durable, if they must be.
 
         Raises:
             LogError: the log cannot be written.
@@ -116,7 +116,9 @@ class Audience:
         await self._be_logged(name)
 
     async def end_durable(self, name: str) -> list[str]:
-        """End a durable subscription for good, if there is one of that name; return the names of all that existed.
+        """End a durable subscription for good, if there is one of that name.
+
+        Return the names of the durable subscriptions that there were.
 
         Raises:
             LogError: the log cannot be written.
@@ -152,9 +154,9 @@ class Audience:
                 self.living.heard(name, self._now_s)
 
     def look(self, connected: Container[str], now_s: float) -> None:
-        """Give up the readers that are gone for too long; to be called again and again.
+        """Give up the readers that have been gone for too long; call this again and again.
 
-        ``connected`` has the ids of the connected readers, among others.
+        ``connected`` has the ids of connected readers, and may have others.
         """
         if self._looked_s is not None:
             self._now_s += min(now_s - self._looked_s, _MOST_STEP_S)
@@ -190,7 +192,7 @@ class Audience:
 
     @property
     def may_forget(self) -> bool:
-        """True if earlier readers have had the time to come back after a restart."""
+        """True if earlier readers have had enough time to come back after a restart."""
         return self._now_s >= self.grace_s or (self._is_log_new and self.is_disk_short)
 
     # ------------------------------------------------------------------ waiting for them
@@ -200,9 +202,9 @@ class Audience:
         return self.pubend.subscriptions.count(self.living.living(self._now_s))
 
     def unread(self) -> dict[str, int]:
-        """Return the read subscriptions that have not acknowledged everything.
+        """Return the subscriptions that have a reader but have not acknowledged everything.
 
-        Each has a number that grows as its reader acknowledges.
+        Each has a number that grows when its reader acknowledges.
         """
         known = self.pubend.subscriptions.known
         unread = set(self.pubend.unread())
@@ -213,9 +215,9 @@ class Audience:
         }
 
     def is_drained(self, but_for: str | None) -> bool:
-        """Tell whether everything is durable, and acknowledged by all readers but those of the process ``but_for``.
+        """Tell whether everything is durable, and acknowledged by all readers except those of the process ``but_for``.
 
-        After a failure it waits only for the last acknowledgements of durable subscriptions.
+        If the partition has failed, only the last acknowledgements of durable subscriptions count.
         """
         if self._is_over:
             return True
@@ -239,13 +241,13 @@ class Audience:
         return self.is_drained(None) or not (is_waited_for or self.unread().keys() - self._given_up)
 
     def give_up(self, name: str) -> None:
-        """Stop counting a subscription, as it acknowledges nothing."""
+        """Stop counting a subscription, since it acknowledges nothing."""
         if name not in self._given_up:
             self._given_up.add(name)
             _LOG.warning("%s: the last messages are not kept for subscription %r any longer", self.where, name)
 
     def fail(self) -> None:
-        """Wait no longer for readers, except a moment for the last acknowledgements of durable subscriptions."""
+        """Stop waiting for readers, except a moment for the last acknowledgements of durable subscriptions."""
         living = self.living.living(self._now_s)
         self._leaving = [name for name in living if self.pubend.subscriptions.is_durable(name)]
         self._leave_until_s = self._now_s + min(LEAVE_WITHIN_S, self.grace_s)

@@ -1,11 +1,11 @@
-"""The confirmations of a publisher to its worker: of messages that it has passed on, or that are durable in its log."""
+"""The confirmations of a publisher to its worker, for messages that are passed on or, with a log, durable."""
 
 from collections import deque
 from typing import NamedTuple
 
 
 class Confirmed(NamedTuple):
-    """The number of further messages that the worker may forget, their bytes, and the log's number of the last one."""
+    """The number of further messages that the worker may forget, their bytes, and the last one's number in the log."""
 
     messages: int
     size_bytes: int
@@ -13,16 +13,16 @@ class Confirmed(NamedTuple):
 
 
 class Unconfirmed:
-    """Messages of a worker that may not be durable, by the tick at which they are."""
+    """Messages of a worker that may not be durable yet, by their tick in the log."""
 
     def __init__(self) -> None:
         self._waiting: deque[tuple[int, Confirmed]] = deque()
         self._unsure = Confirmed(0, 0)
 
     def add(self, tick: int, confirmed: Confirmed, *, is_sure: bool = True) -> None:
-        """Add messages to confirm once the log is durable up to a tick.
+        """Add messages, to be confirmed once the log is durable up to a tick.
 
-        A number that is not sure waits for the next sure one.
+        If their number in the log is not sure, they wait for the next sure one.
         """
         before = self._unsure
         size_bytes = before.size_bytes + confirmed.size_bytes

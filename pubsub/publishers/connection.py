@@ -1,7 +1,7 @@
-"""The connection of the operator that publishes, on its worker, to the publisher of its partition.
+"""The connection of a publish operator, on its worker, to the publisher of its partition.
 
-A connection gathers the events of one scheduling step and sends them at once, without waiting for subscribers. While a
-subscriber holds the publisher back, the connection has no room and the operator leaves its input unread.
+A connection gathers the events of one scheduling step and sends them together, without waiting for subscribers. While a
+subscriber holds the publisher back, the connection has no room, and the operator leaves its input unread.
 """
 
 import logging
@@ -37,7 +37,7 @@ Saved: TypeAlias = SavedEvents | Mapping[int, SavedEvents]
 
 
 def log_awaited(topic: str, awaited: int, where_it_is: str = "") -> None:
-    """Log that a topic publishes nothing before its first subscribers come, and where they find it."""
+    """Log that a topic waits for its first subscribers before it publishes, and where they find it."""
     _LOG.warning(
         "topic %r%s publishes nothing yet: publish(..., wait_for=%d) waits for %s. Call tidewheel.subscribe(%r), or "
         "end the job",
@@ -50,9 +50,9 @@ def log_awaited(topic: str, awaited: int, where_it_is: str = "") -> None:
 
 
 class PublisherConnection:
-    """One worker's connection to its publisher, whose frontier starts at the least time of the domain.
+    """One worker's connection to its publisher. Its frontier starts at the least time of the domain.
 
-    This base class serves a worker whose records all go to another worker to be published.
+    This base class is for a worker that publishes nothing itself: another worker gets all its records.
 
     Args:
         partition: where the records of this worker are published; also an attribute.
@@ -66,7 +66,7 @@ class PublisherConnection:
         self._most_gathered = _MOST_GATHERED
 
     def data(self, time: Time, batch: Any) -> None:
-        """Encode one batch at once, so it may be changed afterwards; skip an empty one.
+        """Encode one batch at once, so that it may be changed afterwards; skip an empty one.
 
         Raises:
             DeliveryError: the batch cannot be encoded.
@@ -74,7 +74,7 @@ class PublisherConnection:
         self._gather(encode_batch, time, batch)
 
     def ends(self, time: Time, keys: list[Any]) -> None:
-        """Receive the keys of ended substreams, at a time that is not before their last records.
+        """Encode the keys of ended substreams, at a time that is not before their last records.
 
         Raises:
             DeliveryError: the ends cannot be encoded.
@@ -95,27 +95,30 @@ class PublisherConnection:
             self._gathered_bytes += len(message.payload)
 
     def frontier(self, updates: Iterable[tuple[Time, int]]) -> None:
-        """Receive one indivisible move of the frontier: -1 for each time that left it and +1 for each that entered."""
+        """Receive one indivisible move of the frontier: -1 for each time that leaves it, +1 for each that enters."""
         self._events.append(LowerFrontierUpdate(list(updates)))
 
     def go_on(self, saved: Saved | None) -> None:
-        """Before the first event, begin to send at a snapshot; at the least time for None.
+        """Continue from a snapshot, before the first event; with None, begin at the least time.
 
         Raises:
             DeliveryError: the publisher cannot be reached.
         """
 
     def saved(self) -> Saved | None:
-        """Return what a snapshot keeps for `go_on`; None if the job takes none, or nothing is published here."""
+        """Return what a snapshot needs for `go_on`.
+
+        None if the job takes no snapshots, or nothing is published here.
+        """
         return None
 
     def close(self) -> None: ...
 
     def flush(self) -> None:
-        """Send everything since the last flush as one call.
+        """Send everything since the last flush together.
 
         Raises:
-            DeliveryError: the publisher refused this, or something earlier.
+            DeliveryError: the publisher has refused this, or something before.
         """
         if self._events:
             events, self._events = self._events, []
@@ -123,7 +126,7 @@ class PublisherConnection:
             self._send(events)
 
     def has_room(self) -> bool:
-        """Tell whether there is room for another batch; raises what `flush` raises."""
+        """Tell whether there is room for another batch; raises as `flush` does."""
         if self._gathered_bytes > self._most_gathered:
             self.flush()
         return self._has_room()
@@ -133,13 +136,13 @@ class PublisherConnection:
 
     @property
     def is_awaiting(self) -> bool:
-        """True if the publisher awaits its first subscribers, and so does not even receive the end."""
+        """True if the publisher waits for its first subscribers, and so accepts nothing, not even the end."""
         return False
 
     def wait_for_room(self, wake: Callable[[], None]) -> float | None:
         """Call ``wake`` once, from any thread, when there is room again.
 
-        Returns after how many seconds to ask in any case, None for never.
+        Return after how many seconds to ask even without that call; None if never.
         """
         return 0.0
 
@@ -152,12 +155,12 @@ class PublisherConnection:
 class RayConnection(PublisherConnection):
     """A connection to a publisher actor, for one worker; a pickled copy is a new connection.
 
-    The flush with which the frontier becomes empty returns when the publisher has received everything: the worker may
+    The flush that makes the frontier empty returns when the publisher has received everything, so that the worker may
     end.
 
     Args:
         has_log: whether the publisher has a log. If such a publisher dies, the connection waits for its restart, and
-            sends the messages again that are not durable.
+            then sends again the messages that are not durable.
         is_remembered: whether the job keeps snapshots. If a publisher without a log has died, the connection waits for
             the job to go back, which ends it.
     """
@@ -200,7 +203,7 @@ class RayConnection(PublisherConnection):
 
     @property
     def announced(self) -> list[Time]:
-        """The frontier that the publisher has received last, or will receive with the next flush; empty at the end."""
+        """The frontier that the publisher has received last, or will with the next flush; empty at the end."""
         return [time for time, _ in self._frontier]
 
     def saved(self) -> SavedEvents | None:
@@ -239,7 +242,7 @@ class RayConnection(PublisherConnection):
             raise self._error(error) from error
 
     def flush(self) -> None:
-        """Send everything since the last flush; after the end, wait until the publisher has it, also of a snapshot."""
+        """Send everything since the last flush. If that includes the end, wait until the publisher has received it."""
         super().flush()
         try:
             if not self._frontier and self._feed is not None and self._feed.is_waiting:
@@ -287,7 +290,7 @@ class RayConnection(PublisherConnection):
         return connection
 
     def _error(self, error: FeedLost | FeedRefused) -> Exception:
-        """Return the error to raise; Ray knows more of the end of a publisher than a socket does."""
+        """Return the error to raise; Ray knows more about the end of a publisher than a socket does."""
         import ray
 
         if isinstance(error, FeedRefused):

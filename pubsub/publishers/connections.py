@@ -1,6 +1,7 @@
-"""The connections of one partition at its publisher: to its worker, and to its children, on an asyncio loop.
+"""The connections of one partition's publisher: to its worker, and to its children, on an asyncio loop.
 
-The worker is on the same node; children are subscribers and relays, over sockets on the node or by calls.
+The worker is on the same node. Children are subscribers and relays; they connect by sockets on the same node, otherwise
+by calls.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ class Listening(Protocol):
     """Receives the events of connections."""
 
     def refuse(self, reason: str) -> None:
-        """Receive nothing more from the worker: it sent nonsense, or the log cannot be written."""
+        """Accept nothing more from the worker: it has sent nonsense, or the log cannot be written."""
 
     def connect(self, child: str, connection: socket.socket) -> None: ...
 
@@ -32,16 +33,17 @@ class Listening(Protocol):
 
 
 class Connections:
-    """The connections, made on a running loop and used there only.
+    """The connections of one publisher. Make and use them on the running loop only.
 
     Args:
-        node: None for a partition without sockets.
-        listening: receives all messages that are not for the sink.
+        node: the publisher's node; None for a partition without sockets.
+        sink: receives the worker's messages.
+        listening: receives all other messages.
 
     Attributes:
-        changed: is notified of all events for which others may wait.
-        is_closing: whether all waits end.
-        refusal: why no worker is accepted any more; empty while one is.
+        changed: notified after each event that a waiting call may wait for.
+        is_closing: whether the publisher is closing, which ends all waits.
+        refusal: why no worker is accepted any more; empty while one may connect.
     """
 
     def __init__(
@@ -72,12 +74,15 @@ class Connections:
         )
 
     async def wait_until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
-        """Wait until ``condition()`` is true, or this is closing: a waiting call would keep the process alive."""
+        """Wait until ``condition()`` is true, or the publisher is closing.
+
+        A waiting call would keep the process alive.
+        """
         await self.changed.wait_until(lambda: self.is_closing or condition(), timeout_s)
         return condition()
 
     def offer(self, child: str | None) -> SocketOffer | None:
-        """Return where a child, or the worker for None, can connect; None without sockets here."""
+        """Return where a child, or the worker for None, can connect; None without sockets."""
         if self._node is None:
             return None
         if self._listener is None:
@@ -99,7 +104,7 @@ class Connections:
             self._listener.withdraw(child)
 
     def settle(self) -> None:
-        """Send confirmations to the worker soon, and read on if there is room."""
+        """Send confirmations to the worker soon, and read more if there is room."""
         for worker in self._workers:
             worker.settle()
 

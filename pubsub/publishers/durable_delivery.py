@@ -1,6 +1,6 @@
-"""The delivery of one partition of a topic with a log, on an asyncio loop: from its worker to relays and subscribers.
+"""Delivers one partition of a topic with a log, from its worker to relays and subscribers, on an asyncio loop.
 
-Only waiting for the disk happens elsewhere.
+Other threads only wait for the disk.
 """
 
 import asyncio
@@ -41,14 +41,15 @@ _TOLD_LOOKS = 100
 
 
 class DurableDelivery:
-    """A `Delivery` by a pubend with its log.
+    """A `Delivery` with a pubend and its log.
 
     Args:
-        awaited: how many subscriptions to await before the first message; none if something is logged.
-        retention_s: how many seconds an unread durable subscription, or a topic without subscriptions, keeps messages.
-        lease_s: how many seconds a reader behind a relay lives after its last message, a subscription that is not
-            durable waits for its reader, and nothing is forgotten after the start.
-        has_history: if so, nothing is ever forgotten.
+        awaited: how many subscriptions to wait for before the first message; if something is logged, none.
+        retention_s: how many seconds messages are kept for a durable subscription without a reader, or without any
+            subscription.
+        lease_s: how many seconds a reader behind a relay counts as alive after its last message, a subscription that is
+            not durable waits for its reader, and nothing is forgotten after the start.
+        has_history: whether the topic has history; then nothing is ever forgotten.
     """
 
     def __init__(  # noqa: PLR0913 - the settings of a publication, one by one
@@ -101,7 +102,7 @@ class DurableDelivery:
 
     @property
     def why_not(self) -> str:
-        """The reason why nothing is published now, for good or while the disk is full; empty if something is."""
+        """Why nothing is published now, for good or while the disk is full; empty otherwise."""
         full = None if self._is_over else self.core.writer.full
         return self.problem or ("" if full is None else str(full))
 
@@ -153,7 +154,7 @@ class DurableDelivery:
         core.resume()
 
     def refuse(self, reason: str) -> None:
-        """Publish nothing more, as the worker sent nonsense or the log cannot be written."""
+        """Publish nothing more: the worker has sent nonsense, or the log cannot be written."""
         if not self.problem:
             self.problem = reason
             _LOG.error("%r publishes nothing more: %s", self, reason)
@@ -225,9 +226,9 @@ class DurableDelivery:
     # ------------------------------------------------------------------ the end
 
     def fail(self, reason: str, *, on_purpose: bool = False) -> None:
-        """End the partition early, with ``reason`` for its readers; acknowledgements are still received.
+        """End the partition early, with ``reason`` for its readers; still receive acknowledgements.
 
-        Readers are not told ``on_purpose``, as their subscriptions go on with the next job of this log.
+        ``on_purpose`` is not passed on to readers, since their subscriptions continue with the next job of this log.
         """
         if self.connections.refusal:
             return
@@ -246,7 +247,7 @@ class DurableDelivery:
         return self.audience.count
 
     def is_drained(self, but_for: str | None) -> bool:
-        """Tell whether all is durable and acknowledged, except by readers of a process."""
+        """Tell whether everything is durable and acknowledged, except by the readers of a process."""
         return self.audience.is_drained(but_for)
 
     def has_been_read(self, but_for: str | None) -> bool:
@@ -279,7 +280,7 @@ class DurableDelivery:
     # ------------------------------------------------------------------ the contents of the log
 
     async def place(self, timeout_s: float) -> LogPlace:
-        """Return the position of the log once all that was sent is durable; raise LogError if that takes too long."""
+        """Return how far the log is, once all that was sent is durable; raise LogError if that takes too long."""
         writer, core = self.core.writer, self.core
         if not await self.connections.wait_until(lambda: writer.durable_tick >= core.written_tick, timeout_s):
             raise LogError(f"{self!r}: what was sent is not durable after {timeout_s:g} s: {core.error or writer.full}")
@@ -287,14 +288,13 @@ class DurableDelivery:
         return LogPlace(told.has_begun, list(told.lower), told.generation, told.complete, told.has_all)
 
     async def reached(self, time: Time, timeout_s: float) -> bool:
-        """Wait until everything before a time is durable; tell whether it is."""
+        """Wait until everything before a time is durable; return whether it is."""
         return await self.connections.wait_until(lambda: not self.core.told.lower.less_than(time), timeout_s)
 
     async def came_again(self, generation: int, timeout_s: float) -> Sums | None:
-        """Wait for the complete epochs that come again in a generation; return the sums of their digests.
+        """Wait for the complete epochs that are sent again in a generation; return the sums of their digests.
 
-        Returns:
-            None after the timeout; nothing if they cannot be compared.
+        Return None after the timeout, and an empty result if they cannot be compared.
         """
         core = self.core
 
@@ -307,13 +307,15 @@ class DurableDelivery:
         return {} if core.again is None else await asyncio.to_thread(core.again.came)
 
     async def logged(self, times: Collection[Time]) -> Sums:
-        """Return the sums of logged epochs; None for those that cannot be compared. Raises LogError."""
+        """Return the digest sums of logged epochs; None for an epoch that cannot be compared. Raises LogError."""
         if self.core.again is None:
             return dict.fromkeys(times)
         return await asyncio.to_thread(self.core.again.logged, ReplayedLog(self.core.log), times)
 
     async def compared(self, differing: Sequence[Time]) -> dict[int, Difference]:
-        """Forget the epochs that came again; return how the first of these epochs differs from the log, by digests.
+        """Return, by digest, how the first of these epochs differs from the log.
+
+        Forget the epochs that were sent again.
 
         Raises LogError or DeliveryError.
         """
@@ -323,11 +325,12 @@ class DurableDelivery:
         return await asyncio.to_thread(again.differences, ReplayedLog(self.core.log), differing[0])
 
     def statistics(self) -> dict[str, int]:
-        """Return counts since the start, by name.
+        """Return the counts since the start, by name.
 
-        Messages from the worker that were not logged before, and their bytes; questions of children; connected relays
-        and readers; subscriptions that are read, all, durable, and with something unacknowledged; bytes of the log, and
-        those that wait for children; messages skipped for children that did not read.
+        They count: messages from the worker that were not logged before, and their bytes; questions of children;
+        connected relays and readers; subscriptions that have a reader, all subscriptions, durable ones, and those that
+        have not acknowledged everything; bytes of the log, and bytes that wait for children; messages skipped for
+        children that did not read.
         """
         core, subscriptions = self.core, self.core.subscriptions
         return {
@@ -345,7 +348,7 @@ class DurableDelivery:
         }
 
     async def close(self) -> None:
-        """Release everything, tell children why if they need it, and close the log. Raises LogError."""
+        """Release everything, tell children why if need be, and close the log. Raises LogError."""
         self.connections.refuse_workers(self.problem or f"{self!r} is closed: its topic has ended")
         try:
             await self._dismiss()
@@ -366,7 +369,10 @@ class DurableDelivery:
                 break
 
     async def stop(self) -> None:
-        """Release everything without a word, as the end of a process does, and close the log. Raises LogError."""
+        """Release everything without telling anyone, as if the process had ended, and close the log.
+
+        Raises LogError.
+        """
         self._timer.cancel()
         self._answering.close()
         if self._housekeeping is not None:

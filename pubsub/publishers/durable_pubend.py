@@ -1,8 +1,8 @@
 """A pubend with its log: it logs a worker's messages, and sends them to its children once they are durable.
 
-All calls are on one thread. The log has its own thread, and ``later`` brings back the outcomes; other threads read a
-log in an object store. The log has all that a restart needs: messages, reservations of silence, and the positions of
-durable subscriptions.
+All calls are on one thread. The log has its own thread, and calls ``later`` with the outcomes. If the log is in an
+object store, other threads read it. The log has all that a restart needs: messages, reservations of silence, and the
+positions of durable subscriptions.
 
 Source: seed "Gryphon exactly-once", section 2.2.
 """
@@ -59,20 +59,20 @@ class DurablePubend:
     """One partition of a topic.
 
     Args:
-        later: schedules a call on the thread of all calls; any thread may use it.
+        later: schedules a call on the pubend's thread; any thread may use it.
         clock: seconds since 1970; it may go back.
-        awaited: how many subscriptions to await before the first message; an attribute, too, 0 once they have come.
+        awaited: how many subscriptions to wait for before the first message; also an attribute, 0 once they have come.
         cache_bytes: how many bytes of the latest messages stay in memory.
-        has_history: whether a new subscription learns the last complete epoch.
+        has_history: whether the topic has history; then a new subscription learns the last complete epoch.
 
     Attributes:
         messages, message_bytes, nacks: the logged messages since the start, their bytes, and the questions of children.
-        log, reads: only to be read.
-        room_for: as `Log.room_for`, for payloads from the worker.
+        log, reads: do not change these.
+        room_for: does what `Log.room_for` does, for payloads from the worker.
         is_eager: whether the log is in memory, and has no thread.
         written_tick: the tick of the last received message, durable once `writer.durable_tick` reaches it.
-        told: the states of epochs by their durable messages.
-        again: complete epochs that come again, until they are compared.
+        told: the states of epochs, by durable messages alone.
+        again: the complete epochs that the worker sends again, until they are compared.
     """
 
     def __init__(  # noqa: PLR0913 - the settings of a shell, one by one
@@ -140,7 +140,7 @@ class DurablePubend:
             opened.pop_all()
 
     def begin(self, position: WorkerPosition | None = None) -> None:
-        """Call `Journal.begin`, and log the return of a worker that has gone back; raises the same, or LogError."""
+        """Call `Journal.begin`; if the worker has gone back, log that. Raises as `Journal.begin` does, and LogError."""
         self._check()
         returned = self._journal.begin(position, self.written_tick)
         self._unconfirmed = Unconfirmed()
@@ -151,7 +151,7 @@ class DurablePubend:
             self._write([Step(encode(returned), None, returned)])
 
     def feed(self, sent: Sequence[EncodedMessage]) -> None:
-        """Receive messages of the worker, in order; skip what is logged already. Raises LogError.
+        """Receive messages of the worker, in order; skip those that are logged already. Raises LogError.
 
         Raises:
             ProtocolError: a message is impossible, or differs from the logged one; nothing after it is received.
@@ -171,7 +171,7 @@ class DurablePubend:
             os.sched_yield()  # Linux may leave the worker waiting for this core, though another one is idle
 
     def conclude(self) -> None:
-        """End the partition, as all of the topic have everything. Idempotent; raises LogError."""
+        """End the partition, since all partitions have everything. Idempotent; raises LogError."""
         self._check()
         self._write(last_messages(self._journal))
 
@@ -191,23 +191,28 @@ class DurablePubend:
         return size_bytes
 
     def confirmed(self) -> Confirmed:
-        """Return the confirmation of the fed messages that have become durable since the last call."""
+        """Return the confirmation for messages that have become durable since the last call."""
         return self._unconfirmed.take(self.writer.durable_tick)
 
     @property
     def has_room(self) -> bool:
-        """True if the fed messages are on their way to the disk, and no subscription is awaited; feed only then."""
+        """True if earlier messages are on their way to the disk and no subscription is awaited.
+
+        Only then call `feed`.
+        """
         return self.writer.has_room and not self.awaited and (self.again is None or self.again.has_room)
 
     @property
     def error(self) -> LogError | None:
-        """The reason why nothing more is published, if so; messages that are not durable then may be lost."""
+        """Why nothing more is published; None if the log works. Messages that are not durable by then may be lost."""
         return self.writer.error
 
     def look(self, *, forgets: bool = True) -> None:
-        """Tell due silence, log the state of subscriptions and, with ``forgets``, forget fully acknowledged messages.
+        """Tell the silence that is due, and log the state of subscriptions.
 
-        Raises LogError: the log takes nothing more.
+        With ``forgets``, forget acknowledged messages.
+
+        Raises LogError if the log accepts nothing more.
         """
         self._check()
         self._silence.look()
@@ -230,7 +235,7 @@ class DurablePubend:
         return self.log.has_before(self._trim_to)
 
     def trim(self) -> int:
-        """Remove unneeded files, and return their bytes; waits for the disk, on any thread."""
+        """Remove files that are not needed, and return their bytes; waits for the disk, on any thread."""
         return self.log.trim(self._trim_to)
 
     def resume(self) -> None:
@@ -239,7 +244,7 @@ class DurablePubend:
         self.writer.resume()
 
     def expire(self, before_s: float) -> None:
-        """Forget files older than ``before_s``, in seconds since 1970, unless there are subscriptions."""
+        """If there are no subscriptions, forget files older than ``before_s``, in seconds since 1970."""
         if self.subscriptions.known:
             return
         ends = (one.last_tick + 1 for one in self.log.segments() if one.ended_s is not None and one.ended_s < before_s)
@@ -266,7 +271,7 @@ class DurablePubend:
         self._pubend.fanout.leave(child)
 
     def nack(self, child: str, nack: Nack) -> None:
-        """Answer a curious child, as far as its room goes; if the requested records are damaged, with the error."""
+        """Answer a child's nack, as far as its room goes; if the records are damaged, answer with the error."""
         try:
             self._silence.answer(child, nack)
         except NotReady as missing:
@@ -330,7 +335,7 @@ class DurablePubend:
         self._tell_stranger(reader)
 
     def abandon(self, name: str) -> None:
-        """Stop keeping messages for a durable subscription; a reader that missed some learns that."""
+        """Stop keeping messages for a durable subscription; if its reader misses some, it will be told."""
         self.subscriptions.abandon(name)
         self._note()
 
@@ -343,12 +348,12 @@ class DurablePubend:
         return self.subscriptions.needing(end)
 
     def held_bytes(self, name: str) -> int:
-        """Return about how many bytes of the log a subscription has not acknowledged."""
+        """Estimate the bytes of the log that a subscription has not acknowledged."""
         needed_from = self.subscriptions.known[name].acknowledged.prefix_end
         return sum(segment.size for segment in self.log.segments() if segment.last_tick >= needed_from)
 
     def close(self) -> None:
-        """Make messages and acknowledgements durable, as far as the disk takes them, and release the log.
+        """Make messages and acknowledgements durable, as far as the disk has room, and release the log.
 
         Raises LogError.
         """

@@ -1,16 +1,16 @@
-"""Complete epochs that a job repeats, at one partition: the repeated records, compared with those in the log.
+"""Complete epochs that a job sends again, at one partition: their records are compared with those in the log.
 
-A job that begins again, or goes back, leaves out epochs that are complete in all logs, which is right only if their
-content is the same. So each partition adds up digests of the repeated records; the publication adds these up, and
-compares them with the logs.
+A job that begins again, or goes back, leaves out epochs that are complete in all logs. That is right only if their
+content is the same. So each partition adds up digests of the repeated records. The publication adds up the sums of all
+partitions, and compares them with the logs.
 
 Invariants:
 
-- An epoch is compared only if all of it comes again, and all of it is in the logs: no partition had a part of it before
-  the snapshot, or has removed one since.
-- An epoch of which nothing comes is not compared.
+- An epoch is compared only if all of it is sent again, and all of it is in the logs: no partition had a part of it
+  before the snapshot, or has removed a part since.
+- If nothing of an epoch is sent again, it is not compared.
 - Void batches do not count.
-- The log is read only once all of these epochs have come.
+- The log is read only once all of these epochs have been sent again.
 - A thread computes digests; its input is bounded.
 
 Source: seed "Gryphon exactly-once", section 2.2 (what is logged is published, and nothing else).
@@ -43,10 +43,10 @@ Sums: TypeAlias = Mapping[Time, int | None]
 
 
 class Difference(NamedTuple):
-    """Records with one digest in one partition.
+    """The difference in records with one digest, in one partition.
 
     Attributes:
-        surplus: how many more of them the log has than have arrived.
+        surplus: how many more of them the log has than were sent again.
         text: the `repr` of one of them.
     """
 
@@ -65,7 +65,10 @@ def differing_epochs(domain: TimeDomain, came: Sequence[Sums], logged: Sequence[
 
 
 def first_difference(found: Sequence[Mapping[int, Difference]]) -> tuple[int, Difference] | None:
-    """Return a partition and a record that differs, if any, from the differences of all partitions."""
+    """Return a partition and a record that differs in it; None if there is none.
+
+    ``found`` has the differences of each partition.
+    """
     total: dict[int, int] = {}
     for differences in found:
         for digest, difference in differences.items():
@@ -78,10 +81,10 @@ def first_difference(found: Sequence[Mapping[int, Difference]]) -> tuple[int, Di
 
 
 class EpochsAgain:
-    """The complete epochs of one partition, as its worker sends them again.
+    """Compares the complete epochs that one partition's worker sends again.
 
     Args:
-        end: one after the last tick that the log had when the worker began.
+        end: the tick after the last one in the log when the worker began.
     """
 
     def __init__(self, domain: TimeDomain, position: WorkerPosition, end: int) -> None:
@@ -107,7 +110,7 @@ class EpochsAgain:
         return all(map(self._complete.less_equal, self._worker.frontier))
 
     def have_come_in(self, generation: int) -> bool:
-        """Tell whether the worker has begun a generation, and `have_come`."""
+        """Tell whether the worker has begun this generation, and `have_come`."""
         return self._generation >= generation and self.have_come
 
     def receive(self, message: EncodedMessage) -> None:
@@ -132,20 +135,22 @@ class EpochsAgain:
         return self._received_bytes - self._done_bytes < _ROOM_BYTES
 
     def came(self) -> Sums:
-        """Return the sums of all arrived epochs, once they are computed; waits, on any thread."""
+        """The digest sums of all epochs sent again, once they are computed; this waits, on any thread."""
         if self._last is not None:
             self._last.result()
         return self._sums
 
     def logged(self, log: ReplayedLog, times: Collection[Time]) -> Sums:
-        """Return the sums of logged epochs; reads the log, on any thread; raises LogError."""
+        """Return the digest sums of logged epochs; this reads the log, on any thread; raises LogError."""
         first, unknown = self._begin(log, times)
         standing = self._standing(log, first, {*times} - unknown, _digest)
         sums = {time: _sum(digest for _, digest in batches) for time, batches in standing.items()}
         return {**sums, **dict.fromkeys(unknown)}
 
     def differences(self, log: ReplayedLog, time: Time) -> dict[int, Difference]:
-        """Return how the log differs from an epoch's arrived records, by digests; nothing if not all of these are kept.
+        """Return, by digest, how the log differs from the records of an epoch sent again.
+
+        Empty if not all of these are kept.
 
         Raises:
             LogError: the log cannot be read.
@@ -192,7 +197,7 @@ class EpochsAgain:
 
 
 def _digest(message: EncodedMessage) -> int | None:
-    """Return the sum of the digests in a batch; None if there is none, as where this process lacks a class."""
+    """Return the digest sum of a batch; None if it has none, for example because this process lacks a class."""
     try:
         return digest_of(message)
     except Exception as error:  # noqa: BLE001 - the code of records runs here

@@ -1,17 +1,18 @@
 """The connection of one worker to the partitions with logs that it feeds: several, one or none.
 
 A topic with logs keeps the number of partitions of its first job, while later jobs may have other numbers of workers.
-Worker w of W feeds the partitions p with p mod W = w. With P < W partitions, a worker w from P on sends its records to
-the worker that feeds partition w mod P.
+Worker w of W feeds the partitions p with p mod W = w. If there are only P < W partitions, each worker w from P on sends
+its records to the worker that feeds partition w mod P.
 
 Invariants:
 
-- Each partition has one feeder, so its batches have an order, and its log recognises repeated ones.
-- A worker publishes its records in one partition, the first that it feeds; all of its partitions move with the
-  frontier.
-- A snapshot's part for a partition, its position and what its log may lack, goes to its next feeder, whichever worker
-  that is. So a job with another number of workers goes back in each log as any other does.
-- Each partition waits until the worker has reached its own frontier of the snapshot.
+- One worker feeds a partition, so the partition's batches have an order, and its log recognises repeated ones.
+- A worker publishes its records in the first partition that it feeds. The frontiers of all its partitions move
+  together.
+- A snapshot has a part for each partition: its position and the messages that its log may not have. The part goes to
+  the partition's next feeder, whichever worker that is. So a job with another number of workers can go back in each log
+  as any other job can.
+- After a return, each partition waits until the worker has reached the partition's own frontier in the snapshot.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,7 +29,7 @@ from tidewheel.pubsub.publishers.sent_events import SavedEvents
 class FedPartitions(PublisherConnection):
     """One worker's connection to the partitions that it feeds; a pickled copy is a new connection.
 
-    The first of the ``connections`` has the number of the worker.
+    The first connection is for the partition with the worker's number.
     """
 
     def __init__(self, topic: str, domain: TimeDomain, connections: Sequence[RayConnection]) -> None:
@@ -47,7 +48,7 @@ class FedPartitions(PublisherConnection):
         self._connections[0].ends(time, keys)
 
     def frontier(self, updates: Iterable[tuple[Time, int]]) -> None:
-        """Receive one move of the frontier, and move all partitions that are not ahead of it."""
+        """Receive one move of the frontier; move all partitions whose frontier is not ahead of it."""
         changes = ChangeBatch(chain(((time, 1) for time in self._reached), updates))
         self._reached = Antichain(self._domain, [time for time, _ in changes])
         for connection in self._connections:

@@ -1,12 +1,12 @@
-"""The way of one worker to its publisher actor, over a socket on their node.
+"""The feed of one worker to its publisher actor, over a socket on their node.
 
-Events are written at once, as far as the socket takes them; a thread writes the rest, and receives confirmations. A
-publisher with a log confirms what is durable; until then the feed keeps it, and sends it again to a restarted
-publisher. A publisher without a log confirms everything at the end or, if the job keeps snapshots, what it has
-received, which snapshots then omit.
+Events are written at once, as far as the socket takes them. A thread writes the rest, and receives confirmations. A
+publisher with a log confirms what is durable. Until then the feed keeps a message, and sends it again to a restarted
+publisher. A publisher without a log confirms everything at the end. If the job keeps snapshots it confirms what it has
+received, and snapshots omit that.
 
-The thread kills a publisher that a signal has stopped, as it neither serves its readers nor ends, and goes on as for a
-dead one (`watched_publisher.py`).
+If a signal has stopped a publisher, it neither serves its readers nor ends. So the thread kills it, and continues as
+for a dead one (`watched_publisher.py`).
 """
 
 import logging
@@ -47,23 +47,25 @@ _AGAIN_S = 0.2
 
 
 class FeedLost(Exception):  # noqa: N818 - it names what happened
-    """The publisher is dead, or does not answer; the message says how the feed noticed."""
+    """The publisher is dead, or does not answer; the message says how this was noticed."""
 
 
 class FeedRefused(Exception):  # noqa: N818 - it names what happened
-    """The publisher refused a message; the message says why."""
+    """The publisher has refused a message; the message of this error says why."""
 
 
 class Feed:
-    """One worker's way to its publisher; its methods raise `FeedLost` or `FeedRefused`, now or at a later call.
+    """One worker's feed to its publisher.
+
+    An error of the publisher is raised by this or a later call, as `FeedLost` or `FeedRefused`.
 
     Args:
         sent: numbers the events, and keeps them if the publisher has a log.
         connect: returns a non-blocking connection; raises FeedLost if there is none now.
-        restarts_within_s: how many seconds a publisher may be away; 0 if it is not started again.
-        room_bytes: how much may be kept.
-        afterwards: the consequence of its death, for log lines.
-        is_awaiting: whether there is no room until the publisher answers; also an attribute.
+        restarts_within_s: how many seconds a restart of the publisher may take; 0 if it is not restarted.
+        room_bytes: how many bytes of messages may be kept.
+        afterwards: what happens after the publisher's death, for log lines.
+        is_awaiting: whether to accept nothing before the publisher answers; also an attribute.
     """
 
     def __init__(
@@ -99,7 +101,7 @@ class Feed:
     # ------------------------------------------------------------------ the worker
 
     def send(self, events: list[FeedEvent]) -> None:
-        """Send events in order, without waiting: the thread writes the rest."""
+        """Send events in order; never wait, since the thread writes the rest."""
         with self._changed:
             self._raise()
             for event in events:
@@ -138,7 +140,10 @@ class Feed:
             return not self.is_awaiting and self._waiting_bytes() < self._room_bytes
 
     def wait_for_room(self, wake: Callable[[], None]) -> float | None:
-        """Call ``wake`` once there is room; return after how many seconds to ask in any case, None for never."""
+        """Call ``wake`` once there is room.
+
+        Return after how many seconds to ask even without that call, None if never.
+        """
         with self._changed:
             has_room = not self.is_awaiting and self._waiting_bytes() < self._room_bytes
             if self._error is not None or has_room:
@@ -147,7 +152,7 @@ class Feed:
         return None
 
     def close(self) -> None:
-        """Close the connection, whatever is not confirmed, without a long wait. Idempotent."""
+        """Close the connection, even if messages are not confirmed, without a long wait. Idempotent."""
         with self._changed:
             if self._is_closed:
                 return
@@ -236,7 +241,7 @@ class Feed:
         return max(self._sent.waiting_bytes, 0 if self._writer is None else self._writer.waiting_bytes)
 
     def _write(self) -> bool:
-        """Write the waiting bytes; tell whether nothing waits, or the connection is broken."""
+        """Write the waiting bytes; return True if none is left, or the connection is broken."""
         assert self._writer is not None
         try:
             return self._writer.write()
@@ -277,7 +282,7 @@ class _Watch:
         self._looked_s = time.monotonic()
 
     def look(self, read_bytes: int) -> None:
-        """Examine the publisher, every second, given how many bytes have come from it so far."""
+        """Look at the publisher, every second, given how many bytes it has sent so far."""
         now_s = time.monotonic()
         if now_s - self._looked_s < _LOOK_MS / 1000:
             return

@@ -1,7 +1,7 @@
-"""The delivery of one partition of a topic without a log, on an asyncio loop: from its worker to its subscribers.
+"""Delivers one partition of a topic without a log, from its worker to its subscribers, on an asyncio loop.
 
-While a subscriber holds the publisher back, the worker's messages wait here and nothing more is read. A connection
-receives messages as fast as it takes them; the others wait, bounded, in a queue of the `Publisher`.
+While a subscriber holds the publisher back, the worker's messages wait here and no more are read. A connection receives
+messages as fast as it takes them. Further messages wait in a bounded queue of the `Publisher`.
 """
 
 import asyncio
@@ -46,16 +46,16 @@ _EVENTS = (DataMessage, LowerFrontierUpdate)
 
 
 class LiveDelivery:
-    """A `Delivery` by a publisher without a log.
+    """A `Delivery` with a publisher that has no log.
 
     Args:
-        is_remembered: whether its job keeps snapshots. If so, the worker keeps unconfirmed messages, and says where it
+        is_remembered: whether its job keeps snapshots. Then the worker keeps unconfirmed messages, and says where it
             begins. Numbers are greater than those of a dead publisher, and the partition ends when `end` is called.
-        node: None for a partition without sockets.
-        lease_s: the seconds of silence after which a subscriber without a connection is given up.
+        node: the publisher's node; None for a partition without sockets.
+        lease_s: a subscriber without a connection is given up after so many seconds of silence.
 
     Attributes:
-        may_return: whether subscribers of a dead publisher may come.
+        may_return: whether subscribers of a dead publisher may still connect.
     """
 
     def __init__(  # noqa: PLR0913 - the settings of a publication, one by one
@@ -95,7 +95,7 @@ class LiveDelivery:
     # ------------------------------------------------------------------ the worker
 
     def begin(self, position: WorkerPosition) -> None:
-        """Begin at a position; drop waiting messages of an earlier worker."""
+        """Begin where a worker begins; drop waiting messages of an earlier worker."""
         if not self._is_remembered:
             return
         if position.generation.number < self._least_generation:
@@ -126,13 +126,13 @@ class LiveDelivery:
             os.sched_yield()
 
     def take(self, events: Sequence[FeedEvent]) -> None:
-        """Receive events, in order; they wait while a subscriber holds back."""
+        """Receive events, in order; they wait while a subscriber holds this back."""
         if not self.connections.refusal:
             self._waiting.extend(events)
         self._pass_on()
 
     async def taken(self, again_s: float) -> None:
-        """Wait until all received events are passed to the subscribers; raise ProtocolError if one is wrong."""
+        """Wait until all received events are passed on to the subscribers; raise ProtocolError if one is wrong."""
         waiting, received = self._waiting, self._waiting.received
         while not await self.connections.changed.wait_until(
             lambda: waiting.received - len(waiting) >= received, again_s
@@ -144,7 +144,7 @@ class LiveDelivery:
     def confirmed(self) -> Confirmed:
         """Return how many messages the worker may forget: all of them once this has everything.
 
-        Before that, a worker that keeps them may forget all passed-on messages but the newest.
+        Before that, if the worker keeps messages, it may forget all that were passed on except the newest.
         """
         left = 0 if self._publisher.has_everything else 1
         if self._unconfirmed <= left or (left and not self._is_remembered):
@@ -169,7 +169,7 @@ class LiveDelivery:
     # ------------------------------------------------------------------ going on
 
     def go_on(self) -> None:
-        """Pass on the received events, read from the worker if there is room, and wake all waiting calls."""
+        """Pass on received events, read more from the worker if there is room, and wake all waiting calls."""
         self._goes_on_soon = False
         self._pass_on()
         self.connections.settle()
@@ -223,7 +223,7 @@ class LiveDelivery:
         self.go_on_soon()
 
     def go_on_soon(self) -> None:
-        """Schedule one `go_on`, however often this is called."""
+        """Call `go_on` soon, and only once for several calls of this."""
         if not self._goes_on_soon:
             self._goes_on_soon = True
             self._loop.call_soon(self.go_on)
@@ -231,9 +231,9 @@ class LiveDelivery:
     # ------------------------------------------------------------------ subscribers
 
     def attach(self, child: str, options: DeliveryOptions, *, again: bool = False) -> None:
-        """Accept a subscriber; raises what `Publisher.subscribe` raises.
+        """Accept a subscriber; raises as `Publisher.subscribe` does.
 
-        With ``again`` it may repeat this until it has connected.
+        With ``again``, the subscriber may repeat this until it has connected.
         """
         if again and not self.may_return:
             raise DeliveryError("it was started again, and its job has not gone back to a snapshot")
@@ -249,10 +249,10 @@ class LiveDelivery:
         self._fill(child)
 
     def turned_away(self, child: str) -> list[Told]:
-        """Return the messages for a subscriber that calls after it was given up; nothing if it may call.
+        """Return what to tell a subscriber that calls after it was given up; empty if it may call.
 
         Raises:
-            ProtocolError: the subscriber may attach again, as its job keeps snapshots.
+            ProtocolError: the subscriber may attach again, since its job keeps snapshots.
         """
         self._give_up_late()
         if child in self._publisher.queues:
@@ -284,7 +284,7 @@ class LiveDelivery:
         self.go_on_soon()
 
     def taken_by(self, subscriber: str) -> int:
-        """Return a number that grows as a subscriber takes messages."""
+        """Return a number that grows when a subscriber takes messages."""
         child = self._children.get(subscriber)
         if child is not None:
             child.tell_now(())  # a socket reports room only when its peer has read three quarters of it

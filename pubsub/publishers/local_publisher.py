@@ -21,7 +21,7 @@ class LocalPublisher:
     """One partition of a topic of a job in this process.
 
     Args:
-        changed: guards the cores of all partitions of the topic, and is notified of their changes.
+        changed: guards all partitions of the topic, and is notified when one changes.
         pump: runs one round of the job in the calling thread and returns False if there was nothing to do; None if the
             job runs by itself.
     """
@@ -49,7 +49,7 @@ class LocalPublisher:
         self._let_go_on()
 
     def take(self, subscriber: str) -> list[Downstream]:
-        """Return and remove the messages for a subscriber; never waits."""
+        """Remove and return the messages for a subscriber; never wait."""
         with self.changed:
             messages = self.publisher.take(subscriber)
         self._let_go_on()
@@ -66,14 +66,20 @@ class LocalPublisher:
         self._let_go_on()
 
     def is_held(self) -> bool:
-        """Tell whether a subscriber holds this publisher back, or is awaited; cut off those that hold for too long."""
+        """Tell whether a subscriber holds this publisher back or is awaited.
+
+        Cut off those that hold it back for too long.
+        """
         with self.changed:
             if self.publisher.cut_off_late(self.clock(), lambda name: self.publisher.queues[name].taken):
                 self.changed.notify_all()
             return self.publisher.is_held
 
     def when_free(self, wake: Callable[[], None]) -> float | None:
-        """Call ``wake`` once no subscriber holds; return after how many seconds to ask in any case."""
+        """Call ``wake`` once no subscriber holds this back.
+
+        Return after how many seconds to ask even without that call.
+        """
         with self.changed:
             if not self.is_held():
                 return 0.0
@@ -96,7 +102,10 @@ class LocalPublisher:
 
 
 class LocalConnection(PublisherConnection):
-    """A connection to a publisher in this process; ``remembered`` has the topic's times if its job keeps snapshots."""
+    """A connection to a publisher in this process.
+
+    ``remembered`` has the times of the topic if its job keeps snapshots.
+    """
 
     def __init__(
         self,
@@ -115,7 +124,7 @@ class LocalConnection(PublisherConnection):
         self._most_gathered = min(self._most_gathered, publisher.publisher.capacity_bytes // _PART_GATHERED)
 
     def go_on(self, saved: Saved | None) -> None:
-        """Begin to send where a snapshot is, with the next flush; events of a snapshot from Ray are sent then."""
+        """Begin to send where a snapshot is, with the next flush; that also sends events in a snapshot from Ray."""
         assert not isinstance(saved, Mapping), "topics of local jobs have no logs"
         if self._remembered is not None:
             before = saved and SavedEvents(saved.position, ())
@@ -124,7 +133,7 @@ class LocalConnection(PublisherConnection):
             self._publisher.begin(self._sent.position)
 
     def saved(self) -> SavedEvents | None:
-        """Return the position; the publisher has all flushed events."""
+        """Return the position of the worker; the publisher already has all flushed events."""
         if self._sent is None:
             return None
         saved = self._sent.saved

@@ -1,6 +1,6 @@
-"""The reads of a slow log, in an object store: on another thread than the loop.
+"""The reads of a slow log, one in an object store: on another thread than the loop.
 
-A read that is not ready raises `NotReady`; the caller has it fetched, and tries again.
+If a read is not ready, it raises `NotReady`. The caller lets it be fetched, and tries again.
 """
 
 import logging
@@ -28,7 +28,7 @@ R = TypeVar("R")
 
 
 class LogReads:
-    """Reads one log; all calls are on the thread of the loop."""
+    """Reads one log; all calls are on the loop's thread."""
 
     def __init__(self, log: AnyLog, later: Callable[[Callable[[], None]], None]) -> None:
         self._log = log
@@ -39,7 +39,7 @@ class LogReads:
         self._threads = None if isinstance(log, Log) else ThreadPoolExecutor(_AT_ONCE, "tidewheel-log-reads")
 
     def read(self, first_tick: int, max_bytes: int, most: int = sys.maxsize) -> list[Record]:
-        """Return the records of `Log.read`, and keep the other fetched ones for the next reads; see `get`."""
+        """Return records as `Log.read` does; keep others that were fetched for the next reads; see `get`."""
         if self._threads is None:
             return self._log.read(first_tick, max_bytes, most)
         found = next((rest for tick, rest in self._rests if tick == first_tick), None)
@@ -54,10 +54,10 @@ class LogReads:
         return found[:end]
 
     def get(self, key: object, read: Callable[[], R]) -> R:
-        """Return the result of ``read()``, which has this key.
+        """Return the result of ``read()``, which ``key`` identifies.
 
         Raises:
-            NotReady: the result has to be fetched first.
+            NotReady: the result must be fetched first.
             StoreFailed: the store did not answer; the caller may try again.
             LogCorrupted: the log is damaged.
         """
@@ -71,7 +71,7 @@ class LogReads:
         return found
 
     def fetch(self, missing: NotReady, then: Callable[[], None]) -> None:
-        """Fetch a part of the log, and call ``then``; only during that call it, or the error, is ready."""
+        """Fetch a part of the log, and call ``then``. The part, or the error, is ready only during that call."""
         assert self._threads is not None
         waiting = self._waiting.setdefault(missing.key, [])
         waiting.append(then)

@@ -1,6 +1,6 @@
-"""One partition of a topic at its publisher: the calls and waits of others, on an asyncio loop.
+"""One partition of a topic at its publisher: what others call and wait for, on an asyncio loop.
 
-A pubend, or a publisher without a log, delivers it. Both have the same messages, numbers and states of epochs. A pubend
+A pubend delivers it, or a publisher without a log. Both have the same messages, numbers and states of epochs. A pubend
 numbers by a clock, tells what is durable, promises silence, and answers children that ask again. A publisher without a
 log keeps in memory the changes so far, messages for subscribers of a dead publisher, and a queue for each subscriber.
 """
@@ -16,17 +16,17 @@ from tidewheel.transport.tickets import SocketOffer
 
 
 class Awaiting(Protocol):
-    """A core that may wait for its first subscribers, until ``awaited`` is 0."""
+    """A publisher or pubend that may wait for its first subscribers; while it does, ``awaited`` is not 0."""
 
     awaited: int
 
 
 class Delivery(Protocol):
-    """Delivers a partition from its worker to its children, with a log or without one; it never waits.
+    """Delivers a partition from its worker to its children, with or without a log; it never waits.
 
     Attributes:
         lease_s: how long to wait for a reader that receives nothing.
-        problem: why nothing is published any more; empty while something is.
+        problem: why nothing is published any more; empty if there is no problem.
     """
 
     connections: Connections
@@ -37,7 +37,7 @@ class Delivery(Protocol):
     def attach(self, child: str, options: DeliveryOptions, *, again: bool) -> None: ...
 
     def turned_away(self, child: str) -> list[Told]:
-        """Return messages for an unknown child that calls; nothing if it may call.
+        """Return what to tell an unknown child that calls; empty if it may call.
 
         Raises:
             ProtocolError: the subscriber may attach again.
@@ -46,22 +46,22 @@ class Delivery(Protocol):
     def leave(self, child: str) -> None: ...
 
     def go_back(self) -> None:
-        """Drop the worker's messages that are not passed on: its job goes back to a snapshot."""
+        """Drop the worker's messages that are not passed on yet: its job goes back to a snapshot."""
 
     def go_on(self) -> None: ...
 
     @property
     def has_ended(self) -> bool:
-        """True if the partition has ended or failed, durably with a log."""
+        """True if the partition has ended or failed; with a log, durably."""
 
     @property
     def readers(self) -> int: ...
 
     def is_drained(self, but_for: str | None) -> bool:
-        """Tell whether all is published and received, except by readers of a process."""
+        """Tell whether everything is published and received, except by the readers of a process."""
 
     def has_been_read(self, but_for: str | None) -> bool:
-        """Tell whether the end may be announced: all readers have everything, or will have it in any case."""
+        """Tell whether the end may be announced: all readers have everything, or surely will."""
 
     @property
     def is_read_by_all(self) -> bool:
@@ -79,10 +79,13 @@ class Delivery(Protocol):
         """Return the end of the partition; None if it does not have everything of a generation."""
 
     def end(self, known: PartitionEnd | None) -> None:
-        """End the partition, as all of the topic have everything. Idempotent; raises LogError."""
+        """End the partition, since all partitions have everything. Idempotent; raises LogError."""
 
     def expect(self, readers: Sequence[str]) -> list[str]:
-        """Wait with the end for these subscribers of a dead publisher; return the ones that would come again."""
+        """Delay the end for these subscribers of a dead publisher.
+
+        Return the subscribers that have to connect again if this publisher dies.
+        """
 
     def fail(self, reason: str, *, on_purpose: bool) -> None:
         """End the partition early, with ``reason`` for its readers."""
@@ -100,20 +103,20 @@ class Partition:
         self._connections = delivery.connections
 
     async def wait_until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
-        """Wait until ``condition()`` is true, or this is closed; return its last value."""
+        """Wait until ``condition()`` is true, or the partition is closed; return its last value."""
         return await self._connections.wait_until(condition, timeout_s)
 
     # ------------------------------------------------------------------ the worker and the children
 
     def await_nobody(self) -> None:
-        """Stop waiting for first subscribers."""
+        """Do not wait for first subscribers any more."""
         self.delivery.awaiting.awaited = 0
 
     async def awaited(self, timeout_s: float) -> bool:
         return await self.wait_until(lambda: not self.delivery.awaiting.awaited, timeout_s)
 
     def offer(self) -> SocketOffer | None:
-        """Return where the worker can connect; None without sockets here."""
+        """Return where the worker can connect; None without sockets."""
         return self._connections.offer(None)
 
     def attach(self, child: str, options: DeliveryOptions, *, again: bool = False) -> SocketOffer | None:
@@ -129,7 +132,7 @@ class Partition:
     async def talk(
         self, child: str, said: list[ChildMessage], wait_s: float, received: int | None, *, again: bool
     ) -> list[Told]:
-        """Receive the messages of a child without a connection; return those for it, as `Children.talk`."""
+        """Receive messages from a child without a connection; return messages for it, as `Children.talk` does."""
         turned_away = self.delivery.turned_away(child)
         return turned_away or await self._connections.children.talk(child, said, wait_s, received, again=again)
 
@@ -157,7 +160,7 @@ class Partition:
     async def read_by_all(self, owner: str) -> None:
         """Wait until all readers have everything, or have received nothing for a lease.
 
-        Readers of the process ``owner`` have no time limit.
+        Readers of the process ``owner`` have no such limit.
         """
         delivery, before = self.delivery, dict[str, int]()
         connections = self._connections
@@ -172,8 +175,7 @@ class Partition:
     async def known_end(self, generation: int, timeout_s: float, but_for: str | None) -> PartitionEnd | None:
         """Wait until the partition has everything of a generation; return its end, or None after the timeout.
 
-        The worker is told first; readers may have a moment to receive everything, except those of the process
-        ``but_for``.
+        The worker is told first. Readers get a moment to receive everything, except those of the process ``but_for``.
         """
         delivery = self.delivery
         if not await self.wait_until(lambda: delivery.known_end(generation) is not None, timeout_s):
@@ -183,16 +185,16 @@ class Partition:
         return delivery.known_end(generation)
 
     def end(self, known: PartitionEnd | None) -> None:
-        """End the partition, as all of the topic have everything; ``known`` is its end, None if its log has that.
+        """End the partition, since all partitions have everything.
 
-        Idempotent; raises LogError.
+        ``known`` is its end; None if the log has it. Idempotent; raises LogError.
         """
         self.delivery.end(known)
 
     def expect(self, readers: Sequence[str]) -> list[str]:
-        """Wait with the end, at most a lease, for subscribers of a dead publisher.
+        """Delay the end, at most one lease, for these subscribers of a dead publisher.
 
-        Returns the subscribers that have to come again if this publisher dies.
+        Return the subscribers that have to connect again if this publisher dies.
         """
         return self.delivery.expect(readers)
 

@@ -28,7 +28,7 @@ _TICK = struct.Struct("<q")
 
 
 class _Snapshot(msgspec.Struct, frozen=True):
-    """The state after everything before a segment."""
+    """The state before a segment."""
 
     reserved: int
     message_end: int
@@ -37,12 +37,12 @@ class _Snapshot(msgspec.Struct, frozen=True):
 
 
 class Recovered(NamedTuple):
-    """The state that a log was recovered to.
+    """The state that was recovered from a log.
 
     Attributes:
         reserved: the end of the ticks whose silence may have been told.
-        message_end: one after the tick of the last message; 0 without any.
-        lacks_end: whether a crash has torn the end of the partition off the last move of its frontier.
+        message_end: the tick after the last message; 0 if there is none.
+        lacks_end: whether the log has the last move of the frontier but, after a crash, not the end of the partition.
     """
 
     journal: Journal
@@ -57,22 +57,25 @@ def message_entry(tick: int, step: "Step") -> Entry:
 
 
 def reservation_entry(tick: int, reserved: int) -> Entry:
-    """Return the log entry that allows to tell silence up to ``reserved``."""
+    """Return the log entry that reserves silence up to ``reserved``."""
     return Entry(tick, _RESERVATION, (_TICK.pack(reserved),))
 
 
 def cursor_entry(tick: int, cursor: Cursor) -> Entry:
-    """Return the log entry of a durable subscription, logged even on a full disk, which otherwise stays full."""
+    """Return the log entry of a durable subscription.
+
+    It is logged even on a full disk, so that messages can be forgotten.
+    """
     return Entry(tick, _CURSOR, (msgspec.msgpack.encode(cursor),), is_urgent=True)
 
 
 def snapshot(journal: Journal, reserved: int, message_end: int, standings: dict[str, Standing]) -> bytes:
-    """Return the beginning of a segment, from which the state after everything before it can be recovered."""
+    """Return the snapshot at the beginning of a segment, with which the state before it can be recovered."""
     return msgspec.msgpack.encode(_Snapshot(reserved, message_end, standings, journal.snapshot()))
 
 
 def recover(log: AnyLog, domain: TimeDomain, tick: int | None = None) -> Recovered:
-    """Return the state after the records up to ``tick``, by default after all.
+    """Return the state after the records up to ``tick``, by default after all records.
 
     Raises:
         LogError: the log begins later, or is damaged.
@@ -111,7 +114,7 @@ def recover(log: AnyLog, domain: TimeDomain, tick: int | None = None) -> Recover
 
 
 def removed_messages_end(log: AnyLog) -> int:
-    """Return one after the tick of the last removed message; 0 for none."""
+    """Return the tick after the last removed message; 0 if none was removed."""
     if not log.removed_end:
         return 0
     oldest = log.snapshot_at(log.removed_end - 1)
@@ -119,11 +122,11 @@ def removed_messages_end(log: AnyLog) -> int:
 
 
 class Step(NamedTuple):
-    """The effect of a message on the epochs of a partition, for `EpochStates`.
+    """The effect of one message on the epochs of a partition, for `EpochStates`.
 
     Attributes:
-        time: the time of a batch, otherwise None.
-        changes: the changes of the frontier, or a return; nothing once everything has arrived.
+        time: the time of a batch; None for other messages.
+        changes: the changes of the frontier, or a return; None at the end.
         checksum: the checksum of the whole payload of a batch, if known.
     """
 
@@ -133,7 +136,7 @@ class Step(NamedTuple):
     checksum: int | None = None
 
     def take(self, epochs: EpochStates) -> None:
-        """Apply the step to the states of epochs."""
+        """Apply this step to the states of epochs."""
         if self.changes is None:
             epochs.observe(self.time)
         elif isinstance(self.changes, WentBack):
@@ -144,7 +147,7 @@ class Step(NamedTuple):
             epochs.has_all = True
 
     def note(self, journal: Journal, tick: int) -> None:
-        """Tell a journal, which has the message, the tick of its log entry."""
+        """Record in a journal the tick at which the message was logged."""
         if self.changes is None:
             journal.logged(self.time, tick)
         else:
@@ -156,7 +159,7 @@ END: Final = Step(encode(PartitionEnded()), None, ())
 
 
 def new_messages(journal: Journal, message: EncodedMessage, *, is_in_memory: bool = False) -> list[Step]:
-    """Receive a message of the worker; return the messages to log, without those that are logged already.
+    """Receive a message of the worker; return what to log, without messages that are logged already.
 
     Raises:
         ProtocolError: the message is impossible, or differs from the logged one.
@@ -179,7 +182,7 @@ def new_messages(journal: Journal, message: EncodedMessage, *, is_in_memory: boo
 
 
 def last_messages(journal: Journal) -> list[Step]:
-    """Return the messages to log when all partitions have everything; nothing if the partition has ended."""
+    """Return what to log when all partitions have everything; nothing if the partition has ended."""
     changes = journal.conclude()
     moved = Step(encode(LowerFrontierUpdate(changes)), None, changes)
     return [moved, END] if changes else []
@@ -189,20 +192,20 @@ class PartitionLog:
     """Reads messages from a log, for a `Pubend`.
 
     Args:
-        reads: a log that others write; or the log itself, on a thread that may wait.
+        reads: the reads of a log that others write, or the log itself on a thread that may wait.
     """
 
     def __init__(self, reads: LogReads | AnyLog) -> None:
         self._reads = reads
 
     def read(self, first: int, end: int, max_bytes: int) -> tuple[list[tuple[int, EncodedMessage]], int]:
-        """Return the durable messages from ``first`` up to ``end``, in order, and the end of the covered range.
+        """Return the durable messages from ``first`` up to ``end``, in order, and the end of the range that they cover.
 
-        Reads about `MOST_ANSWERED` records at most.
+        It reads at most about `MOST_ANSWERED` records.
 
         Raises:
             LogCorrupted: the first of them is damaged.
-            NotReady: the records have to be fetched first.
+            NotReady: the records must be fetched first.
         """
         found: list[tuple[int, EncodedMessage]] = []
         position, most = first, MOST_ANSWERED
@@ -231,7 +234,7 @@ class ReplayedLog(PartitionLog):
         self._log = log
 
     def beginnings(self, domain: TimeDomain) -> Iterator[tuple[int, EpochStates]]:
-        """Return the first tick of each segment, from the newest on, and the states of epochs before it.
+        """Yield the first tick of each segment, newest first, with the states of epochs before it.
 
         Raises:
             LogError: the log is damaged, or was removed meanwhile.

@@ -1,11 +1,11 @@
-"""Writes the log of one partition, in order, also while there is no room in memory or on the disk.
+"""The writer of one partition's log: it keeps the order of entries, even if memory or disk are full.
 
-A log in memory needs no thread: entries are durable when `PartitionWriter.write` returns. Entries without room on the
-disk come back and wait here, before later ones, until `PartitionWriter.resume` finds room: nothing is lost, and no
-message overtakes another.
+A log in memory needs no thread: entries are durable when `PartitionWriter.write` returns. If the disk has no room for
+entries, they come back and wait here, before later entries, until `PartitionWriter.resume` finds room. So nothing is
+lost, and no message overtakes another.
 
-Notes, which are entries without messages, may be durable before earlier messages: a full disk can still record which
-files are not needed.
+Notes, which are entries without messages, may become durable before earlier messages. So a full disk can still record
+which files are not needed.
 """
 
 from collections import deque
@@ -24,7 +24,7 @@ from tidewheel.storage.log_records import Entry
 
 
 class _Write(NamedTuple):
-    """The entries of one call, and the callback for when they are durable."""
+    """The entries of one call, and what to call when they are durable."""
 
     entries: list[Entry]
     durable: Callable[[], None] | None
@@ -36,12 +36,12 @@ class PartitionWriter:
     """The only writer of a log, on one thread.
 
     Args:
-        snapshot: returns the state after all written entries, for another segment.
+        snapshot: returns the state after all entries written so far, for a new segment.
         durable: called with the tick up to which everything is durable, after the callbacks of `write`.
 
     Attributes:
         durable_tick: everything up to this tick is durable.
-        full: the error of a full disk; entries wait for room.
+        full: the error of a full disk, while entries wait for room; otherwise None.
     """
 
     log: AnyLog
@@ -70,7 +70,7 @@ class PartitionWriter:
 
     @property
     def is_stuck(self) -> bool:
-        """True if all entries without room have come back, so that `resume` may find room."""
+        """True if all entries for which there was no room have come back, so that `resume` may try again."""
         return self.full is not None and not self._handed
 
     @property
@@ -82,12 +82,12 @@ class PartitionWriter:
     def write(
         self, entries: Iterable[Entry], durable: Callable[[], None] | None = None, *, is_note: bool = False
     ) -> None:
-        """Log entries behind all others.
+        """Log entries, after all others.
 
         Args:
-            entries: with ticks that do not go back; no note has the tick of a later message.
+            entries: their ticks do not decrease; no note has the tick of a later message.
             durable: called once they are durable.
-            is_note: whether they may be durable before earlier messages.
+            is_note: whether they may become durable before earlier messages.
         """
         write = _Write(list(entries), durable, is_note)
         if write.entries:
@@ -147,7 +147,7 @@ class PartitionWriter:
     # ------------------------------------------------------------------ a disk that is full
 
     def resume(self) -> None:
-        """Try again whether there is room, if `is_stuck`: first for notes alone, the next time for everything."""
+        """If `is_stuck`, try again: first with notes alone, the next time with everything."""
         if self.error is not None or not (self.is_stuck and self._waiting):
             return
         self._commit.resume()
@@ -166,7 +166,7 @@ class PartitionWriter:
     # ------------------------------------------------------------------ the end
 
     def close(self, timeout_s: float) -> None:
-        """Make written entries durable, as far as the disk takes them, and release the log; nothing is called back.
+        """Make entries durable, as far as the disk has room, and release the log, without callbacks.
 
         Raises:
             LogError: that failed.

@@ -1,4 +1,4 @@
-"""The silence that a partition with a log promises: only as far as the log has reserved it, so that it stays true."""
+"""The silence that a partition with a log promises: only as far as the log has reserved it, so it stays true."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ _PROMISED_AHEAD = TICKS_A_SECOND // 5
 
 @dataclass(eq=False)
 class PromisedSilence:
-    """The silence of one partition.
+    """Tells the silence of one partition to its children.
 
     Args:
-        reserved: the end of the reserved ticks, logged or handed to the log.
+        reserved: the end of the reserved ticks, which are logged or on the way to the log.
     """
 
     pubend: Pubend
@@ -32,7 +32,7 @@ class PromisedSilence:
     reserved: int
 
     def look(self) -> None:
-        """Tell the silence up to now, as far as it is reserved; reserve more in good time."""
+        """Tell the silence up to now, as far as it is reserved; reserve more before it is needed."""
         now = self.now()
         until = self.pubend.reserve(now, _RESERVED_AHEAD) if self.writer.has_room else None
         if until is not None:
@@ -46,7 +46,10 @@ class PromisedSilence:
         self.look()
 
     def answer(self, child: str, nack: Nack) -> None:
-        """Answer a curious child, and promise the silence that it waits for; raise LogCorrupted for a damaged log."""
+        """Answer a child's nack, and promise the silence that it waits for.
+
+        Raise LogCorrupted if the log is damaged.
+        """
         self.tell(self.pubend.nack(child, nack))
         if self.pubend.wanted_end > self.pubend.told_end:
             self.look()

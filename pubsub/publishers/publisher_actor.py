@@ -1,9 +1,9 @@
 """The actor that publishes one partition: over sockets to processes on its node, by calls to those on other nodes.
 
-All happens on the loop of an asyncio actor, except waiting for the disk. The methods delegate to `Partition` and its
-delivery; `publisher_calls` makes the class an actor. Ray starts an actor with a log again on the same node; it goes on
-from the log, and its worker and children connect anew. An actor without a log is started again if its job keeps
-snapshots; then the job goes back, and subscribers connect anew.
+Everything runs on the loop of an asyncio actor, except waits for the disk. The methods delegate to `Partition` and its
+delivery; `publisher_calls` makes the class an actor. If an actor with a log dies, Ray starts it again on the same node.
+It continues from the log, and its worker and children connect again. An actor without a log is started again if its job
+keeps snapshots. Then the job goes back, and subscribers connect again.
 """
 
 import asyncio
@@ -39,9 +39,9 @@ MakeDelivery: TypeAlias = Callable[[], Delivery]
 
 
 class PublisherActor:
-    """Publishes one partition of a topic. Some calls are for topics with a log only.
+    """Publishes one partition of a topic. Some calls are only for topics with a log.
 
-    ``make`` makes its delivery, on the loop, at the first call.
+    ``make`` makes the delivery of the partition, on the loop, at the first call.
     """
 
     def __init__(self, topic: str, partition: int, make: MakeDelivery, logs: LogSettings | None = None) -> None:
@@ -58,7 +58,7 @@ class PublisherActor:
 
     @property
     def partition(self) -> Partition:
-        """The partition. Raises LogError, or DeliveryError if this is closed."""
+        """The partition. Raises LogError, or DeliveryError if the actor is closed."""
         if self._is_closed:
             raise DeliveryError(f"{self!r} is closed: its topic has ended", topic=self._topic)
         if self._opened is None:
@@ -80,9 +80,9 @@ class PublisherActor:
     # ------------------------------------------------------------------ calls of the worker and of children
 
     async def listen(self, awaits: bool = True) -> SocketOffer | None:
-        """Return where the worker, on this node, can connect; None without sockets here.
+        """Return where the worker, on this node, can connect; None without sockets.
 
-        Unless the worker ``awaits`` the first subscribers, the partition does not wait either.
+        Unless the worker ``awaits`` the first subscribers, the partition does not wait for them either.
         """
         if not awaits:
             self.partition.await_nobody()
@@ -91,11 +91,11 @@ class PublisherActor:
     async def attach(
         self, child: str, options: DeliveryOptions = EVERYTHING, again: bool = False
     ) -> SocketOffer | None:
-        """Call `Partition.attach`; with ``again``, first wait for the job to go back.
+        """Call `Partition.attach`; with ``again``, first wait until the job has gone back.
 
         Raises:
             ProtocolError: the subscriber is attached already.
-            DeliveryError: the subscriber comes too late and would miss messages, or the job does not go back.
+            DeliveryError: the subscriber is too late and would miss messages, or the job does not go back.
         """
         if not again:
             return self.partition.attach(child, options)
@@ -131,19 +131,22 @@ class PublisherActor:
         return await self.partition.known_end(generation, timeout_s, but_for)
 
     async def end(self, ends: Mapping[int, PartitionEnd], timeout_s: float, but_for: str | None = None) -> bool:
-        """Call `Partition.end`, with this partition's end, and then `drained`; raises LogError."""
+        """Call `Partition.end` with the end of this partition, and then `drained`; raises LogError."""
         self.partition.end(ends.get(self._number))
         return await self.drained(timeout_s, but_for)
 
     async def drained(self, timeout_s: float, but_for: str | None = None) -> bool:
-        """Call `Partition.drained`; the process ``but_for`` waits here, and cannot read during the call."""
+        """Call `Partition.drained`; the process ``but_for`` is waiting for this call, so it cannot read meanwhile."""
         return await self.partition.drained(timeout_s, but_for)
 
     async def read_by_all(self, owner: str) -> None:
         await self.partition.read_by_all(owner)
 
     async def retire(self, owner: str, others: Sequence[Any] = ()) -> None:
-        """End this actor after `read_by_all`, here and at others, whose readers may wait for this one's silence."""
+        """End this actor when all readers have everything, here and at ``others``.
+
+        Readers of the others may wait for this one's silence.
+        """
         import ray
 
         calls = [other.read_by_all.options(max_task_retries=-1).remote(owner) for other in others]
@@ -173,7 +176,7 @@ class PublisherActor:
     async def go_back(self, awaits: bool, readers: Sequence[str] = ()) -> list[str]:
         """Call `Partition.go_back` and then `Partition.expect`. Idempotent.
 
-        ``readers`` are the subscribers of a dead publisher without a log, in whose place this is.
+        ``readers`` are the subscribers of the dead publisher without a log that this actor replaces.
         """
         partition = self.partition
         if not awaits:
@@ -184,16 +187,16 @@ class PublisherActor:
     # ------------------------------------------------------------------ calls of a publication with a log
 
     async def logged_partitions(self, place: str, identity: LogIdentity) -> int:
-        """Return the number of partitions that the log in a place of this node has recorded, 0 without a log.
+        """Return the number of partitions that a log on this node has recorded; 0 if there is no log.
 
-        Does not open the log; raises LogError.
+        It does not open the log. Raises LogError.
         """
         return await asyncio.to_thread(logged_partitions, place, identity)
 
     async def open(self) -> LogPlace:
-        """Open the log, in the actor's first life, and return its position; later the first call opens it.
+        """Open the log when the actor first starts, and return how far it is; after a restart, the first call opens it.
 
-        Raises LogError, or DeliveryError if this is closed.
+        Raises LogError, or DeliveryError if the actor is closed.
         """
         self._durable.audience.expect_nobody()
         return await self.place(0.0)
@@ -214,7 +217,10 @@ class PublisherActor:
         return await self._durable.compared(differing)
 
     async def problem(self, known: str = "", timeout_s: float = 0.0) -> str:
-        """Return why nothing is published now, for good or while the disk is full, once that differs from ``known``."""
+        """Wait until the problem differs from ``known``.
+
+        Return why nothing is published, for good or while the disk is full.
+        """
         if self._is_closed:
             return self._problem
         delivery = self._durable
@@ -236,7 +242,7 @@ class PublisherActor:
         """Call `Audience.subscribe`.
 
         Raises:
-            DeliveryError: another reader has the subscription, or it or the topic has ended.
+            DeliveryError: another reader has the subscription, or the subscription or the topic has ended.
             PublisherLost: the job has failed, or could not start.
             LogError: the log is damaged or cannot be written.
         """

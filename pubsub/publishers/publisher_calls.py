@@ -1,4 +1,4 @@
-"""The publisher actors of one publication in Ray: their start, and calls of all of them at once."""
+"""The publisher actors of one publication in Ray: how to start them, and how to call all of them at once."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ MakeDeliveries: TypeAlias = Callable[[int, int, str], MakeDelivery]
 
 
 class PublisherCalls:
-    """Calls of all publishers of a topic, by the handles of its partitions."""
+    """Calls all publishers of a topic; ``publishers`` are their handles, by partition."""
 
     def __init__(self, topic: str, publishers: Sequence[Any]) -> None:
         self.topic = topic
@@ -40,10 +40,11 @@ class PublisherCalls:
         return [self.call(partition, method, *arguments) for partition in range(len(self._publishers))]
 
     def answers(self, method: str, *arguments: Any) -> list[Any]:
-        """Call every publisher and return the answers; wait for one that is being started again.
+        """Call every publisher and return the answers; wait for a publisher that is being restarted.
 
         Raises:
-            PublisherLost: one of them does not answer in time, or only with an error, as while its disk is full.
+            PublisherLost: a publisher does not answer in time, or answers with an error, for example because its disk
+                is full.
         """
         answers: list[Any] = []
 
@@ -80,8 +81,8 @@ class PublisherCalls:
     ) -> list[Any]:
         """Call every publisher; return the answers by partition, None for one that is dead or does not answer.
 
-        With ``give_up``, one that hangs is not waited for again; with ``again``, one that is being restarted is; with
-        ``of``, only those partitions are called.
+        With ``give_up``, a publisher that hangs is not waited for in later calls. With ``again``, this waits for a
+        publisher that is being restarted. With ``of``, it calls only those partitions.
         """
         import ray
 
@@ -94,7 +95,7 @@ class PublisherCalls:
         return [answer_of(call) if call in done else None for call in calls.values()]
 
     def kill(self, of: Sequence[int] | None = None) -> None:
-        """End the processes of all publishers, or of some partitions; Ray does not start them again."""
+        """Kill the processes of all publishers, or of some partitions; Ray does not start them again."""
         kill(self._publishers if of is None else [self._publishers[partition] for partition in of])
 
     def kill_silent(self) -> None:
@@ -103,7 +104,7 @@ class PublisherCalls:
 
 
 def answer_of(call: Any) -> Any:
-    """Return the answer of a publisher; None if it is dead, or has failed to answer."""
+    """Return the answer of a publisher; None if it is dead or the call has failed."""
     import ray
 
     try:
@@ -125,8 +126,8 @@ def start_publishers(
 ) -> list[Any]:
     """Start an actor for each partition, on the node of the worker that feeds it; return their handles.
 
-    ``nodes`` are the ids of the workers' nodes; ``logged`` is `logged_partitions` if the partitions of an earlier job
-    stay. With ``starts_again``, Ray restarts a dead actor, on its node only.
+    ``nodes`` are the ids of the workers' nodes. ``logged`` is `logged_partitions` if the number of partitions of an
+    earlier job stays. With ``starts_again``, Ray restarts a dead actor, but only on its node.
 
     Raises:
         DeliveryError: the log of a partition is not on its node.
@@ -158,7 +159,7 @@ def start_publishers(
 
 
 def logged_partitions(log: TopicLog, topic: str, domain: TimeDomain, publishers: Sequence[Any]) -> list[int | None]:
-    """Return the number of partitions in each publisher's log: 0 without a log, None if it cannot be read."""
+    """Return how many partitions each publisher's log has recorded: 0 without a log, None if it cannot be read."""
     import ray
 
     calls = []
@@ -170,7 +171,7 @@ def logged_partitions(log: TopicLog, topic: str, domain: TimeDomain, publishers:
 
 
 def kill(publishers: Sequence[Any]) -> None:
-    """End the processes of publishers; Ray does not start them again."""
+    """Kill the processes of publishers; Ray does not start them again."""
     import ray
 
     for publisher in publishers:
@@ -178,7 +179,10 @@ def kill(publishers: Sequence[Any]) -> None:
 
 
 def _only_on(node: str) -> Any:
-    """Return the option of an actor for one node; with soft=True Ray takes another at times: the publisher is lost."""
+    """Return the option that keeps an actor on one node.
+
+    With soft=True Ray may choose another and lose the publisher.
+    """
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     return NodeAffinitySchedulingStrategy(node, soft=False)

@@ -1,4 +1,4 @@
-"""The comparison of complete epochs that come again with those in the logs, over all partitions of a topic."""
+"""The comparison of complete epochs that are sent again with the logs, over all partitions of a topic."""
 
 import logging
 import threading
@@ -21,7 +21,7 @@ _STEPS = 4
 
 
 class Recognition:
-    """Asks the publishers of a topic for repeated epochs, and compares these; waits only in `reason`."""
+    """Asks the publishers of a topic for epochs sent again, and compares them; only `reason` waits."""
 
     def __init__(self, domain: TimeDomain, publishers: PublisherCalls) -> None:
         self._domain = domain
@@ -41,9 +41,9 @@ class Recognition:
 
     @property
     def is_due(self) -> bool:
-        """True if the end of the job waits for the comparison, or its failure; not while a publisher is dead.
+        """True if the end of the job must wait for the comparison, or it has failed; not while a publisher is dead.
 
-        Waits at most ten minutes for an answer.
+        It counts on an answer for at most ten minutes.
         """
         with self._lock:
             if self._error is not None or self._has_lost or not self._calls:
@@ -53,14 +53,14 @@ class Recognition:
 
     @property
     def pending(self) -> list[Any]:
-        """The unanswered calls; none while a publisher is dead."""
+        """The pending calls; none while a publisher is dead."""
         import ray
 
         calls = [] if self._has_lost else self._calls
         return calls and ray.wait(calls, num_returns=len(calls), timeout=0)[1]
 
     def check(self) -> None:
-        """Process the answers so far; raise DeliveryError once the content of an epoch differs."""
+        """Process the answers so far; raise DeliveryError if the content of an epoch differs."""
         import ray
 
         with self._lock:
@@ -72,7 +72,7 @@ class Recognition:
             raise self._error
 
     def reason(self, timeout_s: float) -> str | None:
-        """Wait for the rest of the comparison, at most ``timeout_s``; return the error if an epoch differs."""
+        """Wait for the rest of the comparison, at most ``timeout_s``; return in words which epoch differs, or None."""
         import ray
 
         within_s = min(timeout_s, _SETTLE_S)
@@ -101,7 +101,10 @@ class Recognition:
             pass
 
     def _compare(self, generation: int) -> Generator[list[Any], list[Any], None]:
-        """Yield calls; receive their answers, in order, None of a publisher that has died or cannot answer."""
+        """Yield calls and receive their answers, in order.
+
+        An answer is None if the publisher has died or cannot answer.
+        """
         came: list[Any] = [None]
         while None in came:
             came = yield self._publishers.of_all("came_again", generation, _WATCH_S)

@@ -1,6 +1,6 @@
 """The retired publishers of this process, which wait for the last readers of a topic that has ended.
 
-They hold its log, but a job that continues that log has precedence: their readers then go on with that job.
+They keep its log open. But if another job continues that log, they end, and their readers go on with that job.
 """
 
 import threading
@@ -19,15 +19,15 @@ _RETIRED: dict[tuple[Membership, str], list[Any]] = {}
 
 
 def retire(log: str, publishers: Sequence[Any], kill_silent: Callable[[], None] | None = None) -> None:
-    """Let publishers end once all their readers have everything, or another job wants their log.
+    """Let publishers end once all their readers have everything, or another job needs their log.
 
-    Those with a log end together: ``log`` is their open log, empty for none. ``kill_silent`` ends publishers that do
-    not answer; it is called after a lease, which a restart may take.
+    Publishers with a log end together; ``log`` is their open log, empty if they have none. ``kill_silent`` ends
+    publishers that do not answer. It is called after one lease, since a restart may take that long.
     """
     process, joined = process_id(), membership()
     with _LOCK:
         for key in [key for key in _RETIRED if key[0] != joined]:
-            del _RETIRED[key]  # an actor of a cluster that this process has left
+            del _RETIRED[key]  # these actors are of a cluster that this process has left
         if log:
             _RETIRED[joined, log] = list(publishers)
     for publisher in publishers:
@@ -42,7 +42,7 @@ def retire(log: str, publishers: Sequence[Any], kill_silent: Callable[[], None] 
 
 
 def take_over(log: str) -> None:
-    """End the retired publishers that hold a log, if any, without waiting."""
+    """End the retired publishers that have a log open, if any; never wait."""
     with _LOCK:
         publishers = _RETIRED.pop((membership(), log), [])
     for publisher in publishers:

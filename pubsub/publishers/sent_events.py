@@ -1,7 +1,7 @@
-"""The events that a worker has sent and may send again, because its publisher died before they were durable.
+"""The events that a worker has sent and may have to send again, if its publisher dies before they are durable.
 
-The worker keeps each event until the publisher reports it as durable. To a restarted publisher it sends its position at
-the first kept event, and then all kept events. A snapshot of the job has position and events, too.
+The worker keeps each event until the publisher reports it as durable. To a restarted publisher it sends the position of
+the first kept event, and then all kept events. A snapshot of the job has this position and the events too.
 
 Source: seed "Gryphon exactly-once", section 2.2.
 """
@@ -28,7 +28,7 @@ from tidewheel.pubsub.protocol.history import PartitionHistory
 
 @dataclass(frozen=True, slots=True)
 class SavedEvents:
-    """The part of a snapshot for the events of one worker.
+    """The events of one worker, as a snapshot keeps them.
 
     Attributes:
         kept: the events after ``position``.
@@ -39,19 +39,20 @@ class SavedEvents:
 
     @property
     def lower(self) -> list[Time]:
-        """The frontier after all of them; empty once the worker has sent everything."""
+        """The frontier after all these events; empty once the worker has sent everything."""
         moves = (event.updates for event in self.kept if isinstance(event, LowerFrontierUpdate))
         return [time for time, _ in ChangeBatch(chain(((time, 1) for time in self.position.lower), *moves))]
 
 
 class SentEvents:
-    """The events of one worker.
+    """The events that one worker has sent.
 
     Args:
-        keeps_end: whether the last move of the frontier, to nothing, is never dropped, as a log may go back behind it.
+        keeps_end: whether the last move of the frontier, to the empty frontier, is always kept, since a log may go back
+            to before it.
 
     Raises:
-        DeliveryError: it is to have them, but the snapshot was taken without history.
+        DeliveryError: the topic has history, but the snapshot was taken without it.
 
     >>> from tidewheel.progress import IntegerDomain
     >>> from tidewheel.pubsub.messages.encoded_message import place_of
@@ -110,10 +111,10 @@ class SentEvents:
         return message
 
     def durable(self, count: int, number: int = -1) -> None:
-        """Drop the oldest ``count`` events, which are durable; ``number`` is that of their last message in the log.
+        """Drop the oldest ``count`` events, which are durable; ``number`` is that of the last one's message in the log.
 
         Raises:
-            ProtocolError: fewer events have been sent.
+            ProtocolError: the worker has sent fewer events.
         """
         if count > len(self._events):
             raise ProtocolError(f"{count} events are said to be durable, and {len(self._events)} were sent")
@@ -162,7 +163,7 @@ class SentEvents:
 
 
 class PassingEvents(SentEvents):
-    """Counts the events of a worker whose publisher has no log, and keeps none."""
+    """Counts the events of a worker whose publisher has no log; keeps none."""
 
     def add(self, event: FeedEvent) -> EncodedMessage:
         self.waiting += 1

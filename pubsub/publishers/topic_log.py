@@ -1,4 +1,4 @@
-"""The place of a topic's log, and how long it keeps messages for subscriptions without a reader."""
+"""The place of a topic's log, and how long the log keeps messages for subscriptions without a reader."""
 
 import os
 import re
@@ -28,7 +28,7 @@ _FIRST_CHARACTERS: Final = 15
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """Where a topic keeps its messages, which makes its delivery exactly once.
+    """The log of a topic: it keeps messages, so that each is delivered exactly once.
 
     A publisher writes every batch to the log before a subscriber receives it. The log keeps the batch until all
     subscriptions have acknowledged it, whichever process dies. Logs need Ray: the local engine refuses them.
@@ -37,7 +37,7 @@ class Log:
         place: a directory on each worker's node that only this user can read. Logs in ``s3://bucket/prefix``, ``gs://``
             or ``az://`` outlive their nodes; the publishers' environment has the credentials. A job started again with
             the same log continues it, with any number of workers.
-        retention_s: how long an unread durable subscription holds the log, in seconds.
+        retention_s: for how many seconds the log keeps messages for a durable subscription without a reader.
     """
 
     place: str | os.PathLike[str]
@@ -46,11 +46,11 @@ class Log:
 
 @dataclass(frozen=True, slots=True)
 class TopicLog:
-    """The logs of all partitions of a topic, each on the node of its worker or all in an object store.
+    """The logs of all partitions of a topic: each on the node of its worker, or all in an object store.
 
     Args:
-        directory: has a directory for each topic, and in that one for each partition; or a URL.
-        retention_s: how many seconds a durable subscription without a reader holds the log.
+        directory: a directory, which has one for each topic, and in it one for each partition; or a URL.
+        retention_s: for how many seconds the log keeps messages for a durable subscription without a reader.
     """
 
     directory: str
@@ -63,7 +63,7 @@ class TopicLog:
         return f"{self.directory.rstrip('/')}/{self._folder(topic)}"
 
     def _folder(self, topic: str) -> str:
-        """Return a topic's directory: its name or, if that is too long, the beginning, a ``=`` and a hash."""
+        """Return the directory of a topic: its name or, if that is too long, its beginning, a ``=`` and a hash."""
         name = _quoted(topic)
         if len(name) <= (_MOST_IN_URL if is_url(self.directory) else _MOST_IN_PATH):
             return name
@@ -71,10 +71,10 @@ class TopicLog:
 
 
 def topic_log(topic: str, log: object) -> TopicLog | None:
-    """Return the log of a topic, if it has one.
+    """Return the checked log of a topic; None if it has none.
 
     Raises:
-        DeliveryError: the argument is no log, or one of its values is wrong.
+        DeliveryError: the argument is not a log, or one of its values is wrong.
     """
     if log is None:
         return None
@@ -100,7 +100,7 @@ def _quoted(text: str) -> str:
 
 
 def identity_of(topic: str, partition: int, partitions: int, domain: TimeDomain) -> "LogIdentity":
-    """Return the owner of a log; the text of its domain must never change."""
+    """Return the identity of a log; the text of its domain must never change."""
     from tidewheel.pubsub.log.headers import LogIdentity
 
     named = repr(domain).replace(repr(IntegerDomain()), f"IntegerDomain(maximum={IntegerDomain().maximum})")

@@ -1,8 +1,8 @@
-"""The worker's judgement of a publisher that shows no sign of life. No I/O, no clock.
+"""The judgement of a worker on a publisher that shows no sign of life. No I/O, no clock.
 
-A publisher shows its worker a sign of life at least every second while its loop runs. Silence alone does not condemn
-it: a full disk, a large state or a busy machine holds its loop up. Only one that a signal has stopped is given up: it
-does nothing for its readers until another signal comes.
+While its loop runs, a publisher shows its worker a sign of life at least every second. A silent publisher is not given
+up for that alone: a full disk, a large state or a busy machine may delay its loop. It is given up only if a signal has
+stopped it, since then it does nothing for its readers until another signal comes.
 
 =========================  ===========================  =========================================
 for `PATIENCE_S` seconds   its process                  what the worker does
@@ -13,8 +13,8 @@ it has shown none          has not been stopped, or     says once that it waits,
 it has shown none          has been stopped all along   kills it, as it does not end by itself
 =========================  ===========================  =========================================
 
-Time counts while the worker looks, at most `_MOST_STEP_S` between two looks, so a publisher is not given up because the
-worker or its machine was suspended.
+Between two looks of the worker, at most `_MOST_STEP_S` of time count. So a publisher is not given up because the worker
+or its machine was suspended.
 """
 
 from enum import Enum
@@ -27,7 +27,7 @@ _MOST_STEP_S = 2.0
 
 
 class News(Enum):
-    """The messages and actions of the worker."""
+    """The actions and reports of the worker."""
 
     NONE = "nothing"
     SILENT = "it has shown no sign of life for a while, and is waited for"
@@ -50,7 +50,7 @@ class WatchedPublisher:
         self._has_said = False
 
     def look(self, now_s: float, *, has_shown_life: bool, is_stopped: bool) -> News:
-        """Return the next message or action; to be called about every second."""
+        """Return what to report or do; call this about every second."""
         step_s = 0.0 if self._looked_s is None else min(now_s - self._looked_s, _MOST_STEP_S)
         self._looked_s = now_s
         if has_shown_life:

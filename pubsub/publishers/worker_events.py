@@ -1,4 +1,4 @@
-"""The events of a worker that wait at its publisher while a subscriber holds it back."""
+"""The events of a worker that wait at its publisher while a subscriber holds the publisher back."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -7,10 +7,10 @@ from tidewheel.pubsub.messages.wire import FeedEvent, WorkerPosition
 
 
 class WorkerEvents:
-    """The events in order, and among them the positions at which the worker has begun.
+    """The waiting events in order, and among them the positions where a worker has begun.
 
     Attributes:
-        received: the number of events that have arrived and were not dropped here.
+        received: the number of events that have arrived, without those dropped here.
 
     >>> events = WorkerEvents()
     >>> events.extend(["a", "b", "c"])
@@ -32,7 +32,7 @@ class WorkerEvents:
         self._counted += added
 
     def begin(self, position: WorkerPosition) -> None:
-        """Add where the worker begins, and drop the waiting events of its earlier life behind that."""
+        """Add where the worker begins; drop the waiting events of its earlier life from there on."""
         while self._counted > position.events and self._waiting:
             self.received -= 1
             self._counted -= not isinstance(self._waiting.pop(), WorkerPosition)

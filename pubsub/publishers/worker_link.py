@@ -1,7 +1,8 @@
 """The publisher's end of the connection to its worker, and the frames on it, on an asyncio loop.
 
 The worker, on the same node, sends messages over a socket; confirmations go back. While the log has no room, or a
-subscriber holds the publisher back, nothing is read; the connection fills up, and the worker holds back its sources.
+subscriber holds the publisher back, the publisher reads nothing. Then the connection fills up, and the worker holds
+back its sources.
 
 The frames between a worker and its publisher are those of `transport.frames`:
 
@@ -89,7 +90,7 @@ def decode_answer(head: Payload, payload: Payload) -> Answer:
 
 
 class MessageSink(Protocol):
-    """The receiver of the messages of a worker: a pubend with its log, or a publisher without one."""
+    """The receiver of a worker's messages: a pubend with its log, or a publisher without one."""
 
     is_eager: bool
     """Whether the loop looks for the next message before it sleeps, as no other thread has work for this sink."""
@@ -103,19 +104,19 @@ class MessageSink(Protocol):
     def has_room(self) -> bool: ...
 
     def begin(self, position: WorkerPosition) -> None:
-        """Record the position at which a worker begins; raise OutdatedWorkerError if it may not."""
+        """Record where a worker begins; raise OutdatedWorkerError if it may not."""
 
     def feed(self, sent: list[EncodedMessage]) -> None: ...
 
     def confirmed(self) -> Confirmed:
-        """Return the new confirmations since the last call."""
+        """Return what has been confirmed since the last call."""
 
 
 class WorkerLink:
     """The publisher's end, used on the loop only.
 
     Args:
-        connection: to an authenticated worker; it does not block.
+        connection: a non-blocking connection to an authenticated worker.
     """
 
     def __init__(
@@ -144,7 +145,7 @@ class WorkerLink:
             self._go_on()
 
     def settle(self) -> None:
-        """Send confirmations to the worker soon, and read on if there is room; to be called after news."""
+        """Send confirmations to the worker soon, and read more if there is room; call this after any change."""
         if self.is_closed:
             return
         if self._sink.error is not None:
@@ -174,7 +175,7 @@ class WorkerLink:
             self._say((0, self._number))
 
     def tell(self) -> None:
-        """Send the worker at once the confirmations as of the last `settle`."""
+        """Send the worker now the confirmations that the last `settle` has found."""
         if self._telling is not None:
             self._telling.cancel()
             self._telling = None
@@ -184,7 +185,7 @@ class WorkerLink:
             self._untold = self._untold_bytes = 0
 
     def _show_life(self) -> None:
-        """Write a sign of life now and then, unless the worker has not read the last one."""
+        """Write a sign of life now and then, unless the worker has yet to read the last one."""
         if not self._writer.waiting_bytes:
             self._writer.add([SIGN_OF_LIFE])
             self._write()

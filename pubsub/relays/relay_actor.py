@@ -1,7 +1,7 @@
 """The actor around a `Relay`: a child of pubends or of another relay, with children of its own.
 
-It is an asyncio actor, with everything on its loop; Ray is imported only where it is started. It has soft state only:
-after a restart it knows nothing, and its children reconnect.
+It is an asyncio actor, and everything runs on its loop. Only the code that starts it imports Ray. It keeps nothing that
+it cannot ask for again: after a restart it knows nothing, and its children connect again.
 """
 
 import asyncio
@@ -49,11 +49,11 @@ _LIFE_WAIT_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class RelayStatistics:
-    """Counts of one relay since its start.
+    """The counts of one relay since its start.
 
     Attributes:
-        dropped: messages dropped for children that did not read; they request them again.
-        nacks_asked: the number of its own requests.
+        dropped: messages dropped for children that did not read, and that will ask for them again.
+        nacks_asked: the number of the relay's own nacks.
     """
 
     node: str
@@ -68,11 +68,11 @@ class RelayStatistics:
 
 
 class RelayActor:
-    """One relay of a topic, made on a running loop, where it begins at once.
+    """One relay of a topic. Make it on a running loop; it begins at once.
 
     Args:
-        name: unique, with `RELAY_PREFIX`.
-        cache_bytes: the size of the latest messages that it keeps of each pubend.
+        name: a unique name that begins with `RELAY_PREFIX`.
+        cache_bytes: how many bytes of the latest messages it keeps for each pubend.
     """
 
     def __init__(
@@ -110,10 +110,10 @@ class RelayActor:
     # ------------------------------------------------------------------ calls
 
     async def attach(self, child: str, registration: str | None = None) -> SocketOffer:
-        """Return the address for a relay or subend on this node.
+        """Return where a relay or subend on this node can connect.
 
         Raises:
-            ParentGone: the relay serves no topic, or another life of it than ``registration``.
+            ParentGone: the relay serves no topic, or one with another ``registration``.
         """
         self._check()
         if registration is not None and (self._life is None or self._life.registration != registration):
@@ -121,7 +121,7 @@ class RelayActor:
         return self._listener.offer(child)
 
     async def talk(self, child: str, said: list[ChildMessage], wait_s: float) -> list[Told]:
-        """Receive the messages of a child without a socket; return those for it, after at most ``wait_s``.
+        """Receive messages from a child without a socket; return messages for it, after at most ``wait_s``.
 
         Raises:
             ParentGone: the relay serves no topic.

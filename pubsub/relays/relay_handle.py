@@ -45,20 +45,20 @@ def relay(
 ) -> "RelayHandle":
     """Start relays between a topic with exactly-once delivery and its subscribers.
 
-    A later subscriber connects to the relay on its node with the fewest subscribers, or to one on another node, and
-    publishers send each message once to a relay. A relay keeps nothing that cannot be requested again. Ray restarts a
-    dead relay, if needed on another node, and its subscribers continue elsewhere. After the topic's end, relays wait
-    for the next topic of that name. They end with the process that started them.
+    A new subscriber connects to the relay on its node with the fewest subscribers, or else to one on another node.
+    Publishers send each message once to a relay. A relay keeps nothing that it cannot ask for again. Ray restarts a
+    dead relay, if needed on another node, and its subscribers continue with another relay. After the topic's end,
+    relays wait for the next topic of that name. They end with the process that has started them.
 
     Args:
         topic: its name.
         nodes: the ids of their nodes; by default all nodes of the cluster now.
         count: the number of relays on each.
-        parents: the relays of this topic to connect to, in turn; by default all connect to the publishers. A relay
-            whose parent is away for more than 5 s goes to the next one, in the end to the publishers. Subscribers
+        parents: the relays of this topic to connect to, in turn; by default all connect to the publishers. If a parent
+            is away for more than 5 s, the relay goes to the next one, and in the end to the publishers. Subscribers
             connect to the relays furthest from the publishers.
-        max_children: when each relay on a node has so many children, another one is started there, below the first
-            that has fewer relays below it; by default none is.
+        max_children: when each relay on a node has so many children, another relay is started there. Its parent is the
+            first relay that has fewer relays below it. By default none is started.
         timeout_s: how long to wait for the topic to exist, in seconds.
 
     Raises:
@@ -126,7 +126,7 @@ class RelayHandle:
 
     Attributes:
         topic: their topic.
-        actors: their handles, with those started since.
+        actors: their handles, also of relays started later.
         names: their names, also as Ray's actors.
         depth: the number of relays between them and the publishers.
     """
@@ -193,7 +193,7 @@ class RelayHandle:
         ray.kill(actor)
 
     def statistics(self) -> "list[RelayStatistics]":
-        """Return the counts of each relay since its last start, without closed or silent ones."""
+        """Return the counts of each relay since its last start, without relays that are closed or do not answer."""
         answers = [] if self.is_closed else self._ask("statistics", within_s=CLOSED_WITHIN_S)
         return [answer for answer in answers if not isinstance(answer, Exception)]
 
@@ -243,10 +243,10 @@ class RelayHandle:
 
 @dataclass(frozen=True, slots=True)
 class TopicLife:
-    """One life of a topic, which a relay serves.
+    """One registration of a topic, as a relay serves it.
 
     Args:
-        parents: the actors to connect to: each pubend, or one relay for all.
+        parents: the actors to connect to: all pubends, or one relay.
     """
 
     registration: str
@@ -256,12 +256,12 @@ class TopicLife:
 
 
 class RelayRegistry:
-    """The catalog for the relays of one topic, which do not start one.
+    """The calls to the catalog for the relays of one topic; they never start a catalog.
 
     Args:
-        above: the names of possible parent relays, the first one first; empty for publishers.
+        above: the names of possible parent relays, the preferred one first; empty if the publishers are the parents.
         depth: the number of relays between these relays and the publishers.
-        max_children: above it subscribers connect elsewhere; None for none.
+        max_children: the number of children above which subscribers connect elsewhere; None for no limit.
     """
 
     def __init__(self, topic: str, above: Sequence[str] = (), depth: int = 0, max_children: int | None = None) -> None:
@@ -276,7 +276,7 @@ class RelayRegistry:
         return node_id()
 
     async def life(self, timeout_s: float) -> TopicLife | None:
-        """Wait for the life of the topic; return None after the timeout, or for a best-effort topic.
+        """Wait until the topic is registered; return None after the timeout, or for a best-effort topic.
 
         Raises:
             DeliveryError: there is no catalog, or it does not answer.
@@ -299,11 +299,11 @@ class RelayRegistry:
         return None
 
     def leave_parent(self) -> None:
-        """Let `life` name the next parent; no effect below publishers."""
+        """Let `life` return the next parent; below publishers this has no effect."""
         del self._above[:1]
 
     async def announce(self, name: str, registration: str, children: int) -> bool:
-        """Announce a relay for a life of the topic; return False if another life has begun.
+        """Announce a relay for a registration of the topic; return False if there is another registration by now.
 
         Raises:
             DeliveryError: there is no catalog, or it does not answer.

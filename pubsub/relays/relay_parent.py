@@ -1,4 +1,4 @@
-"""The parent of a relay on its loop, searched for again after each loss."""
+"""The parent of a relay: on the relay's loop, and searched for again after each loss."""
 
 import asyncio
 import logging
@@ -26,15 +26,15 @@ AGAIN = Retry(first_pause_s=0.05, longest_pause_s=2.0, jitter=0.25)
 
 
 class RelayParent(KeptParent):
-    """A parent that is never given up, for the loop only.
+    """A parent that the relay never gives up; call it only on the loop.
 
     Args:
         told: receives the parent's messages, in order; may raise ProtocolError.
-        found: called when the parent was found; returns the questions to it.
-        registration: the life that a relay must serve; None for a publisher.
+        found: called when the parent has been found; returns the questions to ask it.
+        registration: the registration that a parent relay must serve; None for a publisher.
 
     Attributes:
-        is_dead: whether the parent was found dead for good, and not found since; the search goes on.
+        is_dead: whether the parent has died for good and none has been found since; the search goes on.
     """
 
     def __init__(
@@ -79,12 +79,12 @@ class RelayParent(KeptParent):
             self.look(self._loop.time())
 
     def greet_again(self, greeting: Join) -> None:
-        """Send another greeting to this and each later parent."""
+        """Send another greeting to this parent and to each later one."""
         self.greeting = greeting
         self.say([greeting])
 
     def say(self, messages: Iterable[ChildMessage]) -> None:
-        """Send messages; without a parent keep only acknowledgements, as questions are repeated."""
+        """Send messages; without a parent keep only acknowledgements, since questions are asked again."""
         super().say(messages)
         if self.parent is None:
             for message in messages:

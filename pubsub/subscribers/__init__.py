@@ -1,1 +1,1 @@
-"""Subscriptions, and their readers of publishers and relays."""
+"""Subscriptions, and the readers that receive their messages from publishers and relays."""

@@ -1,6 +1,6 @@
-"""The request for a Ray job's telemetry, from another process than its driver.
+"""The request of a process other than the driver for the telemetry of a Ray job.
 
-Worker 0, a named actor, tells the job's driver, which then publishes the topic.
+The process asks worker 0, a named actor, which tells the job's driver. The driver then publishes the topic.
 """
 
 import logging
@@ -14,7 +14,7 @@ _ANSWER_S = 2.0
 
 
 def ask_for_telemetry(topic: str) -> bool:
-    """Let a job's driver publish its telemetry, with a whole document next; return whether the job was found."""
+    """Ask a job's driver to publish its telemetry, beginning with a full document; return whether the job was found."""
     import ray
 
     job = topic.removeprefix(TELEMETRY)

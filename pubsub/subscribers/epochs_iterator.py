@@ -1,4 +1,4 @@
-"""The iterator over the whole epochs of a subscription."""
+"""The iterator over the epochs of a subscription."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Epochs(Iterator[Epoch], AsyncIterator[Epoch]):
-    """Yields the whole epochs of a subscription; waits ``timeout_s`` seconds for each, without limit for None."""
+    """Yields the epochs of a subscription, each complete; waits ``timeout_s`` seconds for each, None without limit."""
 
     def __init__(self, subscription: "Subscription", timeout_s: float | None) -> None:
         self._subscription = subscription

@@ -17,7 +17,7 @@ _IDLE_S = 0.01
 
 
 class LocalSource(MessageSource):
-    """The publishers of a job in this process, which runs when there is nothing to read."""
+    """The publishers of a job in this process; the job runs when there is nothing to read."""
 
     is_local = True
 
@@ -32,7 +32,10 @@ class LocalSource(MessageSource):
             publisher.attach(subscriber, options)
 
     def fetch(self, timeout_s: float) -> list[Fetched]:
-        """Return waiting messages, or run the job until there are some, it is idle, or the time is up."""
+        """Return waiting messages.
+
+        If there are none, run the job until there are some, it is idle, or the time is up.
+        """
         is_idle = False
         if self._pump is None:
             self._wait(timeout_s)

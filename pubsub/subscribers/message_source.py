@@ -8,10 +8,11 @@ from tidewheel.pubsub.protocol.fetched import Fetched
 
 
 class MessageSource(ABC):
-    """The publishers of a topic for one subscription; one thread fetches, any may release.
+    """The publishers of a topic, for one subscription. One thread fetches; any thread may release.
 
     Attributes:
-        began: both frontiers of each partition at the first beginning of a continued subscription, or None.
+        began: if this continues a subscription, both frontiers of each partition where that first began; otherwise
+            None.
     """
 
     is_durable: bool = False
@@ -24,25 +25,25 @@ class MessageSource(ABC):
 
         Raises:
             PublisherLost: a publisher is dead.
-            DeliveryError: no message will ever come; not with a ``timeout_s`` of 0.
+            DeliveryError: no message can come any more; not raised with a ``timeout_s`` of 0.
         """
 
     def fetch_elsewhere(self, timeout_s: float) -> list[Fetched]:
-        """Call `fetch` on a thread of its own: other threads may send the messages for which it waits."""
+        """Call `fetch` on a thread of its own, since other threads may send the messages for which it waits."""
         return self.fetch(timeout_s)
 
     def acknowledge(self, batches: Sequence[tuple[int, int]]) -> None:  # noqa: B027 - most keep nothing
-        """Acknowledge batches, each a partition and its number there; thread-safe."""
+        """Acknowledge batches, each given by its partition and its number there; thread-safe."""
 
     def check_end(self) -> None:  # noqa: B027 - most keep nothing
-        """Raise PublisherLost if the topic has ended for this reader, but its acknowledgements are lost."""
+        """Raise PublisherLost if the topic has ended for this reader, but its acknowledgements were lost."""
 
     def leave(self) -> None:  # noqa: B027 - most keep nothing
-        """Let the acknowledgements be noted, within seconds; called before `release`."""
+        """Let the last acknowledgements be recorded, within seconds; call this before `release`."""
 
     def detach(self, partition: int) -> None:  # noqa: B027 - most have let go already
-        """Disconnect from one partition, which was read to its end, without waiting."""
+        """Disconnect from one partition, which was read to its end; never wait."""
 
     @abstractmethod
     def release(self) -> None:
-        """Disconnect from all partitions, and wake the fetching thread, without waiting; idempotent."""
+        """Disconnect from all partitions, and wake the fetching thread; never wait; idempotent."""

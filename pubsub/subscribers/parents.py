@@ -1,8 +1,7 @@
-"""The parents of a relay or subscriber: actors that send it messages, found, and found again after a loss.
+"""The parents of a relay or subscriber: actors that send it messages. A lost parent is searched for again.
 
-A parent on the same node is reached by a socket, others by calls of Ray handles.
-
-A search may wait long, so each has a thread, which rings when it ends.
+A parent on the same node is reached by a socket, others by calls of Ray handles. A search may take long, so each has a
+thread of its own, which rings when it ends.
 """
 
 import logging
@@ -50,7 +49,7 @@ Find: TypeAlias = Callable[[str], Parent]
 
 
 class ParentGone(DeliveryError):  # noqa: N818  it names what happened
-    """A would-be parent does not answer."""
+    """An actor that should become a parent does not answer."""
 
     def __init__(self, message: str, *, is_for_good: bool = False) -> None:
         super().__init__(message)
@@ -58,7 +57,7 @@ class ParentGone(DeliveryError):  # noqa: N818  it names what happened
 
 
 class Refused(DeliveryError):  # noqa: N818  it names what happened
-    """A would-be parent has answered with an error other than a DeliveryError."""
+    """An actor that should become a parent has answered with an error that is not a DeliveryError."""
 
 
 def called(method: Any, *arguments: Any, **named: Any) -> "Future[Any]":
@@ -71,9 +70,9 @@ def answer_of(call: "Future[Any]", within_s: float = FOUND_WITHIN_S) -> Any:
     """Wait for an actor's answer and return it.
 
     Raises:
-        ParentGone: the actor does not answer; for good, without a cluster.
-        Refused: the answer is another error than a DeliveryError.
-        DeliveryError: the answer is this error.
+        ParentGone: the actor does not answer; without a cluster, it is gone for good.
+        Refused: the answer is an error that is not a DeliveryError.
+        DeliveryError: the answer is such an error.
     """
     from ray.exceptions import ActorUnavailableError, RayActorError, RayTaskError
 
@@ -110,11 +109,11 @@ def find_parent(
 ) -> Parent:
     """Return a link to the actor of a pubend or relay, once it answers.
 
-    It reads about ``most_at_once`` bytes from a socket at a time. A relay must serve the life ``registration`` of the
-    topic, if given.
+    It reads about ``most_at_once`` bytes from a socket at a time. A relay must serve the given ``registration`` of the
+    topic.
 
     Raises:
-        ParentGone: the parent does not answer, or serves another life of the topic.
+        ParentGone: the parent does not answer, or serves another registration.
         DeliveryError: the parent answers with an error.
     """
     life = () if registration is None else (registration,)
@@ -126,7 +125,7 @@ def find_parent(
 
 
 class WatchedParent(ParentLink):
-    """The link to a parent on this node, which is lost if the parent's process is stopped."""
+    """The link to a parent on this node; it counts as lost if the parent's process is stopped."""
 
     def __init__(
         self, connection: socket.socket, most_at_once: int, clock: Callable[[], float] = time.monotonic
@@ -136,7 +135,7 @@ class WatchedParent(ParentLink):
         self._heard_s = clock()
 
     def read(self) -> list[Any]:
-        """Return the received messages, as `ParentLink.read`; called now and then even without messages."""
+        """Return the received messages, as `ParentLink.read`; call this now and then even without messages."""
         before = self.read_bytes
         told = super().read()
         now_s = self._clock()
@@ -148,7 +147,7 @@ class WatchedParent(ParentLink):
 
 
 class CalledPublisher(CallParent):
-    """The link to a publisher on another node, which forgets the subscriber after `close`."""
+    """The link to a publisher on another node; `close` also tells the publisher to forget the subscriber."""
 
     def __init__(self, publisher: Any, subscriber: str) -> None:
         super().__init__(CODEC, partial(called, publisher.talk, subscriber), again=_CALLS)
@@ -164,17 +163,17 @@ class CalledPublisher(CallParent):
 
 @dataclass(eq=False)
 class KeptParent:
-    """One parent at a time, searched for from the first `look` on, and again after a loss.
+    """Keeps one parent: searches for it from the first `look` on, and again after a loss.
 
     One thread at a time uses it.
 
     Args:
-        partition: the only partition of the messages; None for all.
-        ring: called by any thread when `look` has work.
+        partition: the one partition that the parent serves; None for all.
+        ring: called, on any thread, when `look` has something to do.
         within_s: how long a parent may be away, in seconds.
 
     Attributes:
-        look_at_s: when to call `look` at the latest; infinite for never.
+        look_at_s: when to call `look` at the latest; infinite if that is not needed.
     """
 
     topic: str
@@ -192,7 +191,7 @@ class KeptParent:
     _is_closed: bool = False
 
     def say(self, messages: Iterable[ChildMessage]) -> None:
-        """Send messages, if there is a parent; lost ones are sent again by their origin."""
+        """Send messages, if there is a parent; their origin sends lost ones again."""
         if self.parent is not None:
             self.parent.say(messages)
 
@@ -203,8 +202,8 @@ class KeptParent:
         """Check for a loss, and search; return whether there is a new parent.
 
         Raises:
-            PublisherLost: there will be none.
-            DeliveryError: the answer of a would-be parent.
+            PublisherLost: no parent can be found any more.
+            DeliveryError: the actor has answered so.
         """
         if self.parent is not None:
             if not self.parent.is_lost:

@@ -26,27 +26,27 @@ Finds: TypeAlias = Mapping[Partitions, Find]
 
 
 class Listener(Protocol):
-    """Makes a subscriber's messages from those of parents."""
+    """Turns the messages of parents into a subscriber's messages."""
 
     def hear(self, partitions: Partitions, told: Sequence[Any], now_s: float, /) -> bool:
-        """Receive a parent's messages of some partitions, in order; return whether they are its last.
+        """Receive a parent's messages for some partitions, in order; return whether they are its last.
 
         Raises:
             DeliveryError, ProtocolError: the topic cannot be read any more.
         """
 
     def look(self, kept: KeptParent, now_s: float, /) -> None:
-        """Let a parent check for its loss, and search; raises as `KeptParent.look` does."""
+        """Call `KeptParent.look`, to check for a loss and to search; raises as that does."""
 
     def take(self) -> list[Fetched]:
-        """Return the subscriber's messages, in order; send due messages."""
+        """Return the messages for the subscriber, in order; send what is due."""
 
     def due_s(self) -> float:
-        """Return when something must be sent without new messages; infinite for never."""
+        """Return when something must be sent even if no message arrives; infinite if never."""
 
 
 class PolledParents:
-    """The parents of one reader; one thread at a time reads, with ``turn``, any may ring or release.
+    """The parents of one reader. One thread at a time reads, while it holds ``turn``; any thread may ring or release.
 
     Args:
         within_s: how long a parent may be away, in seconds.
@@ -87,7 +87,7 @@ class PolledParents:
             self._kept[one] = partitions
 
     def need(self, partitions: Collection[int]) -> None:
-        """Search for a lost parent from now on only if it serves one of these partitions."""
+        """From now on search for a lost parent only if it serves one of these partitions."""
         for kept, own in self._kept.items():
             kept.is_needed = not set(own).isdisjoint(partitions)
 
@@ -132,7 +132,7 @@ class PolledParents:
             raise self._lost
 
     def listen(self) -> None:
-        """Receive the present messages, without waiting, with ``turn``."""
+        """Receive the messages that have arrived, without waiting; the caller holds ``turn``."""
         self._listen_to_all(())
 
     def _wait(self, until_s: float) -> list[KeptParent]:
@@ -179,7 +179,7 @@ class PolledParents:
             self._look_at_s = min((one.look_at_s for one in self._kept), default=inf)
 
     def say(self, messages: Sequence[Upstream]) -> None:
-        """Send messages to the parents of their partitions, except ended ones."""
+        """Send messages to the parents of their partitions, unless these have ended."""
         if messages:
             parent_of = {number: kept for kept, numbers in self._kept.items() for number in numbers}
             self._poll = None  # a parent may not take all of the messages
@@ -193,7 +193,7 @@ class PolledParents:
                 os.eventfd_write(self._bell, 1)
 
     def stop(self) -> None:
-        """Let the reading thread return, and no other read; does not wait."""
+        """Let the reading thread return, and let no other read; never wait."""
         self.is_released = True
         self.ring()
 

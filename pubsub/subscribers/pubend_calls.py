@@ -1,4 +1,4 @@
-"""A reader's calls to a topic's pubends: to subscribe, also again, to leave, and to end its name."""
+"""A reader's calls to a topic's pubends: to subscribe, to subscribe again, to leave, and to end a subscription."""
 
 import logging
 import time
@@ -36,7 +36,7 @@ class PubendCalls:
         self.options = options
 
     def subscribe(self) -> list[Begun]:
-        """Subscribe at all pubends; wait for those that restart.
+        """Subscribe at all pubends; wait for those that are being restarted.
 
         Returns:
             The position at each pubend where the subscription begins.
@@ -63,10 +63,10 @@ class PubendCalls:
                 )
 
     def end(self) -> set[str]:
-        """End the subscription for good at all pubends; return the ended durable ones.
+        """End the subscription for good at all pubends; return the durable ones that were ended.
 
         Raises:
-            DeliveryError: one of them fails; others have ended it.
+            DeliveryError: a pubend fails; others have ended it.
         """
         pubends = self.info.partitions
         answers = self._answers(lambda number: called(pubends[number].end_subscription, self._name))
@@ -98,7 +98,7 @@ class PubendCalls:
             raise PublisherLost.at(self.info.name, partition, f"is dead or broken: {error}") from error
 
     def subscribe_again(self, partition: int, tick: int) -> None:
-        """Subscribe again at a restarted pubend, from ``tick`` on unless it remembers.
+        """Subscribe again at a restarted pubend: from ``tick`` on, unless it remembers the subscription.
 
         Raises:
             ParentGone: the pubend does not answer.
@@ -110,12 +110,13 @@ class PubendCalls:
             raise PublisherLost.at(self.info.name, partition, str(error)) from error
 
     def _agree(self, begun: Sequence[Begun]) -> list[Begun]:
-        """Tell all pubends of the acknowledgements that some know; return where each continues.
+        """Tell all pubends the acknowledgements that some of them know; return where each continues.
 
-        Parts of an epoch that were acknowledged together may reach some of them first, and must not come again.
+        The parts of an epoch are acknowledged together, but that may have reached only some pubends. No part may come
+        again.
 
         Raises:
-            DeliveryError: one of them does not answer.
+            DeliveryError: a pubend does not answer.
         """
         known = tuple(one.acknowledged for one in begun)
         for one in begun:
@@ -136,12 +137,10 @@ class PubendCalls:
         )
 
     def leave(self, acknowledged: Sequence[Ranges], over: Collection[int] = ()) -> bool:
-        """Tell the pubends this reader's acknowledgements and its leave; wait until they are noted.
+        """Tell the pubends the last acknowledgements of this reader, and that it leaves.
 
-        If one is dead, the last acknowledged messages may come again, with a warning.
-
-        Returns:
-            Whether all of them have noted it.
+        Wait until they have recorded them. If a pubend is dead, its last acknowledged messages may come again; a
+        warning says so. Return whether all have recorded them.
         """
         if left(self._joined):
             return False

@@ -1,7 +1,7 @@
-"""The messages of a topic with a log, from its pubends; after the death of any process, it requests missing ones again.
+"""The messages of a topic with a log, from its pubends; after any process has died, it asks again for missing ones.
 
-One thread reads, and requests only while it reads; meanwhile messages wait at the parents, and in the log. The parent
-is a relay if there is one, otherwise each pubend.
+One thread reads, and the source asks only while it reads. Meanwhile messages wait at the parents and in the log. The
+parent is a relay if there is one, otherwise each pubend.
 """
 
 import logging
@@ -46,7 +46,7 @@ _MOST_RELAYS = 5
 
 
 class NoRelay(DeliveryError):  # noqa: N818  it names what is missing
-    """There is no relay for a reader, which must connect to the pubends."""
+    """There is no relay for a reader, so it must connect to the pubends."""
 
 
 class SubendSource(MessageSource):
@@ -190,7 +190,7 @@ class SubendSource(MessageSource):
     def acknowledge(self, batches: Sequence[tuple[int, int]]) -> None:
         """Acknowledge batches, and tell pubends soon; thread-safe.
 
-        A later reader of the subscription gets all of these batches, or none.
+        A later reader of the subscription receives all of these batches again, or none.
         """
         self._done.append(batches)
         if not self._tells_at_once and time.monotonic() - self._told_s < TOLD_WITHIN_S:
@@ -233,9 +233,9 @@ class SubendSource(MessageSource):
                 self._parents.check()
 
     def detach(self, partition: int) -> None:
-        """Note that a partition has ended, and disconnect from its parent unless others need it.
+        """Record that a partition has ended, and disconnect from its parent unless others need it.
 
-        In total order all need it to the end.
+        In total order, all partitions need their parents to the end.
         """
         if self._stream.is_total:
             return

@@ -66,33 +66,33 @@ def subscribe(  # noqa: PLR0913 - the options of a subscriber, by name
     order: Order = "publisher",
     durable: Durable | None = None,
 ) -> Subscription:
-    """Connect to a topic of a local job of this process if there is one, otherwise of a Ray job.
+    """Subscribe to a topic of a local job of this process if there is one, otherwise of a Ray job.
 
-    Once this returns, no message is missed. With ``publish(..., history=True)`` the first epoch is the state. A process
-    outside of a cluster connects to that of RAY_ADDRESS, else of ``ray start`` on this machine, else the only one
-    there. See `topics` for Ray namespaces.
+    Once this returns, the subscriber misses no message. With ``publish(..., history=True)`` the first epoch is the
+    state. A process outside of a cluster connects to that of RAY_ADDRESS, else to that of ``ray start`` on this
+    machine, else to the only one there. See `topics` for Ray namespaces.
 
     Args:
         topic: its name.
         blocking: whether to wait until the cluster and the topic exist.
         timeout_s: how long to wait for that, in seconds; None waits forever.
-        atomic: whether to leave out epochs that were partly published before; otherwise parts of epochs arrive.
+        atomic: whether to leave out epochs of which a part was published before; otherwise parts of epochs arrive.
         where: the condition on records: a function of a record, a dict for a row of Arrow, or for tables an expression
             such as ``pc.field("n") > 1``. Publishers and relays evaluate it, so that no other records are sent. Epochs
             without such a record are left out. An error in it ends this subscription only.
-        slow: the policy if more messages wait than the publishers keep: ``"disconnect"`` ends the subscription with an
-            error; ``"drop_epochs"`` leaves out whole epochs, the oldest first, reports each as `Dropped`, and sends
-            batches once their epoch is complete; ``"block"`` holds back the publishing dataflow and its sources. With
-            exactly-once delivery the log keeps everything, and none of this happens.
+        slow: the policy if more messages wait than the publishers keep. ``"disconnect"`` ends the subscription with an
+            error. ``"drop_epochs"`` leaves out whole epochs, the oldest first, and reports each as `Dropped`; it
+            delivers batches only once their epoch is complete. ``"block"`` holds back the publishing dataflow and its
+            sources. With exactly-once delivery the log keeps everything, and none of this happens.
         block_limit_s: how long it may block without reading, in seconds, before it is disconnected.
-        schema: the expected type or schema of records, as for `Stream.publish`. A topic declared with another one is an
-            error at once; of an undeclared topic each batch is checked when it is read.
-        start: for a topic with a log, as are the arguments below: where a new subscription begins, ``"live"``, with the
-            next messages; ``"earliest"``, with all that the log has; or at a tick, in microseconds since 1970.
-        order: ``"total"`` gives all subscribers the batches of all partitions in the order of their ticks; by default
-            only the order within a partition is the same.
-        durable: a `Durable`, by whose name a later subscriber continues with the unacknowledged records. Without one
-            the log keeps nothing for this subscription once it is closed.
+        schema: the expected type or schema of records, as for `Stream.publish`. If the topic declares another one, this
+            raises at once. If it declares none, each batch is checked when it is read.
+        start: where a new subscription begins: ``"live"`` with the next messages, ``"earliest"`` with all that the log
+            has, or at a tick, in microseconds since 1970. This argument and those below are for topics with a log.
+        order: with ``"total"``, all subscribers receive the batches of all partitions in the order of their ticks. By
+            default only the order within a partition is the same for all.
+        durable: a `Durable`, with a name under which a later subscriber continues with the unacknowledged records.
+            Without it, the log keeps nothing for this subscription once it is closed.
 
     Raises:
         UnknownTopic, NoCluster: no job published it, or this process could not join a cluster, in time.
@@ -175,8 +175,8 @@ def _source(info: TopicInfo, options: DeliveryOptions, asked: SubscriptionOption
 def end_subscription(topic: str, name: str, *, timeout_s: float = 10.0) -> None:
     """End a durable subscription for good: the topic's log keeps nothing more for it.
 
-    Its reader gets an error, and a later subscriber of the name begins anew. A subscription that is neither ended nor
-    read holds the log for ``Log(retention_s=)`` of its publisher.
+    Its reader gets an error, and a later subscriber of that name begins anew. If a subscription is neither ended nor
+    read, the log keeps its messages for ``Log(retention_s=)`` of the publisher.
 
     Args:
         topic: its name; a job must be publishing it.
@@ -185,8 +185,8 @@ def end_subscription(topic: str, name: str, *, timeout_s: float = 10.0) -> None:
 
     Raises:
         UnknownTopic: no job published it in time.
-        DeliveryError: the topic has no such subscription, or a publisher does not answer; call this again then, as
-            other publishers may have ended it.
+        DeliveryError: the topic has no such subscription, or a publisher does not answer. Then call this again, since
+            only some publishers may have ended it.
     """
     from tidewheel.pubsub.subscribers.pubend_calls import PubendCalls
 
@@ -204,13 +204,13 @@ def end_subscription(topic: str, name: str, *, timeout_s: float = 10.0) -> None:
 def find_topic(topic: str, timeout_s: float | None, deadline_s: float | None = None) -> TopicInfo:
     """Return a topic of the cluster, which this process joins if needed.
 
-    Waits ``timeout_s`` for the cluster and the topic to exist, None forever; until ``deadline_s`` if the wait has begun
-    before.
+    Waits ``timeout_s`` for the cluster and the topic to exist, None without limit. If the wait has begun before, it
+    ends at ``deadline_s``.
 
     Raises:
         UnknownTopic: no job published it in time.
         NoCluster: this process could not join a cluster in time, or the cluster refuses its token.
-        DeliveryError: the catalog has not answered in time, or the timeout is no number.
+        DeliveryError: the catalog has not answered in time, or the timeout is not a number.
     """
     from ray.exceptions import AuthenticationError
 
@@ -256,7 +256,7 @@ def find_topic(topic: str, timeout_s: float | None, deadline_s: float | None = N
 
 
 def _deadline_s(topic: str, timeout_s: float | None) -> float:
-    """Return the monotonic time at which the wait for a topic ends, infinite for None."""
+    """Return the monotonic time at which the wait for a topic ends; infinite for None."""
     if not isinstance(timeout_s, Real | None):
         raise DeliveryError(
             f"topic {topic!r}: timeout_s is a number of seconds, or None to wait for ever, not {timeout_s!r}"

@@ -1,4 +1,4 @@
-"""A live view of a topic for its consumer."""
+"""The subscription: a live view of a topic."""
 
 import time
 import weakref
@@ -30,29 +30,29 @@ What: TypeAlias = str | int | Callable[[list[Any]], float | None]
 class Subscription:
     """A live view of a topic: an iterator, also with ``async for``, over its events.
 
-    These are `Batch`, `Frontier`, `Dropped`, `RolledBack`, `End`, and with published ends `SubstreamsEnded`. It ends
-    after the topic's `End`, or after `close`. If the topic fails, a publisher dies or this subscriber is disconnected,
-    iteration raises after all earlier events. After ``job.stop()`` iteration ends without an `End` or partly published
-    epochs; `frontier` is where these begin. One thread reads; any may call `close`. Several tasks of one event loop
-    may read: each event or epoch goes to one of them.
+    Events are `Batch`, `Frontier`, `Dropped`, `RolledBack`, `End`, and with published ends `SubstreamsEnded`. Iteration
+    ends after the topic's `End`, or after `close`. If the topic fails, a publisher dies or this subscriber is
+    disconnected, iteration raises after all earlier events. After ``job.stop()`` iteration ends without an `End`, and
+    without epochs that are published in part; `frontier` is where these begin. One thread reads; any thread may call
+    `close`. Several tasks of one event loop may read: each event or epoch goes to one of them.
 
-    Unread messages wait at the publishers, within their capacity, or in their logs. Between nodes a publisher without a
-    log gives up a subscriber that has not read for a minute.
+    Messages not yet read wait at the publishers, within their capacity, or in their logs. A publisher without a log
+    gives up a subscriber on another node that has not read for a minute.
 
     Args:
         info: the topic.
         source: its connected publishers.
-        atomic: whether to leave out epochs that may have been partly missed.
-        may_drop: whether publishers may leave out epochs.
+        atomic: whether to leave out epochs of which a part may have been published before.
+        may_drop: whether publishers may drop epochs.
         expected: the schema to check batches against; None for no check.
-        ack: with exactly-once delivery, the sender of acknowledgements.
+        ack: with exactly-once delivery, whether acknowledgements are sent automatically.
 
     Attributes:
         topic: the name of the topic.
         domain: the order of the topic's times.
         is_local: whether a job of this process publishes the topic, which runs when it is read.
         goes_back: whether batches of incomplete epochs may become void.
-        has_history: whether it begins with the state.
+        has_history: whether it begins with the state of the topic.
     """
 
     def __init__(
@@ -93,17 +93,17 @@ class Subscription:
         return self._subscriber.frontier
 
     def statistics(self) -> SubscriberStatistics:
-        """Return counts so far."""
+        """Return the counts so far."""
         return self._subscriber.statistics()
 
     def close(self) -> None:
         """Leave the topic; idempotent.
 
-        A running iteration ends without an `End`; unless the topic has ended, a new one or a table is then a
+        A running iteration ends without an `End`. Unless the topic has ended, a new iteration or a table then raises
         `DeliveryError`, and `poll` returns nothing.
 
-        With exactly-once delivery this waits a few seconds at most until acknowledgements are noted; the next reader of
-        a durable subscription receives the rest again.
+        With exactly-once delivery this waits, a few seconds at most, until the publishers have recorded the
+        acknowledgements. The next reader of a durable subscription receives the other messages again.
         """
         self._reader.close()
 
@@ -137,7 +137,7 @@ class Subscription:
     async def __anext__(self) -> Event:
         """Return the next event; a cancelled task loses nothing.
 
-        A job of this process runs on another thread during the wait; while it is idle this waits for its inputs.
+        During the wait, a job of this process runs on another thread; while it is idle, this waits for its inputs.
         """
         self._settle()
         while self._expects_event(iterates=True):
@@ -152,7 +152,7 @@ class Subscription:
         return event
 
     def poll(self, timeout_s: float = 0.0) -> list[Event]:
-        """Return the present events, or the first ones that arrive within ``timeout_s`` seconds.
+        """Return the events that have arrived, or else the first ones that arrive within ``timeout_s`` seconds.
 
         After all earlier events it raises as iteration does, and PublisherLost if the job was stopped. `has_ended`
         tells whether no more will arrive.
@@ -204,17 +204,17 @@ class Subscription:
     # ------------------------------------------------------------------ whole epochs
 
     def epochs(self, timeout_s: float | None = None) -> Epochs:
-        """Iterate, also with ``async for``, over whole epochs, each once it is complete.
+        """Iterate, also with ``async for``, over epochs; each comes when it is complete.
 
-        The order of epochs agrees with time. Do not mix this with iteration over events. A new iterator continues where
-        an abandoned one ended.
+        An epoch never comes before an earlier one. Do not mix this with iteration over events. A new iterator continues
+        where the last one stopped.
 
         Args:
             timeout_s: how long to wait for each epoch, in seconds; None waits as long as the topic lives. A job of this
                 process completes the step that it is in.
 
         Raises:
-            TimeoutError: no epoch was complete in time; the iterator may be asked again.
+            TimeoutError: no epoch was complete in time; the iterator can still be used.
             DeliveryError: this subscription is closed.
 
         >>> import tidewheel as tw
@@ -247,13 +247,13 @@ class Subscription:
                 self._done.pass_over(event)
 
     def to_arrow(self, until: Time | None = None, timeout_s: float | None = None) -> Any:
-        """Return all whole, unread epochs so far as one ``pyarrow.Table``.
+        """Return all complete epochs that are not read yet, as one ``pyarrow.Table``.
 
-        Epochs are Arrow or dicts, with null for missing values. Without epochs the table is empty. Do not mix this with
-        iteration over events.
+        Records are rows of Arrow or dicts; a missing value is null. Without epochs the table is empty. Do not mix this
+        with iteration over events.
 
-        With ``history=True`` it is the present state: a row for each record, with its count in the column ``diff``;
-        pairs have the columns ``key`` and ``value``, other records without columns ``record``.
+        With ``history=True`` it is the present state: a row for each record, with its count in the column ``diff``.
+        Pairs have the columns ``key`` and ``value``; other records without columns have ``record``.
 
         Args:
             until: an epoch to wait for; None waits only for a topic's initial state.
@@ -261,8 +261,8 @@ class Subscription:
 
         Raises:
             TimeoutError: the epoch has not arrived in time; nothing is lost, and this may be called again.
-            DeliveryError: the topic has failed, this subscription is closed, or the records make no table; `epochs` has
-                them.
+            DeliveryError: the topic has failed, this subscription is closed, or the records do not form a table; then
+                use `epochs`.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("live")
@@ -293,16 +293,16 @@ class Subscription:
     def plot(self, what: What, *, max_epochs: int = 600) -> Any:
         """Return a live chart of one number for each epoch, for a notebook's cell.
 
-        The chart's thread reads this subscription, and closes it with the cell's output.
+        A thread of the chart reads this subscription, and closes it when the cell's output goes.
 
         Args:
-            what: the key of a column, or an index in a tuple, for its mean; or a function of an epoch's records that
-                returns a number, or None for no point.
+            what: the key of a column, or an index in a tuple, to show its mean; or a function that gets an epoch's
+                records and returns a number, or None for no point.
             max_epochs: the number of latest epochs that the chart shows.
 
         Raises:
-            DeliveryError: this is no notebook, or the extra ``notebook`` is not installed. A value that is no number
-                ends the chart with advice.
+            DeliveryError: this is not a notebook, or the extra ``notebook`` is not installed. If a value is not a
+                number, the chart ends with advice.
         """
         return live_view("plot")(self, what, max_epochs)
 

@@ -1,4 +1,4 @@
-"""The options of a subscriber with exactly-once delivery, and its acknowledged batches."""
+"""The options of a subscriber with exactly-once delivery, and the batches that it has yet to acknowledge."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -21,11 +21,11 @@ Start: TypeAlias = Literal["live", "earliest"] | int
 
 @dataclass(frozen=True, slots=True)
 class Durable:
-    """A subscription that goes on where it was, for a topic with a log.
+    """Options of a durable subscription: one that continues where it was, for a topic with a log.
 
     Args:
-        name: a later subscriber of the same name, in any process, continues with the unacknowledged records. The log
-            keeps these for it. The earlier reader of that name gets an error.
+        name: a later subscriber with the same name, in any process, continues with the unacknowledged records, which
+            the log keeps. An earlier subscriber that still reads gets an error.
         ack: ``"auto"`` acknowledges the received records when the program asks for more, or its ``with`` block ends
             without an exception. ``"manual"`` waits for `Subscription.acknowledge`.
 
@@ -49,7 +49,7 @@ class SubscriptionOptions:
     Args:
         name: the name of a durable subscription; None for one that ends when closed.
         start: where a new subscription begins; a tick is in microseconds since 1970.
-        order: the order of batches of different partitions: any, or that of ticks.
+        order: whether batches of different partitions come in any order, or in that of their ticks.
 
     Raises:
         DeliveryError: an argument is wrong.
@@ -83,7 +83,7 @@ class SubscriptionOptions:
 
 
 def check_options(info: TopicInfo, options: DeliveryOptions, asked: SubscriptionOptions) -> None:
-    """Raise DeliveryError for options that the topic's delivery does not have."""
+    """Raise DeliveryError if the topic's delivery does not have one of these options."""
     if info.delivery == "best_effort" and asked != SubscriptionOptions():
         raise DeliveryError(
             f"topic {info.name!r} of job {info.job!r} is best effort, and durable=, start= and order= are for "
@@ -108,7 +108,7 @@ def _ways(literal: object) -> str:
 
 
 class DoneBatches:
-    """Batches on their way through a consumer."""
+    """The batches that a consumer has received, until they are acknowledged."""
 
     def __init__(
         self, topic: str, acknowledge: Callable[[Sequence[tuple[int, int]]], None], ack: Acknowledging
@@ -119,24 +119,24 @@ class DoneBatches:
         self.is_automatic = ack == "auto"
 
     def give(self, given: Iterable[Event | Epoch]) -> None:
-        """Record the events that the consumer receives, except returns of the job."""
+        """Record the events that the consumer receives; with manual acknowledgement, only returns of the job."""
         for one in given:
             if self.is_automatic or isinstance(one, RolledBack):
                 self._given += _numbers(one)
 
     def pass_over(self, one: Event) -> None:
-        """Acknowledge a return of the job at once, as the consumer gets only whole epochs."""
+        """Acknowledge a return of the job at once, since the consumer gets only complete epochs."""
         if isinstance(one, RolledBack):
             self._acknowledge(_numbers(one))
 
     def settle(self) -> None:
-        """Acknowledge the consumer's batches, as it asks for more, or has ended well."""
+        """Acknowledge what the consumer has received, since it asks for more or has ended without an exception."""
         if self._given:
             given, self._given = self._given, []
             self._acknowledge(given)
 
     def acknowledge(self, done: Epoch | Batch | SubstreamsEnded) -> None:
-        """Acknowledge at the consumer's request; raise DeliveryError with automatic acknowledgement."""
+        """Acknowledge what the consumer says; raise DeliveryError if acknowledgement is automatic."""
         if self.is_automatic:
             raise DeliveryError(
                 f"this subscription to topic {self._topic!r} acknowledges an epoch when it is asked for the next: "

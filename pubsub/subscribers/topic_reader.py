@@ -1,4 +1,4 @@
-"""The reader of a topic for one subscription: messages of publishers become events."""
+"""The reader of a topic for one subscription: it turns messages of publishers into events."""
 
 import asyncio
 import threading
@@ -22,8 +22,8 @@ class TopicReader:
     """Reads for one subscription, on one thread or task at a time; any thread may close it.
 
     Attributes:
-        error: the end of the subscription, raised after all earlier events.
-        fetching: the outcome of a read on a thread, for tasks of asyncio; or None.
+        error: the error that has ended the subscription; raised after all earlier events.
+        fetching: the future of a read on a thread, for tasks of asyncio; None if there is none.
     """
 
     def __init__(self, topic: str, source: MessageSource, subscriber: Subscriber) -> None:
@@ -38,7 +38,7 @@ class TopicReader:
         self.fetching: Future[list[Fetched] | Exception] | None = None
 
     def read(self, timeout_s: float) -> None:
-        """Read the messages that come within ``timeout_s`` seconds.
+        """Read messages that arrive within ``timeout_s`` seconds.
 
         Raises:
             DeliveryError: two threads read, or the local publishing job is idle.
@@ -62,8 +62,8 @@ class TopicReader:
         """Read on a thread of this reader, even after its task is cancelled.
 
         Args:
-            owner: releases this reader when collected; it lives during the read, since the collector could otherwise
-                wait for its own lock.
+            owner: the object that releases this reader when it is garbage-collected. It stays alive during the read;
+                otherwise the collector could wait for a lock that it holds itself.
         """
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, f"tidewheel-{self._topic}")
@@ -117,7 +117,7 @@ class TopicReader:
         self.release()
 
     def close(self) -> None:
-        """Leave the topic, and end a running read; idempotent."""
+        """Leave the topic, and end a read in progress; idempotent."""
         self.is_closed = True
         self.source.leave()
         self.release()

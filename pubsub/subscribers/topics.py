@@ -1,6 +1,6 @@
 """The topics that a process can subscribe to, and their changes.
 
-`TopicWatch` reads this process's and the cluster's catalog, each on a thread.
+`TopicWatch` reads the catalogs of this process and of the cluster, each on a thread.
 """
 
 import queue
@@ -62,8 +62,8 @@ def topics() -> list[Topic]:
     A process outside of a Ray cluster connects to one as `subscribe` does; without a cluster, only local topics are
     returned.
 
-    A topic belongs to the Ray namespace of its driver, and only that namespace's processes see it. Two namespaces may
-    each have a topic of one name. The namespace is ``"tidewheel"`` by default; a driver chooses another with
+    A topic belongs to the Ray namespace of its driver, and only processes of that namespace see it. Two namespaces may
+    each have a topic with the same name. The namespace is ``"tidewheel"`` by default; a driver chooses another with
     ``ray.init(namespace=...)`` or, if tidewheel connects it, with the environment variable RAY_NAMESPACE.
 
     Raises:
@@ -93,7 +93,10 @@ def topics() -> list[Topic]:
 
 
 class CatalogReader:
-    """Puts one catalog's present topics into a queue, then every change, on a thread; a new catalog replaces it."""
+    """Puts the present topics of one catalog into a queue, then every change, on a thread.
+
+    Follows a catalog that replaces it.
+    """
 
     def __init__(
         self, subscribe: Callable[[], Subscription], listing: Callable[[], Listing], sightings: Sightings
@@ -108,7 +111,7 @@ class CatalogReader:
         self._thread = threading.Thread(target=self._run, name="tidewheel-catalog-reader", daemon=True)
 
     def start(self) -> None:
-        """Connect, enqueue the present topics, and start the thread.
+        """Connect, put the present topics into the queue, and start the thread.
 
         Raises:
             DeliveryError: there is no catalog.
@@ -130,7 +133,7 @@ class CatalogReader:
             self._thread.join(_JOIN_S)
 
     def _look(self) -> None:
-        """Subscribe, and then put in a listing; a change between the two is in both, with its number."""
+        """Subscribe, and then put a listing into the queue; a change between the two is in both, with its number."""
         before = self._listing()
         while not self._is_closed.is_set():
             subscription = self._subscribe()
@@ -197,13 +200,13 @@ class CatalogReader:
 class TopicWatch:
     """An iterator over topic events: first the present topics, then each change.
 
-    It survives restarts of the cluster's catalog. Close it, or use it in a ``with`` block. One thread iterates; any may
-    close it.
+    It survives restarts of the cluster's catalog. Close it, or use it in a ``with`` block. One thread iterates; any
+    thread may close it.
 
     Args:
-        readers: started readers of catalogs, with this queue.
+        readers: started readers of catalogs, which fill the queue.
         sightings: the queue.
-        timeout: how many seconds to wait for a change before iteration ends; None for ever.
+        timeout: how many seconds to wait for a change before iteration ends; None without limit.
     """
 
     def __init__(self, readers: list[CatalogReader], sightings: Sightings, timeout_s: float | None) -> None:
@@ -247,11 +250,12 @@ class TopicWatch:
 def watch_topics(timeout_s: float | None = None) -> TopicWatch:
     """Return an iterator over a `TopicEvent` for each present topic, then for each change, with its reason.
 
-    The topics are those of `topics`, and no change is missed. A killed job's topic is retracted within seconds. After a
-    restart of the catalog, topics that the new one does not learn within ten seconds are retracted.
+    The topics are those of `topics`, and no change is missed. The topic of a killed job is retracted within seconds.
+    After a restart of the catalog, a topic that the new catalog does not learn within ten seconds is retracted.
 
     Args:
-        timeout_s: how many seconds to wait for a change before iteration ends; None for ever, 0 for the present topics.
+        timeout_s: how many seconds to wait for a change before iteration ends; None without limit, 0 for the present
+            topics only.
 
     Raises:
         DeliveryError: there is no Ray cluster and no local topic, or the catalog does not answer.

@@ -30,7 +30,7 @@ class View(msgspec.Struct, frozen=True):
     def rate(self, *path: str) -> float | None:
         """Return the growth of a count per second since the previous view.
 
-        None without a previous view or count, or if it has fallen.
+        None if there is no previous view or count, or the count has fallen.
 
         >>> before = {"at": 10.0, "operators": {"3": {"records_in": 100}}}
         >>> View({"at": 12.0, "operators": {"3": {"records_in": 160}}}, before).rate("operators", "3", "records_in")
@@ -52,17 +52,17 @@ def count_at(document: Mapping[str, Any], path: tuple[str, ...]) -> float | None
 
 
 class Follower:
-    """Makes views of a job's telemetry records, from the first whole document on."""
+    """Makes views from the telemetry records of a job, from the first full document on."""
 
     def __init__(self) -> None:
         self._view: View | None = None
         self._next: int | None = None
 
     def receive(self, time: int, record: Mapping[str, Any]) -> View | None:
-        """Return the view of a record at an epoch; None for a patch without its document.
+        """Return the view for a record at an epoch; None for a patch whose document is missing.
 
         Raises:
-            ProtocolError: the record is none of telemetry.
+            ProtocolError: the record is not one of telemetry.
         """
         if not isinstance(record, Mapping) or not isinstance(record.get("document"), dict):
             raise ProtocolError(f"epoch {time} of a job's telemetry has a record that is none of telemetry: {record!r}")

@@ -1,4 +1,4 @@
-"""The description of a dataflow while it is being built: operators, edges and scopes; nothing runs yet."""
+"""The description of a dataflow while a program builds it: operators, edges and scopes. Nothing runs yet."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -37,14 +37,14 @@ class Outlet:
 
 
 class DataflowDescription:
-    """Operators and edges, checked as far as each call allows; `plan` checks the whole.
+    """Operators and edges. Each call checks what it can; `plan` checks the whole.
 
     Args:
-        telemetry: the topic of its jobs' telemetry; None for none.
+        telemetry: the topic on which its jobs describe themselves; None if they have none.
 
     Attributes:
-        effects: the operators, by number, that have an effect even if nothing reads them; False for operators that the
-            library adds.
+        effects: the numbers of the operators that have an effect even if nothing reads them; False for operators that
+            the library has added.
         ignored: outputs that the user has declared to need no reader.
     """
 
@@ -75,8 +75,8 @@ class DataflowDescription:
     ) -> tuple[Outlet, ...]:
         """Add an operator with connected inputs; return its outputs.
 
-        ``by_substream`` says that its outputs for a substream depend only on that substream, and may say which ends it
-        wants; ``"left"``, that its outputs belong to none.
+        ``by_substream`` says that what it sends of a substream depends only on that substream; an `EndsWanted` also
+        says which ends it asks for. ``"left"`` says that its outputs belong to no substream.
 
         Raises:
             GraphError: an input belongs to another dataflow, has substreams that the operator would mix, or, without
@@ -102,7 +102,7 @@ class DataflowDescription:
         return replace(outlet, source=Source(outlet.source.operator, len(described.output_scopes) - 1))
 
     def add_input(self, to: Outlet, outlet: Outlet) -> None:
-        """Let the operator of ``to`` read one stream more, of its own scope."""
+        """Let the operator of ``to`` read one more stream, from its own scope."""
         described = self._operators[to.source.operator]
         self._check_ours(described.name, outlet)
         self._check_one_scope(described.name, (to.scope, outlet.scope))
@@ -112,9 +112,9 @@ class DataflowDescription:
         described.gathers = True
 
     def declare(self, name: str, outlet: Outlet, change: Callable[[Any], Build] | None = None) -> Outlet:
-        """Declare that records get the keys of their substreams at an operator's first output.
+        """Declare that an operator gives the records at its first output their substreams' keys.
 
-        For an input, ``change`` returns the build function that divides its records.
+        If the operator is an input, ``change`` returns the build function that divides its records.
         """
         index = outlet.source.operator
         self.register("declaration", name, DeclarationPlan(index, change is not None))
@@ -136,7 +136,7 @@ class DataflowDescription:
         pact: Pact | None = None,
         with_keys: KeyedTransform | None = None,
     ) -> Outlet:
-        """Add a stateless operator, which sends ``transform(batch)`` at each batch's time."""
+        """Add a stateless operator. It sends ``transform(batch)`` at the time of each batch."""
         self._check_ours(name, outlet)
         scopes = (outlet.scope,)
         made = DescribedOperator(name, scopes, scopes, [outlet.source], (pact,), _build_nothing, None, notify=False)
@@ -144,7 +144,7 @@ class DataflowDescription:
         return self._add(made, outlet.substreams)[0]
 
     def add_open_operator(self, name: str, scope: Scope, build: Build, summary: PathSummary) -> tuple[int, Outlet]:
-        """Add the operator that closes a loop. It has one input, for a later `connect`."""
+        """Add the operator that closes a loop. Its one input is open until `connect`."""
         summaries = {(0, 0): (summary,)}
         made = DescribedOperator(name, (scope,), (scope,), [None], (None,), build, summaries, notify=False)
         made.by_substream = True
@@ -155,7 +155,7 @@ class DataflowDescription:
         """Connect the open input of an operator.
 
         Raises:
-            GraphError: it is connected already, or ``outlet`` is in another scope or dataflow.
+            GraphError: the input is connected already, or ``outlet`` is in another scope or dataflow.
         """
         opened = self._operators[operator]
         self._check_ours(opened.name, outlet)
@@ -184,7 +184,7 @@ class DataflowDescription:
 
     @contextmanager
     def all_or_nothing(self) -> Iterator[None]:
-        """Undo all additions of the block if it raises, so that a notebook's cell can run again."""
+        """If the block raises, undo all that it has added, so that a notebook's cell can run again."""
         size, names = len(self._operators), dict(self._names)
         named = {kind: dict(known) for kind, known in self._named.items()}
         attachments, effects = dict(self.attachments), dict(self.effects)
@@ -223,7 +223,7 @@ class DataflowDescription:
         return f"{self._operators[source.operator].name!r}" + (f", output {source.port}" if source.port else "")
 
     def plan(self) -> Plan:
-        """Check the whole dataflow; return the form that workers run, in which chains of stages are fused.
+        """Check the whole dataflow, and return the form that workers run, in which chains of stages are fused.
 
         Raises:
             GraphError: a feedback was never connected, or a cycle does not strictly advance time.
@@ -310,7 +310,7 @@ class DataflowDescription:
 
 
 def _build_nothing(context: Any) -> Any:
-    """Stand in for the build function of an operator that has a transform."""
+    """The build function of an operator with a transform; nothing calls it."""
     raise AssertionError(f"operator {context.name!r} is a stage")
 
 

@@ -1,4 +1,4 @@
-"""The declared substreams of a dataflow, and the inputs at which operators receive their ends."""
+"""The declared substreams of a dataflow, and the inputs at which operators receive the ends of substreams."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -11,12 +11,12 @@ from tidewheel.runtime.description.plan import EndsWanted, Plan
 
 @dataclass(frozen=True, slots=True)
 class DeclaredSubstreams:
-    """A declaration of substreams, and the inputs that ask for their ends.
+    """A declaration of substreams, and the inputs whose operators ask for ends.
 
     Attributes:
-        is_shared: whether every worker accepts records of each key, or only one.
-        ordered: the inputs with ends in the order of closing.
-        turns: the inputs on a cycle, which are ordered too.
+        is_shared: whether all workers accept records of each key; otherwise one worker does.
+        ordered: the inputs that receive ends in the order in which the keys were closed.
+        turns: the ordered inputs on a cycle.
     """
 
     name: str
@@ -55,9 +55,9 @@ def declared_substreams(plan: Plan, compiled: CompiledGraph) -> tuple[DeclaredSu
 
 
 def _reached(plan: Plan, start: Source) -> set[Target]:
-    """Return the inputs that records from an output reach within their substreams.
+    """Return the inputs that records of an output can reach within their substreams.
 
-    Another division, or an operator whose outputs belong to none, ends a substream.
+    A substream ends at another division, and at an operator whose outputs belong to no substream.
     """
     dividers = {declared.operator for declared in plan.declarations.values()}
     readers: dict[Source, list[Target]] = defaultdict(list)
@@ -121,7 +121,7 @@ def _is_on_cycle(plan: Plan, compiled: CompiledGraph, at: Target) -> bool:
 
 
 def _check_firm(plan: Plan, compiled: CompiledGraph, declared: DeclaredSubstreams) -> None:
-    """Raise GraphError if records held for a firm bound would have to move on to release them."""
+    """Raise GraphError if an input with a firm bound would hold records that must move on before it releases them."""
     divider = declared.source.operator
     for at in declared.firm:
         name = plan.operators[at.operator].name

@@ -24,9 +24,9 @@ from tidewheel.runtime.description.scope import Scope
 
 @dataclass(slots=True)
 class DescribedOperator:
-    """One operator: its ports with their scopes, its function, and its inputs' sources.
+    """One operator: its ports with their scopes, its function, and the sources of its inputs.
 
-    The source of an unconnected input is None. Without ``summaries`` a time at any input can leave any output
+    The source of an unconnected input is None. Without ``summaries``, a time at any input can leave any output
     unchanged.
     """
 
@@ -76,7 +76,7 @@ class DescribedOperator:
 
 
 def check_substreams(operators: Sequence[DescribedOperator], declarations: Mapping[str, DeclarationPlan]) -> None:
-    """Raise GraphError if a loop brings substreams to an operator that would mix or divide them."""
+    """Raise GraphError if a loop carries substreams to an operator that would mix or divide them."""
     readers: dict[int, list[int]] = {}
     for index, operator in enumerate(operators):
         for source in operator.sources:

@@ -1,8 +1,8 @@
 """The fusion of chains of stateless operators, before a dataflow runs.
 
-A stage (`Stage`) joins the stage before it if their edge stays on its worker and nothing else reads it. A stage changes
-no time and finishes within the step, so frontiers at its output and at the chain's are equal: a probe in the middle
-moves to the end.
+A stage (`Stage`) is fused with the stage before it if their edge stays on a worker and nothing else reads it. A stage
+changes no time and finishes within the step. So the frontier at its output is the frontier at the end of the chain, and
+a probe in the middle of a chain moves to the end.
 """
 
 from collections import Counter
@@ -32,7 +32,7 @@ class Fusible(Protocol):
 
 
 def chains_of(operators: Sequence[Fusible]) -> dict[int, list[int]]:
-    """Return the chains of fused operators, by the number of their first; linear."""
+    """Return the chains of operators to fuse, by the number of their first operator; linear."""
     readers = Counter(source for operator in operators for source in operator.sources)
     chain_of: dict[int, int] = {}
     chains: dict[int, list[int]] = {}
@@ -48,7 +48,7 @@ def chains_of(operators: Sequence[Fusible]) -> dict[int, list[int]]:
 
 
 def fuse(plan: Plan) -> Plan:
-    """Return the plan with each chain of stages as one operator, in place of its first; linear."""
+    """Return the plan with each chain of stages as one operator, at the place of its first stage; linear."""
     chains = chains_of(plan.operators)
     chain_of = {index: first for first, chain in chains.items() for index in chain}
     place = {first: number for number, first in enumerate(chains)}

@@ -1,4 +1,4 @@
-"""Warnings of unread streams: mostly a forgotten sink, sometimes lost records."""
+"""Warnings about streams that nothing reads: mostly a forgotten sink, sometimes lost records."""
 
 import logging
 
@@ -8,9 +8,9 @@ _LOG = logging.getLogger(__name__)
 
 
 def loose_ends(description: DataflowDescription) -> list[str]:
-    """Return the names of useless operators: nothing reads or probes them, and they have no effect.
+    """Return the names of useless operators: nothing reads or probes what they send, and they have no effect.
 
-    A loop with an effect inside is useful. Linear, with O(n) more for each loop.
+    A loop is useful if an operator in it has an effect. Linear, plus O(n) for each loop.
     """
     operators, effects = description.operators, description.effects
     read = {source.operator for source in (*description.probes.values(), *description.ignored)}
@@ -32,9 +32,9 @@ def loose_ends(description: DataflowDescription) -> list[str]:
 
 
 def unread_outputs(description: DataflowDescription) -> list[str]:
-    """Return unread outputs, such as ``'window'.late``, beside outputs that are read; linear.
+    """Return the unread outputs, such as ``'window'.late``, of operators whose other outputs are read; linear.
 
-    A probe reads an output, and so does `Stream.ignore`.
+    A probe and `Stream.ignore` count as readers.
     """
     read = {source for operator in description.operators for source in operator.sources}
     read |= {*description.probes.values(), *description.ignored}

@@ -1,10 +1,10 @@
 """The origin of an operator: the method that adds it, and the method's arguments.
 
-A later program finds an operator's state by name, and its origin tells whether the state still fits: another operator
-may have that name, or other arguments.
+A changed program finds the state of an operator by name. The origin tells whether that state still fits, since the name
+may now belong to another operator, or the arguments may differ.
 
-`adds_operators` decorates the stream methods that add operators with state. All operators that it adds have the
-outermost call as their origin.
+`adds_operators` decorates the methods of streams that add operators with state. If such methods call each other, the
+operators have the outermost call as their origin.
 """
 
 import inspect
@@ -32,7 +32,7 @@ class Parameter:
     """An argument as text.
 
     Attributes:
-        types: its types and schemas, in order.
+        types: the types and schemas in it, in order.
     """
 
     value: str
@@ -48,9 +48,9 @@ class Origin:
     """The origin of an operator.
 
     Attributes:
-        method: the name of the method; empty if it has no decorator.
+        method: the name of the method; empty if the method is not decorated.
         part: the operator's name within the method, such as ``": partial"``; empty for the main one.
-        parameters: the arguments that matter to the state, by name.
+        parameters: the arguments on which the state depends, by name.
     """
 
     method: str = ""
@@ -81,11 +81,11 @@ _CALL: ContextVar[_Call | None] = ContextVar("_CALL", default=None)
 
 
 def adds_operators(*aside: str, method: str = "") -> Callable[[Method], Method]:
-    """Decorate a method so that the operators that it adds have it as their origin.
+    """Decorate a method so that it is the origin of the operators that it adds.
 
     Args:
-        aside: the names of arguments that do not matter to the state.
-        method: the method's public name, which is also its default operator name, if the decorated one has another.
+        aside: the names of arguments on which the state does not depend.
+        method: the public name of the method, if it differs; it is also the default name of the operator.
     """
 
     def decorate(function: Method) -> Method:
@@ -136,7 +136,7 @@ def parameter(value: object) -> Parameter:
 
 @dataclass(frozen=True, slots=True)
 class _Texts:
-    """Converts values to text; collects their types and functions."""
+    """Converts values to text, and collects their types and functions."""
 
     types: list[str]
     functions: list[str]
@@ -212,7 +212,7 @@ class _Digest:
 
 
 def _text_of_code(code: CodeType, doc: str | None = None) -> str:
-    """Return what code does, whatever its docstring and its variables' names."""
+    """Return a text of what code does, without its docstring and the names of its variables."""
     constants = [None if doc is not None and constant is doc else constant for constant in code.co_consts]
     return f"{code.co_code.hex()} {code.co_names} {[_text_of_constant(constant) for constant in constants]}"
 

@@ -1,4 +1,4 @@
-"""The outline of a dataflow, complete or not, for drawings, and the outline as text."""
+"""The outline of a dataflow, complete or not: what drawings show. Also the outline as text."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -23,8 +23,8 @@ class OperatorOutline:
         name: its unique name with scopes, as errors show it.
         scope: the innermost scope of its ports, so that operators at the border of a loop belong to the loop.
         sources: the source of each input, None if it is not connected.
-        pacts: the pact of each input, None if records stay on their worker.
-        marks: other names by which it is known, such as ``probe 'done'``.
+        pacts: the pact of each input; None if records stay on their worker.
+        marks: its other names, such as ``probe 'done'``.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Edge:
 
     @property
     def is_late(self) -> bool:
-        """Whether its source was described later than its target."""
+        """True if its source was described after its target."""
         return self.source is not None and self.source.operator >= self.operator
 
     @property
@@ -68,7 +68,7 @@ class Edge:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A scope with its operators, by number, and inner scopes, in order of description."""
+    """A scope with its operators, by number, and its inner scopes, in the order in which they were described."""
 
     scope: Scope
     items: "list[int | Block]" = field(default_factory=list)
@@ -98,7 +98,7 @@ class Outline:
         ]
 
     def blocks(self) -> Block:
-        """Return the outermost block; an inner one stands where its first operator does."""
+        """Return the outermost block; an inner block stands at the place of its first operator."""
         root = Block(self.root)
         known = {self.root: root}
 
@@ -120,12 +120,12 @@ class Outline:
 
 
 def marks_by_operator(named: Mapping[str, Mapping[str, Any]], names: list[str]) -> dict[int, tuple[str, ...]]:
-    """Return the marks of operators, besides their names.
+    """Return the marks of operators: further names, such as ``probe 'done'``.
 
     Args:
-        named: by kind (``"input"``, ``"probe"``), each name with the number of its operator, or an object with that as
-            ``operator``.
-        names: the operators' names, by number; one like ``input numbers`` needs no mark.
+        named: for each kind (``"input"``, ``"probe"``) and name, the number of the operator, or an object that has it
+            as ``operator``.
+        names: the operators' names, by number; an operator called ``input numbers`` needs no mark.
     """
     marks: dict[int, list[str]] = {}
     for kind, known in named.items():
@@ -156,14 +156,14 @@ def _describe_key(key: Key) -> str:
 
 
 def text_of(outline: Outline, *, fused: bool = False) -> str:
-    """Return the dataflow as text, the same each time; linear."""
+    """Return the dataflow as text; equal dataflows have equal texts; linear."""
     shown = _fused(outline) if fused else outline
     title = f"dataflow {outline.name!r}"
     return "\n".join([title, *_lines(shown, shown.blocks(), _INDENT)])
 
 
 def printable(name: str) -> str:
-    """Return a name, quoted if it does not fit into a line."""
+    """Return a name, quoted if it has characters that cannot be printed."""
     return name if name.isprintable() else repr(name)
 
 

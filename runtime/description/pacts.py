@@ -34,16 +34,16 @@ class Pact(ABC):
     """
 
     def keeper(self, key: Any, workers: int) -> int:
-        """Return the worker that receives the substream of a key, if it is one."""
+        """Return the worker that receives all records of the key's substream, if one worker does."""
         return owner_of(key, workers)
 
     def of_rescaled(self, batch: Batch, worker: int, workers: int) -> Batch:
-        """Return the part of a pending batch of another number of workers that is to be sent again."""
+        """Return the part of a batch that must be sent again, pending in a snapshot of another number of workers."""
         return batch
 
     @abstractmethod
     def split(self, batch: Batch, workers: int) -> list[Batch | None]:
-        """Return each worker's part of a batch, which is not empty."""
+        """Return each worker's part of a batch; the batch is not empty."""
 
     def labelled_parts(
         self, batch: Batch, workers: int, label: Labels | None
@@ -62,11 +62,11 @@ class Pact(ABC):
         return type(self).__name__.removesuffix("Pact").lower()
 
     def for_worker(self, worker: int) -> "Pact":
-        """Return the pact for one sender and edge: a new one if it remembers what was sent."""
+        """Return the pact for one sender and edge: a new object if it remembers what it has sent."""
         return self
 
     def beside(self, attachments: Mapping[str, Any], worker: int) -> "Pact | None":
-        """Return the pact for a worker with these attachments; None if its records stay there."""
+        """Return the pact for a worker with these attachments; None if its records stay on the worker."""
         return self
 
 
@@ -108,7 +108,7 @@ class SubstreamPact(Pact):
 
 
 class RebalancePact(Pact):
-    """Sends equal shares, in slices of the batches: one sender's shares differ by at most one record.
+    """Sends equal shares, in slices of the batches: the shares of one sender differ by at most one record.
 
     It remembers whose turn it is, so that small batches are spread evenly too.
 
@@ -139,7 +139,7 @@ class RebalancePact(Pact):
         return parts
 
     def for_worker(self, worker: int) -> Pact:
-        """Return a new pact for each edge and worker, beginning with that worker."""
+        """Return a new pact that begins with the given worker."""
         return RebalancePact(worker)
 
 
@@ -149,10 +149,10 @@ Key: TypeAlias = Callable[[Any], Any] | str | tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Exchange(Pact):
-    """Sends each record to the worker that owns its key, alike in every process and for every kind of batch.
+    """Sends each record to the worker that owns its key. All processes and kinds of batches agree on the owner.
 
-    Columns are vectorised on Arrow tables and structured NumPy arrays; on lists they are keys of dicts. A function is
-    called for each record.
+    If the key is a column, Arrow tables and structured NumPy arrays are hashed at once, and the records of a list are
+    dicts. If the key is a function, it is called for each record.
     """
 
     key: Key
@@ -170,7 +170,10 @@ class Exchange(Pact):
     def labelled_parts(
         self, batch: Batch, workers: int, label: Labels | None
     ) -> Iterable[tuple[int, Batch, Labels | None]]:
-        """Return each record for the owner of its key, which may differ from its substream's."""
+        """Yield the records for the owner of each key.
+
+        The owner may differ from the `keeper` of the record's substream.
+        """
         if isinstance(label, MixedLabel) and workers > 1:
             return divide_by_owner(batch, label, self._owners(batch, workers), workers)
         return [(worker, part, label) for worker, part in enumerate(self.split(batch, workers)) if part is not None]

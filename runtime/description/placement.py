@@ -1,9 +1,9 @@
 """The placement of workers on the nodes of a Ray cluster.
 
-Workers without reservations are dealt out evenly, and each actor is tied to its node: Ray's strategy ``"SPREAD"`` often
-puts two workers of three on one node. For workers that reserve resources, Ray chooses nodes through a placement group.
-It is removed before the actors reserve the same resources, so that none can be left behind. If another program takes
-the resources in between, the actors wait.
+Workers without reserved resources are spread evenly, and each actor is tied to its node: Ray's strategy ``"SPREAD"``
+often puts two workers of three on one node. For workers that reserve resources, Ray chooses nodes with a placement
+group. The placement group is removed before the actors reserve the same resources, so it can never be left behind. If
+another program takes the resources in between, the actors wait.
 """
 
 import logging
@@ -58,7 +58,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The needs of a job's workers on their nodes.
+    """The requirements of a job's workers on their nodes.
 
     Args:
         labels: the labels that a worker's node must have.
@@ -69,10 +69,10 @@ class Placement:
     labels: Mapping[str, str]
 
     def choose(self, workers: int, timeout_s: float, job: str) -> list[Node]:
-        """Return a node for each worker; wait for room at most ``timeout_s`` seconds.
+        """Return a node for each worker; wait at most ``timeout_s`` seconds for free resources.
 
         Raises:
-            JobError: there was no room in time; it says for what, and what there is.
+            JobError: there were not enough resources in time; the message says what is missing and what is free.
             ConfigError: Ray rejects the resources.
         """
         if not self.resources:
@@ -84,7 +84,7 @@ class Placement:
         return [nodes_by_id.get(place) or Node(place, "a node that has gone", {}, {}) for place in places]
 
     def deal(self, workers: int, nodes: Sequence[Node]) -> list[Node]:
-        """Return a random node for each worker, evenly, without reservations; none if no node fits.
+        """Return a random node for each worker, evenly and without reservations; an empty list if no node fits.
 
         A node without CPUs, such as the head of a large cluster, is the last choice.
 

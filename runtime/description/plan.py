@@ -1,4 +1,4 @@
-"""A checked dataflow as every worker receives it: plain data and the operators' build functions."""
+"""A plan: a checked dataflow as every worker receives it, with plain data and the operators' build functions."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -43,7 +43,7 @@ class EndsWanted:
     """The ends of substreams that an operator asks for at its inputs.
 
     Attributes:
-        ordered: whether it receives them in the order of closing.
+        ordered: whether it receives them in the order in which the keys were closed.
         holds: whether it keeps tokens of a substream until that has ended.
         firm: whether each substream comes in one piece, right before its end.
         waits: whether it keeps tokens until times are complete, for all substreams.
@@ -64,7 +64,7 @@ class DeclarationPlan:
     """A declaration of substreams.
 
     Attributes:
-        is_shared: whether each worker accepts records of every key, or only one.
+        is_shared: whether all workers accept records of each key; otherwise one worker does.
     """
 
     operator: int
@@ -116,7 +116,7 @@ class OperatorPlan:
 
     @property
     def is_aside(self) -> bool:
-        """True if the operator's records only report on other operators."""
+        """True if the operator's records only describe other operators."""
         return bool(getattr(self.build, "is_aside", False))
 
 
@@ -178,7 +178,7 @@ class Plan:
         ]
 
     def locations_of_interest(self, graph: GraphShape, worker: int) -> list[Location]:
-        # Hold-back needs the frontiers where times enter: an input's own token covers most changes.
+        # To hold back changes, a worker needs the frontiers of the inputs, whose tokens cover most changes.
         entries = [
             Source(index, port)
             for index, operator in enumerate(self.operators)
@@ -194,9 +194,9 @@ class Plan:
         return frozenset(source for operator in self.operators if operator.is_aside for source in operator.sources)
 
     def ends(self, graph: GraphShape) -> list[Location]:
-        """Return the locations of `graph` behind which nothing follows: a time that has passed all has been processed.
+        """Return the locations that nothing follows: a time that has passed all of them has been processed.
 
-        Operators aside, whose records say only what others do, do not count.
+        Operators whose records only describe others do not count. ``graph`` is the plan's graph.
         """
         read = {source for operator in self.operators for source in operator.sources}
         asides = {index for index, operator in enumerate(self.operators) if operator.is_aside}
@@ -227,7 +227,7 @@ def passing(
 
 
 def checked_schedule(made: Any) -> Schedule:
-    """Return a build function's result; raise TypeError for anything but a plain function."""
+    """Return the result of a build function; raise TypeError unless it is a plain function."""
     if not callable(made):
         raise TypeError(f"build must return the operator's schedule function, it returned {short(made)}")
     if iscoroutinefunction(made):

@@ -1,4 +1,4 @@
-"""The configuration of a job: limits, deadlines and ways to communicate."""
+"""The configuration of a job: limits, deadlines and transports."""
 
 import os
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ _Label: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^([a-zA-Z0-9]([a-zA-Z0
 
 
 class _Variable(str):
-    """The text of an environment variable, before it becomes a setting."""
+    """The text of an environment variable, not yet converted to a setting."""
 
     __slots__ = ()
 
@@ -40,18 +40,18 @@ def _variable(name: str) -> str:
 class RuntimeConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of a job. A setting that is not given comes from the environment, or else is the default.
 
-    Its variable is its name in capitals after ``TIDEWHEEL_``, such as ``TIDEWHEEL_BYTES_IN_FLIGHT``. The text is the
-    value, for a mapping a JSON object: ``TIDEWHEEL_RESOURCES='{"CPU": 1}'``.
+    The variable is the name in capitals after ``TIDEWHEEL_``, such as ``TIDEWHEEL_BYTES_IN_FLIGHT``. Its text is the
+    value; a mapping is a JSON object: ``TIDEWHEEL_RESOURCES='{"CPU": 1}'``.
 
     Attributes:
-        progress: how workers exchange progress. ``"broadcast"``, the default, sends from each worker to each, in one
-            trip. ``"accumulated"``, for many workers, sends to one of them, which sends all the net changes: two trips,
-            but as many messages as workers and not their square.
+        progress: how workers exchange progress. With ``"broadcast"``, the default, each worker sends to each other one.
+            With ``"accumulated"``, for many workers, one worker receives all changes and sends the net changes to all.
+            That takes two trips, but as many messages as workers and not their square.
         link: the transport of data and progress between actors. ``"socket"``, the default, is ZeroMQ, within a node
             through its file system, between nodes over TCP, encrypted with keys of this job. ``"ray"`` is slower calls
             of the actors, for nodes without another connection. The local engine needs neither.
-        bytes_in_flight: how many bytes each worker may have at inputs of operators and in flight before sources wait,
-            and a driver's input in flight to one worker. 64 MiB.
+        bytes_in_flight: how many bytes each worker may have in flight and at inputs of operators before its sources
+            wait. Also how many bytes an input of the driver may have in flight to one worker. 64 MiB.
         epochs_ahead: how many epochs the driver's inputs may be ahead of the job's probes before they wait. 1,000.
         on_leak: the effect of an operator that drops a token without discarding it. ``"fail"``, the default, fails the
             job, since records for that time are probably lost. ``"warn"`` logs a warning and counts the leak in
@@ -60,13 +60,13 @@ class RuntimeConfig(msgspec.Struct, frozen=True, kw_only=True):
             operator does not count; a stopped process, or an interpreter that is held up, does. 60.
         placement: the workers' nodes on a Ray cluster. ``"spread"``, the default, uses a node for each while there are
             enough, then spreads evenly. ``"pack"`` uses one node, or as few as have the reserved resources.
-        resources: what each worker reserves on its node, by Ray's names, such as ``{"CPU": 1, "my_resource": 0.5}``;
-            0.0001 is the least. By default nothing, so that a job always finds room.
+        resources: the resources that each worker reserves on its node, by Ray's names, such as ``{"CPU": 1,
+            "my_resource": 0.5}``; at least 0.0001. By default none, so that a job never waits for resources.
         node_labels: labels that the workers' nodes must have, such as ``{"zone": "a"}``. None by default.
         check_records: whether an operator fails if it changes a received record, which other operators may read. For
             debugging: each batch is pickled twice for each operator. False.
-        deploy_timeout_s: how many seconds a job may wait for room on the cluster, and then for its workers, before it
-            fails. Reading a snapshot adds a second for every 4 MiB. 60.
+        deploy_timeout_s: how many seconds a job may wait for resources of the cluster, and then for its workers, before
+            it fails. Reading a snapshot adds a second for every 4 MiB. 60.
         log_level: the level of the logger ``tidewheel``, here and on the workers. Without a handler, this process
             writes to standard error. ``"NOTSET"``, the default, leaves logging to the program.
         log_format: ``"json"`` writes a line of JSON for each event to standard error, here and on the workers.

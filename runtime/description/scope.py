@@ -21,7 +21,7 @@ class Scope:
 
     @property
     def path(self) -> str:
-        """The scopes' names, joined by slashes; empty outside every loop."""
+        """The names of the scopes, joined by slashes; empty outside every loop."""
         if self.parent is None:
             return ""
         return f"{self.parent.path}/{self.name}" if self.parent.path else self.name

@@ -1,7 +1,7 @@
 """A reference to a secret by name, for use in a dataflow.
 
-The description of a dataflow, which all workers receive, has only the name; the process that needs the value reads it
-from its environment.
+The description of a dataflow, which all workers receive, has only the name. The process that needs the value reads it
+from its own environment.
 """
 
 import os
@@ -15,15 +15,15 @@ from tidewheel.runtime.errors import ConfigError
 class Secret:
     """A value, such as a password, that each process reads from its own environment.
 
-    It can be a field of a sink, a source, or any object of a dataflow; only its name is pickled and shown. Errors, logs
-    and descriptions of jobs show the name in place of a value that was read and has at least four characters. Workers
-    on Ray have the environment in which Ray was started on their node.
+    It can be a field of a sink, a source, or any object of a dataflow. Only its name is pickled and shown. In errors,
+    logs and descriptions of jobs, the name replaces a value that was read and has at least four characters. Workers on
+    Ray have the environment in which Ray was started on their node.
 
     Args:
         name: the name of an environment variable.
 
     Raises:
-        ConfigError: no variable can have that name.
+        ConfigError: it is not a valid name of a variable.
 
     >>> import os
     >>> os.environ["SHOP_PASSWORD"] = "for-the-example"
@@ -44,7 +44,7 @@ class Secret:
         return f"Secret({self.name!r})"
 
     def value(self) -> str:
-        """Return the present value in this process's environment; raise ConfigError if it is missing or empty."""
+        """Return the value in this process's environment now; raise ConfigError if it is missing or empty."""
         found = os.environ.get(self.name, "")
         if not found:
             raise ConfigError(

@@ -1,12 +1,12 @@
 """The mapping from keys to shards, and from shards to workers.
 
-A key belongs to one of `SHARDS` shards, by its `stable_hash`, and shard ``s`` to worker ``s % workers``. Exchanges,
-keyed operators and keyed state use this mapping, so the state of a key is where its records arrive.
+A key belongs to one of `SHARDS` shards, by its `stable_hash`. Shard ``s`` belongs to worker ``s % workers``. Exchanges,
+keyed operators and keyed state use this mapping, so the records of a key arrive where its state is.
 
-The shard of a key never changes within a `HASH_VERSION`; with another number of workers, whole shards move.
+The shard of a key never changes within a `HASH_VERSION`. When the number of workers changes, whole shards move.
 
-Balance: apart from chance, no worker has more keys than ``1 + (workers - 1) / SHARDS`` times the mean: up to 64 workers
-at most 6.2 % more, and none if their number is a power of two.
+Balance: apart from chance, no worker has more keys than ``1 + (workers - 1) / SHARDS`` times the mean. With up to 64
+workers that is at most 6.2 % more, and nothing if their number is a power of two.
 """
 
 from collections.abc import Iterable
@@ -36,7 +36,7 @@ def shard_of(key: Any) -> int:
 
 
 def owner_of(key: Any, workers: int) -> int:
-    """Return the worker that owns a key, of at most `SHARDS`; raise TypeError if it has no `stable_hash`.
+    """Return the worker that owns a key; raise TypeError if the key has no `stable_hash`.
 
     >>> owner_of("tide", 5) == shard_of("tide") % 5
     True

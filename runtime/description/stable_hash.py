@@ -1,11 +1,11 @@
 """Hashes of keys that are the same in every process, for one key or for a column.
 
-Python's ``hash`` of a string differs between processes, so it must never decide which worker owns a key. Keys that
-Python holds equal (``1``, ``1.0``, ``True``, ``numpy.int64(1)``) hash alike, and a column hashes like its values. So a
-list and an Arrow table exchanged by the same key meet on the same worker.
+Python's ``hash`` of a string differs between processes, so it must never decide which worker owns a key. Here, keys
+that are equal in Python (``1``, ``1.0``, ``True``, ``numpy.int64(1)``) have equal hashes, and a column hashes like its
+values. So records of a list and of an Arrow table with the same key arrive on the same worker.
 
-Checksums of many strings are computed together: a CRC is linear, so it is the exclusive-or of contributions of single
-bytes, which are looked up for all strings at once.
+Checksums of many strings are computed together. A CRC is linear: it is the exclusive-or of a contribution of each byte,
+and a table has these contributions for all strings at once.
 """
 
 import datetime
@@ -172,8 +172,8 @@ _FOLDS: tuple[tuple[Any, Callable[[Any], int]], ...] = (
 def hash_column(column: "pa.ChunkedArray | pa.Array") -> "npt.NDArray[np.uint64]":
     """Return the `stable_hash` of every value of an Arrow column, vectorised.
 
-    Integers, booleans, strings, dates, timestamps and columns with few distinct values are fast; other types cost one
-    `stable_hash` a distinct value.
+    Integers, booleans, strings, dates, timestamps and columns with few distinct values are fast. Other types cost one
+    `stable_hash` for each distinct value.
     """
     import pyarrow as pa
     import pyarrow.types as kinds
@@ -328,7 +328,11 @@ def _of_short(values: "npt.NDArray[np.uint8]", lengths: "npt.NDArray[np.int64]")
 
 @cache
 def _tables() -> "tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]":
-    """Return what byte b adds if n bytes follow it, at ``256 * n + b``, and the CRC of n zero bytes, at ``n``."""
+    """Return two tables: contributions of bytes, and the CRC of zeros.
+
+    At ``256 * n + b``, the first has the contribution of byte b with n bytes behind it. At ``n``, the second has the
+    CRC of n zeros.
+    """
     import numpy as np
 
     values = np.arange(256, dtype=np.uint32)

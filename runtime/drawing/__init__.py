@@ -1,1 +1,1 @@
-"""Drawings of a dataflow that is being described: as text, for Mermaid, and as a picture in a notebook."""
+"""Drawings of a dataflow: as text, for Mermaid, and as a picture in a notebook."""

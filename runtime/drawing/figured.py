@@ -1,4 +1,4 @@
-"""A drawing of a dataflow with a job's figures."""
+"""A drawing of a dataflow with the figures of a job, such as counts and rates."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,6 +1,6 @@
-"""The places of operators, scopes and edges in a drawing: layers from top to bottom, each scope a box.
+"""The layout of a drawing: operators in layers from top to bottom, and each scope a box.
 
-An edge moves sideways only between two layers. Edges that go back pass on the right.
+An edge moves sideways only between two layers. Edges that lead back up pass on the right.
 
 Source: Sugiyama, Tagawa, Toda, "Methods for visual understanding of hierarchical system structures", IEEE Transactions
 on Systems, Man, and Cybernetics 11 (1981).
@@ -41,7 +41,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The points of an edge, which is ``around`` if it goes up, to the right of the drawing."""
+    """The points of an edge. ``around`` tells whether it leads up, on the right of the drawing."""
 
     edge: Edge
     points: tuple[Point, ...]
@@ -50,7 +50,7 @@ class Route:
 
 @dataclass(slots=True)
 class Layout:
-    """A drawing: boxes of operators by number, boxes of scopes from the outside in, and routes of edges."""
+    """A drawing: boxes of operators by number, boxes of scopes with outer scopes first, and routes of edges."""
 
     size: Size
     operators: dict[int, Box] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Layout:
 def layout_of(outline: Outline, sizes: Sequence[Size]) -> Layout:
     """Return the layout; ``sizes`` has width and height of each operator's box.
 
-    Linear in operators, edges and the layers that edges pass, with a factor for an operator's inputs.
+    Linear in operators, edges and the layers that edges cross, times the inputs of an operator.
     """
     edges, behind = outline.edges(), len(outline.operators)
     closing = {edge.operator for edge in edges if edge.goes_back}
@@ -83,7 +83,7 @@ def layout_of(outline: Outline, sizes: Sequence[Size]) -> Layout:
 
 
 def _gathered(edges: Sequence[Edge]) -> set[int]:
-    """Return the operators that read later ones, and those behind them, which a drawing shows last."""
+    """Return the operators that read from later ones, and those that follow them; a drawing shows them last."""
     found = {edge.operator for edge in edges if edge.is_late and edge.is_gathered}
     for edge in edges:
         if edge.source is not None and edge.source.operator in found and not edge.is_late:
@@ -93,7 +93,7 @@ def _gathered(edges: Sequence[Edge]) -> set[int]:
 
 @dataclass(frozen=True, slots=True)
 class _Lifted:
-    """An edge in the innermost scope around both its ends: from one of its items to another."""
+    """An edge in the innermost scope that has both its ends: it connects two items of that scope."""
 
     start: int
     end: int
@@ -104,11 +104,11 @@ class _Level:
     """A scope with its direct items.
 
     Args:
-        ranks: the rank of each operator: forward edges lead to greater ones, and the end of a loop comes last.
+        ranks: the rank of each operator. Forward edges lead to greater ranks, and the end of a loop has the greatest.
         around: the outer levels, the outermost first.
 
     Attributes:
-        items: operators by number, and levels, in order of rank; edges name them by place.
+        items: operators by number, and levels, sorted by rank; edges refer to an item by its index.
     """
 
     size: Size
@@ -187,7 +187,7 @@ class _Level:
 
 
 def _lift(edge: Edge, source: int, start: _Level, end: _Level) -> None:
-    """Put an edge where the paths to its ends part."""
+    """Add an edge to the innermost level that has both its ends."""
     starts: tuple[_Level | int, ...] = (*start.path, source)
     ends: tuple[_Level | int, ...] = (*end.path, edge.operator)
     depth = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], zip(start.path, end.path, strict=False)))
@@ -211,7 +211,7 @@ class _Layers:
     """Items in layers, so that every edge leads down.
 
     Args:
-        widths: the width of each item, numbered so that all edges lead to later ones.
+        widths: the width of each item; every edge leads to a later item.
         last: items that belong in the last layer if no edge leaves them.
 
     Attributes:
@@ -266,7 +266,7 @@ class _Layers:
                 self._set_apart(row, [_mean(self.center[other] for other in near.get(node, (node,))) for node in row])
 
     def _set_apart(self, row: list[_Node], wished: list[float]) -> None:
-        """Place a row in order and without overlaps, as near to the wished places as may be."""
+        """Place the nodes of a row in order and without overlaps, as near to the wished places as possible."""
         places: list[float] = []
         free = -inf
         for node, wish in zip(row, wished, strict=True):

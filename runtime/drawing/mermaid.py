@@ -1,6 +1,6 @@
 """A dataflow as a flowchart for Mermaid, which GitHub, GitLab and many editors draw.
 
-Scopes are boxes, exchanges thick edges with their key, and edges back round a loop dotted.
+Scopes are boxes, exchanges are thick edges with their key, and edges back to the start of a loop are dotted.
 
 Source: Mermaid's documentation, "Flowcharts - Basic Syntax".
 """
@@ -23,7 +23,7 @@ def mermaid_of(outline: Outline) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return a text for the quotes of a label: characters special to Mermaid or HTML become numbers.
+    """Return a text that can stand in a quoted label: special characters of Mermaid and HTML become numbers.
 
     >>> escaped('say "hi" <b>')
     'say #34;hi#34; #60;b#62;'

@@ -1,4 +1,4 @@
-"""A dataflow as an SVG picture for notebooks, without scripts and with nothing to load."""
+"""A dataflow as an SVG picture for notebooks, without scripts and external files."""
 
 from collections.abc import Iterator
 from html import escape
@@ -27,12 +27,10 @@ def picture_of(outline: Outline) -> str:
 
 
 def svg_of(outline: Outline) -> str:
-    """Return the picture alone, for a page that colours its parts; empty above 2,000 operators.
+    """Return the bare picture, for a page that colours its parts; empty above 2,000 operators.
 
-    Each operator has room for two lines of numbers.
-
-    ``data-operator`` and ``data-edge`` have the number of an operator or edge in the `Outline`, and ``data-scope`` the
-    path of a scope. Each part begins a line, as the page expects.
+    Each operator has room for two lines of numbers. The attributes ``data-operator`` and ``data-edge`` have the number
+    in the `Outline`, and ``data-scope`` the path of a scope. Each part begins on a new line, as the page expects.
     """
     return "" if len(outline.operators) > _MOST_ON_PAGE else _drawn(outline, _FOR_NUMBERS)
 

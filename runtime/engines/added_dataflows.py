@@ -1,4 +1,4 @@
-"""The dataflows that were added to a job and run on its workers."""
+"""The dataflows that a program has added to a running job, and that run on its workers."""
 
 import threading
 from collections.abc import Iterator
@@ -15,10 +15,10 @@ J = TypeVar("J", bound="Job")
 
 
 class AddedDataflows(Generic[J]):
-    """The jobs of dataflows that were added to one job and not dropped, by name.
+    """The jobs of the dataflows that were added to one job and not dropped, by name.
 
     Args:
-        dataflow: that of its own dataflow.
+        dataflow: the name of the job's own dataflow.
     """
 
     def __init__(self, job: str, dataflow: str) -> None:
@@ -37,7 +37,7 @@ class AddedDataflows(Generic[J]):
 
     @contextmanager
     def coming(self, name: str) -> Iterator[None]:
-        """Reserve a name for the dataflow that the block deploys; raise GraphError if it is taken."""
+        """Reserve a name while the block deploys the dataflow of that name; raise GraphError if it is taken."""
         with self._naming:
             if name in {self._dataflow, *self._jobs, *self._coming}:
                 raise GraphError(
@@ -53,7 +53,7 @@ class AddedDataflows(Generic[J]):
         self._jobs[name] = job
 
     def take(self, name: str) -> J:
-        """Remove and return a job; raise JobError if there is none of that name."""
+        """Remove and return the job of that name; raise JobError if there is none."""
         job = self._jobs.pop(name, None)
         if job is None:
             has = f"it has {sorted(self._jobs)}" if self._jobs else "it has none"

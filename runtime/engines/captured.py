@@ -1,4 +1,4 @@
-"""Captured batches, as the driver sees them."""
+"""Captured batches, as the driver reads them."""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -23,16 +23,16 @@ Kept: TypeAlias = Sequence[tuple[Time, Batch]]
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """One batch of a ``capture``."""
+    """One batch of a capture, with its time."""
 
     time: Time
     batch: Batch
 
 
 class CapturedBatches(Sequence[Captured]):
-    """The batches that ``stream.capture(name)`` has kept, worker by worker, each in order of arrival.
+    """The batches that ``stream.capture(name)`` has kept: worker by worker, each worker's in order of arrival.
 
-    It equals and looks like a list of them.
+    It equals a list of them, and prints like one.
     """
 
     def __init__(self, batches: list[Captured]) -> None:
@@ -81,7 +81,7 @@ class CapturedBatches(Sequence[Captured]):
 
 
 class CapturedOnWorkers(CapturedBatches):
-    """The captured batches of a Ray job, which stay on their nodes until they are read.
+    """The captured batches of a Ray job. They stay on the workers' nodes until the program reads them.
 
     Raises:
         JobError: a worker does not answer.
@@ -126,10 +126,10 @@ class CapturedOnWorkers(CapturedBatches):
         return JobError(f"capture {self._name!r} cannot be fetched from the workers: {error}")
 
     def on_workers(self, make: Callable[..., Iterator[Any]], *arguments: Any) -> "list[ObjectRefGenerator]":
-        """Call ``make(kept, *arguments)`` on each worker; return the yielded values as Ray objects, by worker.
+        """Call ``make(kept, *arguments)`` on each worker; return, by worker, the yielded values as Ray objects.
 
-        Each object belongs to this process, and is on the worker's node. Fetching a worker's last object raises its
-        error, such as that the job has ended.
+        Each object belongs to this process, and is on the worker's node. Fetching the last object of a worker raises
+        the worker's error, for example that the job has ended.
         """
         return [
             actor.over_captured.options(num_returns="streaming").remote(self._job, self._name, count, make, *arguments)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Captures:
-    """The captured batches of a job; those of a complete job stay here when its workers are gone."""
+    """The captured batches of a job; those of a complete job move here before its workers end."""
 
     def __init__(self, job: "Job") -> None:
         self._job = job
@@ -39,7 +39,7 @@ class Captures:
         return job._fetch_captured(name)
 
     def keep(self) -> None:
-        """Fetch everything that the job, which is about to end, has captured."""
+        """Fetch everything that the job has captured; the job is about to end."""
         for name in self._job.plan.captures:
             with suppress(TidewheelError):  # records that cannot be pickled, for example, cannot be read later
                 if name not in self._complete:

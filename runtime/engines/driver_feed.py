@@ -1,4 +1,4 @@
-"""The feed of a Ray job in its driver."""
+"""The feed in the driver of a Ray job: it carries the commands of the inputs to the workers."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -37,7 +37,7 @@ class DriverFeed(Feed):
 
     def wait(self, condition: Callable[[], bool], timeout_s: float | None) -> Admission:
         if not self._job._life.has_started:
-            return Admission.ROOM  # as much as there is memory: nothing runs while a job is paused
+            return Admission.ROOM  # only memory is the limit: nothing runs while a job is paused
         return self.link.wait(condition, timeout_s)
 
     def ticket(self, name: str, handle: int, position: InputPosition) -> tuple[Any, ...]:
@@ -53,7 +53,7 @@ class DriverFeed(Feed):
                 life.changed.wait_for(lambda: life.has_ended or (job._link is not self.link and not life.goes_back))
 
     def check_alive(self) -> None:
-        """Raise JobError if the job has failed or was stopped, JobRolledBack if it continues with another feed."""
+        """Raise JobError if the job has failed or was stopped, and JobRolledBack if it has another feed by now."""
         self._job._life.check_alive()
         if self.link.is_closed:
             raise JobRolledBack(
@@ -96,4 +96,4 @@ class DriverFeed(Feed):
             self._job._workers.fail(self._job, error)
 
     def disconnected(self) -> None:
-        """Do nothing: the job reports its end."""
+        """Do nothing: the job itself reports its end."""

@@ -51,7 +51,7 @@ _LOOK_S = 0.5
 
 
 class Job(ABC):
-    """A running dataflow, for a ``with`` block, whose end also ends the job.
+    """A running dataflow; use it as a ``with`` block, whose end also ends the job.
 
     The end of the block waits until the job is complete, as `wait` does. It raises JobError if the job cannot complete:
     an input is open in this process, a source has no end, or the job was never started. After `stop`, and after an
@@ -151,22 +151,26 @@ class Job(ABC):
 
     @abstractmethod
     def _release(self) -> None:
-        """Give up the workers, whatever they are doing. An added dataflow ends only its own share of them."""
+        """Release the workers, even if they are busy. An added dataflow releases only its own part of them."""
 
     @abstractmethod
     def _fetch_captured(self, name: str) -> CapturedBatches: ...
 
     @abstractmethod
     def _take_snapshot(self, snapshots: JobSnapshots, timeout_s: float) -> int:
-        """Take a snapshot, and return its number; raise SnapshotError or TimeoutError if that cannot be done."""
+        """Take a snapshot and return its number; raise SnapshotError or TimeoutError on failure."""
 
     @abstractmethod
     def _wait_for(
         self, condition: Callable[[], bool], what: str, timeout_s: float | None, probe: str | None = None
     ) -> None:
-        """Run or wait until ``condition()``; raise TimeoutError, or JobError if the condition can never hold.
+        """Run rounds, or wait, until ``condition()`` is true.
 
-        ``probe`` is the awaited probe, if any, which errors explain.
+        ``probe`` is the probe that the program waits for, if any; errors explain what holds it back.
+
+        Raises:
+            TimeoutError: it was not true in time.
+            JobError: it can never be true.
         """
 
     @abstractmethod
@@ -174,9 +178,9 @@ class Job(ABC):
 
     @abstractmethod
     def _look(self, within_s: float) -> tuple[str, Sequence[WorkerReport | BusyWorker]]:
-        """Return the state and the reports of workers, within about ``within_s`` seconds; from any thread.
+        """Return the job's state and the reports of its workers, within about ``within_s`` seconds; from any thread.
 
-        A worker that is left out has no new report.
+        A worker without a new report is left out.
         """
 
     def _here(self) -> Mapping[str, object]:
@@ -235,10 +239,11 @@ class Job(ABC):
         return self._attachments.by_name[known(self.plan, "topic", name, self._attachments.by_name)]
 
     def explain(self, probe_or_topic: str | ProbeHandle) -> Explanation:
-        """Return the causes that hold the frontier at a probe, topic or capture; print it, or read its ``holders``.
+        """Return what holds back the frontier at a probe, topic or capture; print it, or read its ``holders``.
 
         Args:
-            probe_or_topic: a probe, or the name of a probe, else of a topic, else of a capture.
+            probe_or_topic: a probe, or the name of a probe, topic or capture; if several have it, the first in this
+                order.
 
         Raises:
             JobError: nothing has that name, the probe belongs to another job, or the job has failed or was stopped.
@@ -266,7 +271,8 @@ class Job(ABC):
     def stop(self, *, snapshot: bool = False) -> None:
         """End the job now and release its resources; an incomplete job is cut short. Idempotent.
 
-        A subscriber of a topic without a log receives the epochs that are published whole, and its iteration ends.
+        A subscriber of a topic without a log receives the epochs that are published completely. Then its iteration
+        ends.
 
         Args:
             snapshot: whether to take a snapshot first, from which a later job continues. If that fails, the job runs
@@ -363,8 +369,8 @@ class Job(ABC):
     def handles(self, name: str) -> list[InputHandle]:
         """Return the open handles of an input in this process.
 
-        After a return to a snapshot, in the same run or a later one, the driver has all open handles, also those that
-        it had passed to other processes.
+        When a job has returned to a snapshot, in the same run or a later one, the driver has all open handles, also
+        those that it had passed to other processes.
 
         Raises:
             JobError: there is no input of that name.
@@ -509,9 +515,9 @@ class Job(ABC):
 
 
 def end_with_program(ended: "weakref.ref[Job]") -> None:
-    """End a job whose program ends, and log which work is lost.
+    """End a job because its program ends, and log which work is lost.
 
-    This must precede Ray's disconnection, which would fail the job.
+    This must happen before Ray disconnects, which would fail the job.
     """
     job = ended()
     if job is not None and not job._life.has_ended:
@@ -526,7 +532,7 @@ def end_with_program(ended: "weakref.ref[Job]") -> None:
 
 
 def known(plan: Plan, kind: str, name: str, names: Mapping[str, Any]) -> str:
-    """Return a checked name of a dataflow's part; raise JobError if there is none of that name."""
+    """Return ``name`` if it is one of ``names``; else raise JobError with the names that exist."""
     if name not in names:
         raise JobError(f"dataflow {plan.name!r} has no {kind} {name!r}; it has {sorted(names) or 'none'}")
     return name

@@ -1,4 +1,4 @@
-"""The states of a job: paused, running, returning to a snapshot, and complete, stopped or failed."""
+"""The states of a job: paused, running, returning to a snapshot; complete, stopped or failed."""
 
 import threading
 from collections.abc import Callable
@@ -11,9 +11,9 @@ class JobLife:
     """The state of a job; thread-safe.
 
     Attributes:
-        changed: notified when the state changes, and when the workers send news.
-        is_stopped: whether it was stopped, or its ``with`` block was left.
-        is_interrupted: whether an interrupt, such as Ctrl-C, has ended it; the program receives that too.
+        changed: notified when the state changes, and when workers report.
+        is_stopped: whether the program has stopped it or left its ``with`` block.
+        is_interrupted: whether an interrupt, such as Ctrl-C, has ended it; the interrupt also ends the program.
     """
 
     def __init__(self, job: str) -> None:
@@ -38,7 +38,7 @@ class JobLife:
             raise JobError(f"job {self._job!r} was stopped: use it inside its with block")
 
     def fail(self, error: TidewheelError) -> bool:
-        """Note why the job has failed; return False if it had ended before."""
+        """Record why the job has failed; return False if it had ended before."""
         with self.changed:
             if self.has_ended:
                 return False

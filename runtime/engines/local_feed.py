@@ -1,4 +1,4 @@
-"""The feed of a local job: the driver's commands wait for the next round of steps."""
+"""The feed of a local job: the driver's commands wait for the next round."""
 
 import time
 from collections.abc import Callable
@@ -30,7 +30,7 @@ class LocalFeed(Feed):
         self._job._life.check_alive()
 
     def send(self, worker: int, envelope: Envelope) -> int:
-        """Add an envelope to the next round; it is not pickled, so it has no size."""
+        """Add an envelope to the next round. Its size is 0, since it is not pickled."""
         with self.lock:
             # As on Ray, which pickles it, the driver may use its list or array again.
             copies = [msgspec.structs.replace(said, batch=copy_of(said.batch)) for said in envelope.commands]
@@ -66,7 +66,7 @@ class LocalFeed(Feed):
             # Other dataflows may feed this one, or go on for ever.
             if not has_run or (job._is_at_rest and time.monotonic() - rests_since > _QUIET_S):
                 return Admission.LET_IN
-        return Admission.ROOM  # as much as there is memory: nothing runs while a job is paused, or an operator sends
+        return Admission.ROOM  # only memory is the limit: nothing runs while a job is paused, or an operator sends
 
     def ticket(self, name: str, handle: int, position: InputPosition) -> tuple[Any, ...]:
         raise TokenError(

@@ -1,4 +1,4 @@
-"""The local engine: any number of workers in this process, without threads or Ray; each run is the same."""
+"""The local engine: any number of workers in this process, without threads or Ray. Every run is the same."""
 
 import atexit
 import threading
@@ -73,8 +73,8 @@ class LocalRounds:
     def between(self, call: Callable[[], Answer], within_s: float) -> Answer | None:
         """Return ``call()``, made between two rounds; None if the present round takes longer than ``within_s``.
 
-        For a thread that runs no rounds; a thread that runs round after round answers it, since it would hardly ever
-        release a lock.
+        This is for a thread that runs no rounds. The thread that runs them makes the call, since it hardly ever
+        releases a lock between rounds.
         """
         answer: Future[Answer] = Future()
         self._asked.append((call, answer))
@@ -101,7 +101,7 @@ class LocalRounds:
     def sleep(self, deadline: float | None) -> bool:
         """Wait until the clock or another thread schedules an operator, or until a monotonic deadline.
 
-        Return False at once if neither will.
+        Return False at once if neither will schedule one.
         """
         awake: SimpleQueue[None] = SimpleQueue()  # Ctrl-C amid the wait for a threading.Event can be a RuntimeError
         self._sleepers.append(awake)
@@ -128,7 +128,7 @@ class LocalRounds:
 class LocalJob(Job):
     """Runs the workers in turn, one step each, whenever the driver waits or reads a subscription.
 
-    If the driver waits and no work is left, that is an error at once, not a hang.
+    If the driver waits and no work is left, it raises at once and does not hang.
     """
 
     engine = "local"
@@ -186,7 +186,9 @@ class LocalJob(Job):
     # ------------------------------------------------------------------ rounds
 
     def run_round(self) -> bool:
-        """Deliver messages and run one step of each worker, of this dataflow and its companions; False without work.
+        """Deliver messages and run one step of each worker, of this and the other dataflows.
+
+        Return False if there was no work.
 
         Raises:
             JobError: an operator of this dataflow has raised.
@@ -239,7 +241,7 @@ class LocalJob(Job):
         return True
 
     def _take_awaited_snapshot(self) -> bool:
-        """Begin a snapshot for which a sink waits, if nothing else is left to do; False for none."""
+        """If a sink waits for a snapshot and no other work is left, begin one; return whether it did."""
         snapshots = self._snapshots
         if snapshots is None or not self._life.has_started:
             return False
@@ -292,7 +294,7 @@ class LocalJob(Job):
         return None if not self._life.has_started or not left_s else min(left_s)
 
     def _let_sources_go_on(self) -> bool:
-        """Let held sources send more, if nothing else is left to do; return whether that helps."""
+        """If no other work is left, let waiting sources send more; return whether that helps."""
         released = [core.release() for core in self._cores if core.flow.is_held]
         return any(released)
 

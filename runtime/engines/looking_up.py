@@ -1,4 +1,4 @@
-"""Look-ups of keys of a collection at one epoch, answered by the workers that own them."""
+"""Look-ups of keys in a collection at one epoch; the workers that own the keys answer."""
 
 import secrets
 import threading
@@ -27,7 +27,7 @@ class LookedUp:
 
     Attributes:
         time: the epoch; None for the final state, once the collection has ended.
-        counts: for each key the counts of its values, none of them 0.
+        counts: for each key, its values with their counts, none of which is 0.
     """
 
     time: int | None
@@ -35,11 +35,11 @@ class LookedUp:
 
     @property
     def values(self) -> list[Any]:
-        """The values of all keys, in no order, each as often as its count."""
+        """The values of all keys in no particular order, each as often as its count."""
         return [value for key in self.counts for value in self[key]]
 
     def __getitem__(self, key: Any) -> list[Any]:
-        """Return the values of a key, in no order, each as often as its count."""
+        """Return the values of a key in no particular order, each as often as its count."""
         return [value for value, count in self.counts[key].items() for _ in range(count)]
 
 
@@ -112,7 +112,7 @@ class LookUps:
 
 
 class LookUp:
-    """One look-up; see `tidewheel.runtime.messages.questions` for how several workers answer for one time.
+    """One look-up; `tidewheel.runtime.messages.questions` says how several workers answer for the same time.
 
     Args:
         keys: the keys that each worker owns.

@@ -1,4 +1,4 @@
-"""A job in a notebook: a live view by its telemetry or, without the library for that, a picture."""
+"""A job in a notebook: a live view, made from its telemetry, or a picture if the view's library is not installed."""
 
 import logging
 import threading
@@ -31,7 +31,7 @@ Figures: TypeAlias = Mapping[str, OperatorStatistics]
 
 
 def show_view(telemetry: Telemetry | None, job: str, chosen: tuple[str, str] = ("none", "")) -> bool:
-    """Show a live view of a job in the running cell; return False if that is impossible."""
+    """Show a live view of a job in the running cell; return False if there can be none."""
     view = None if telemetry is None else telemetry.view(job, chosen)
     if view is None:
         return False
@@ -43,8 +43,8 @@ class JobPicture:
     """The picture of a job with each operator's figures.
 
     Args:
-        look: a method of the job, weakly referenced, that returns the state and the figures; without figures, the last
-            ones stay.
+        look: a method of the job, weakly referenced, that returns the state and the figures. If it returns no figures,
+            the last ones stay.
     """
 
     def __init__(

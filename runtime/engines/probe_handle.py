@@ -57,9 +57,9 @@ class ProbeHandle:
         )
 
     def advances(self, timeout_s: float | None = None) -> Iterator[Antichain]:
-        """Yield the frontier now and after each move, until it is empty: the stream has ended.
+        """Yield the frontier now and after each move, until it is empty because the stream has ended.
 
-        It may pass several times at once.
+        One move may pass several times.
 
         Args:
             timeout_s: in seconds, for each move; None waits as long as the job lives.

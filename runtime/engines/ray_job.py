@@ -46,10 +46,10 @@ _SILENT_S = 5.0
 
 
 class RayJob(Job):
-    """Runs each worker's share of the dataflow in a Ray actor; see `RayWorkers`.
+    """Runs the dataflow on Ray actors, one for each worker; see `RayWorkers`.
 
     Args:
-        shared: the workers of another job to run on; None makes new ones.
+        shared: the workers of another job, to run on them; None makes new ones.
     """
 
     engine = "ray"
@@ -227,7 +227,7 @@ class RayJob(Job):
 
     @property
     def is_complete(self) -> bool:
-        """True if every worker is complete, and no attachment needs a return to a snapshot."""
+        """True if every worker is complete, and no attachment still needs the job to return to a snapshot."""
         is_idle = self._link is not None and all(status.phase is Phase.COMPLETE for status in self._link.statuses)
         return is_idle and self._attachments.have_ended
 

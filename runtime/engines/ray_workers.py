@@ -1,4 +1,4 @@
-"""The workers of a Ray job, and of dataflows added to it: created, watched and ended by the driver."""
+"""The workers of a Ray job and of the dataflows added to it: the driver creates, watches and ends them."""
 
 import logging
 import threading
@@ -30,14 +30,14 @@ _OTHERS_TIMEOUT_S = 1.0
 class RayWorkers:
     """Actors, one for each worker, on nodes that `Placement` chooses, and a thread that watches them.
 
-    They end when they are released, and when this process dies. By default they reserve nothing, so a job always finds
-    room on the cluster.
+    They end when they are released, or when this process dies. By default they reserve no resources, so a job never
+    waits for some.
 
     Attributes:
-        is_ending: whether they are about to be released, so that nothing needs to be dropped.
+        is_ending: whether they are about to be released, so that no dataflow needs to be dropped first.
 
     Raises:
-        JobError: there is no place for them.
+        JobError: no nodes have room for them.
     """
 
     def __init__(self, job: str, operators: int, count: int, config: RuntimeConfig) -> None:
@@ -79,10 +79,11 @@ class RayWorkers:
         )
 
     def come_up(self) -> None:
-        """Wait until the workers' processes run, and watch them from then on; raise JobError if they do not.
+        """Wait until the processes of the workers run, and watch them from then on.
 
-        A process that replaces another on its node waits until that has ended. Ray calls an actor dead before its
-        process has ended, which could still connect to a publisher and publish.
+        Raise JobError if one does not start. A process that replaces another on its node waits until the other has
+        ended. Ray calls an actor dead before its process has ended, and until then that process could connect to a
+        publisher and publish.
         """
         found: list[Process] = self.call(self._job, "process", [(before,) for before in self._replaced])
         self._processes, self.pids = [*found], [process.pid for process in found]
@@ -95,10 +96,10 @@ class RayWorkers:
         self._monitor.start()
 
     def come_up_again(self, job: str, *, stay: bool = False) -> None:
-        """Remove a dataflow from the workers, and replace those that have died or cannot remove it.
+        """Remove a dataflow from the workers; replace workers that have died or cannot remove it.
 
         Raises:
-            JobError: there is no place for the workers, or they do not start.
+            JobError: no nodes have room for the workers, or these do not start.
         """
         import ray
 
@@ -137,7 +138,7 @@ class RayWorkers:
         """Call a method of every worker; return the results, or raise the first failure at once.
 
         Raises:
-            JobError, GraphError: a worker has raised it, did not answer in time, or has died.
+            JobError, GraphError: a worker has raised this error, has not answered in time, or has died.
         """
         import ray
 
@@ -179,7 +180,7 @@ class RayWorkers:
         return not left(self._joined)
 
     def drop(self, job: str) -> None:
-        """End a dataflow, without waiting long for an operator; idempotent."""
+        """End a dataflow; do not wait long for a running operator; idempotent."""
         import ray
 
         with self._lock:
@@ -207,7 +208,7 @@ class RayWorkers:
                 )
 
     def release(self) -> None:
-        """End the workers, whatever they are doing; idempotent."""
+        """End the workers, even if they are busy; idempotent."""
         import ray
 
         with self._lock:
@@ -261,7 +262,7 @@ class RayWorkers:
                 job._life.changed.notify_all()
 
     def fail(self, job: Job, error: Exception) -> None:
-        """Fail a job, or all if the death of a worker is the cause; thread-safe."""
+        """Fail a job; if a worker's death is the cause, fail all jobs on the workers. Thread-safe."""
         cause = error if isinstance(error, TidewheelError) else JobError(f"job {job.name!r} failed: {error!r}")
         try:
             death = self._watch.death_behind(cause)

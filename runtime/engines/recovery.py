@@ -25,10 +25,11 @@ _END_TIMEOUT_S = 30.0
 class Recovery:
     """Replaces dead workers of a job, and returns all workers to the last snapshot.
 
-    The death of a feeder in another process causes the same return, since some of its records may be missing; the
-    driver then has the feeder's handles. So does the death of a publisher, which Ray starts again.
+    Two other deaths cause the same return. If a feeder in another process dies, some of its records may be missing;
+    afterwards the driver has the feeder's handles. If a publisher dies, Ray starts it again.
 
-    The first attempt begins at once, each later one after a doubled pause. Ten minutes without failure reset the count.
+    The first attempt begins at once, and each pause before a further one is twice as long. After ten minutes without
+    failure the count starts again.
     """
 
     def __init__(self, job: "RayJob", snapshots: JobSnapshots) -> None:
@@ -86,7 +87,7 @@ class Recovery:
             self._meanwhile = None
 
     def bring_up(self, deploy: Callable[[], None]) -> None:
-        """Deploy the job on this thread; after a worker's death meanwhile, recover as often as allowed.
+        """Deploy the job on this thread; if a worker dies meanwhile, recover as often as allowed.
 
         Raises:
             TidewheelError: the deployment failed, or the job has failed during it.

@@ -1,4 +1,4 @@
-"""The deployment of a dataflow by `run`."""
+"""`run`, which deploys a dataflow."""
 
 from typing import Literal
 
@@ -31,11 +31,11 @@ def run(
         workers: the number of workers that share the records, at most 1,024; each runs every operator.
         engine: ``"ray"`` hosts each worker in a Ray actor. The cluster is the one that this process is connected to,
             else that of RAY_ADDRESS, else that of ``ray start`` on this machine, else a new one that ends with this
-            process; the log names it. ``"local"`` runs all workers in this process, the same way every time, whenever
-            the driver waits.
+            process. The log names it. ``"local"`` runs all workers in this process whenever the driver waits, in the
+            same way every time.
         paused: whether to deploy only, so that subscribers can connect before the first record; `Job.start` lets it
             run.
-        config: limits, deadlines and ways to communicate; by default those of the environment.
+        config: limits, deadlines and transports; by default those of the environment.
         snapshots: where the job keeps snapshots; it continues from the last one, if any.
         page: whether to serve a live page of this process's jobs, with the extra ``gateway``; its address goes to
             standard error.

@@ -21,14 +21,14 @@ class RunningAttachments:
         self.by_name: dict[str, RunningAttachment] = {}
 
     def start(self, attachments: Mapping[str, Attachment], host: AttachmentHost) -> None:
-        """Start all; if one raises, `finish` ends the others."""
+        """Start all attachments; if one raises, `finish` ends the others."""
         for name, attachment in attachments.items():
             self.by_name[name] = attachment.start(host)
 
     def finish(self, reason: str | None, *, on_purpose: bool = False) -> None:
-        """End all: as complete if ``reason`` is None, otherwise as failed, or stopped ``on_purpose``.
+        """End all attachments: as complete if ``reason`` is None, otherwise as failed, or stopped ``on_purpose``.
 
-        Idempotent; it waits for another thread that does so already.
+        Idempotent; if another thread does so already, wait for it.
         """
         with self._finishing:
             for name, running in self.by_name.items():
@@ -39,7 +39,11 @@ class RunningAttachments:
                     _LOGGER.exception(said, self._job, name, extra=about(self._job))
 
     def go_back(self, nodes: Sequence[str]) -> None:
-        """Prepare all for workers on these nodes that return to a snapshot; raise CannotGoBack if one cannot."""
+        """Prepare all attachments for a return to a snapshot, with workers on these nodes.
+
+        Raises:
+            CannotGoBack: an attachment cannot return.
+        """
         for name, running in self.by_name.items():
             try:
                 running.go_back(nodes)
@@ -57,7 +61,7 @@ class RunningAttachments:
         return all(running.has_ended for running in self.by_name.values())
 
     def check(self) -> None:
-        """Raise AttachmentGone if one has died."""
+        """Raise AttachmentGone if an attachment has died."""
         for name, running in self.by_name.items():
             try:
                 running.check()

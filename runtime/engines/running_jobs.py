@@ -64,14 +64,14 @@ def running_here() -> list[RunningJob]:
 
 
 def explain_job(job: str, name: str) -> str:
-    """Return in words the causes that hold back a probe, topic or capture of a running job.
+    """Return in words what holds back a probe, topic or capture of a running job.
 
     Args:
         job: its name, or that of its dataflow if only one job runs it.
         name: the probe, topic or capture.
 
     Raises:
-        JobError: there is no cluster, no such job, more than one, or nothing of that name in it.
+        JobError: there is no cluster or no such job, there are several, or the job has nothing of that name.
     """
     one = find_job(running_jobs(), job)
     import ray

@@ -1,4 +1,4 @@
-"""The displayed progress of a job: one line of a terminal or notebook, or lines of a log."""
+"""The progress of a job on display: one line of a terminal or notebook, or lines of a log."""
 
 import logging
 import os
@@ -59,7 +59,7 @@ class TerminalLine:
 
 
 class Lines:
-    """Lines one below the other, without a terminal: often in the first minute, later once a minute."""
+    """Lines for a stream that is no terminal: often in the first minute, later once a minute."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -77,7 +77,7 @@ class Lines:
 
 
 class NotebookLine:
-    """A line below the cell of a notebook, which stays there."""
+    """A line below the cell of a notebook; it stays there."""
 
     def __init__(self) -> None:
         self._cell = NotebookCell()
@@ -89,10 +89,11 @@ class NotebookLine:
 
 
 def surface_for(wanted: bool | None) -> Surface | None:
-    """Return the place for progress in this process, None for none.
+    """Return the place where this process shows progress; None if it shows none.
 
     Args:
-        wanted: whether the program asks for it; None shows it to a person only, in a notebook or a terminal.
+        wanted: whether the program asks for it; None shows it only in a notebook or a terminal, where a person may read
+            it.
     """
     is_aside = "PYTEST_CURRENT_TEST" in os.environ or threading.current_thread() is not threading.main_thread()
     if wanted is False or (wanted is None and is_aside):
@@ -114,7 +115,7 @@ class ShownProgress:
     """Displays the progress of a job while a program waits for it.
 
     Args:
-        runs_elsewhere: whether the job runs without this thread; otherwise the waiting thread must call `look`.
+        runs_elsewhere: whether other threads or processes run the job; otherwise the waiting thread must call `look`.
     """
 
     def __init__(self, name: str, stand: Callable[[Standing | None], Standing], *, runs_elsewhere: bool) -> None:
@@ -129,10 +130,11 @@ class ShownProgress:
 
     @contextmanager
     def shown(self, wanted: bool | None) -> Iterator[None]:
-        """Display progress in the block, in one block of all threads at a time; see `surface_for`.
+        """Display progress during the block; only one block of all threads does so at a time. See `surface_for`.
 
         Args:
-            wanted: whether the program asks for it; None starts after five seconds, and only for a person.
+            wanted: whether the program asks for it; None starts after five seconds, and only in a notebook or a
+                terminal.
         """
         surface = surface_for(wanted)
         if surface is None or self._surface is not None:
@@ -154,11 +156,7 @@ class ShownProgress:
             surface.close()
 
     def look(self, until_s: float | None) -> float | None:
-        """Display the progress, if that is due.
-
-        Returns:
-            Until when it may sleep.
-        """
+        """Display the progress, if it is time for that; return until when the caller may sleep."""
         if self._surface is None:
             return until_s
         if time.monotonic() >= self._next_s:

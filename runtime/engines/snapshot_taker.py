@@ -16,7 +16,7 @@ _END_TIMEOUT_S = 10.0
 
 
 class SnapshotTaker:
-    """Begins a snapshot when one is due or asked for, and commits it when all workers have written their parts."""
+    """Begins a snapshot when one is due or requested, and commits it when all workers have written their parts."""
 
     def __init__(self, job: Job, feed: DriverFeed, snapshots: JobSnapshots) -> None:
         self._job = job

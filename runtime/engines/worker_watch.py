@@ -1,4 +1,4 @@
-"""The watch of a Ray job's workers, which notices that one has died or hangs."""
+"""The watch on the workers of a Ray job; it notices that a worker has died or hangs."""
 
 import time
 from collections.abc import Sequence
@@ -14,11 +14,11 @@ _LONGEST_LOOK_S = 2.5
 
 
 class WorkerWatch:
-    """Keeps one pending call to each worker, which returns soon, and raises when the worker dies.
+    """Keeps one call to each worker pending. The call returns soon, or raises if the worker dies.
 
     Args:
-        hang_timeout_s: how long a worker may not answer, in seconds, apart from time in which this process stood still
-            itself.
+        hang_timeout_s: how many seconds a worker may be silent. Time in which this process itself stood still does not
+            count.
 
     Attributes:
         wanted: the jobs whose telemetry other processes have asked for.
@@ -45,7 +45,7 @@ class WorkerWatch:
         self._unanswered_s[worker] = 0.0
 
     def wait(self, timeout_s: float, others: Sequence[Any] = ()) -> bool:
-        """Wait up to ``timeout_s`` seconds for signs of life; return whether one of ``others`` has an answer.
+        """Wait up to ``timeout_s`` seconds for answers of workers; return whether one of ``others`` has an answer.
 
         Raises:
             JobError: a worker died.
@@ -66,7 +66,7 @@ class WorkerWatch:
         return is_other
 
     def check(self) -> None:
-        """Raise JobError if a worker has not answered for too long; called often."""
+        """Raise JobError if a worker has not answered for too long; call this often."""
         before, self._checked_at = self._checked_at, time.monotonic()
         for worker in range(len(self._actors)):
             since = max(before, self._asked_at[worker])
@@ -82,7 +82,7 @@ class WorkerWatch:
                 )
 
     def death_behind(self, error: TidewheelError) -> JobError | None:
-        """Return the death of a worker that caused an error; None if all suspects live.
+        """Return the death of a worker that has caused an error; None if all workers in question live.
 
         A peer or a publisher on the same node may report a lost connection before Ray reports the death.
         """

@@ -1,4 +1,4 @@
-"""The search for the tokens and messages that hold a frontier back, with their path and the remedy."""
+"""The search for the tokens and messages that hold a frontier back, with their path and what to do."""
 
 from collections import deque
 from dataclasses import dataclass, replace
@@ -30,9 +30,9 @@ _HELD_UNTIL_MARKED = "their key is used again, and waits until the marker of wha
 
 @dataclass(frozen=True, slots=True)
 class _Account:
-    """The description of a pointstamp: its holder, the advice, and the inputs that its operator may wait for.
+    """A report on a pointstamp: its holder, the advice, and the inputs that its operator may wait for.
 
-    It is ``told_last``, after the causes at those inputs, if waiting may be right.
+    ``told_last`` puts it after the causes at those inputs, since its operator may be right to wait.
     """
 
     what: str
@@ -43,16 +43,16 @@ class _Account:
 
 
 def explicable(plan: Plan) -> dict[str, Location]:
-    """Return the explicable places by name: probes first, then topics, captures and look-ups."""
+    """Return the places that `explain` accepts, by name: probes first, then topics, captures and look-ups."""
     ends = {**plan.lookups, **plan.captures, **plan.topics}
     return {**{name: Target(operator, 0) for name, operator in ends.items()}, **plan.probes}
 
 
 class Explainer:
-    """Finds the causes that hold back the frontiers of one job.
+    """Finds what holds back the frontiers of one job.
 
     Args:
-        feed: the driver's end of its inputs; None in another process.
+        feed: the driver's feed of the job's inputs; None in another process.
     """
 
     def __init__(self, view: JobView, feed: Feed | None, notes: tuple[str, ...] = (), next_snapshot: str = "") -> None:
@@ -105,7 +105,7 @@ class Explainer:
     # ------------------------------------------------------------------ a job with nothing left to do
 
     def stuck(self, probe: str | None) -> str:
-        """Return what keeps ``probe`` from completing, or without a probe the job, although no work is left."""
+        """Return what keeps ``probe``, or without a probe the whole job, from completing although no work is left."""
         assert self._feed is not None, "only a driver asks"
         is_fed = bool(self._feed.inputs.left_open)
         if probe is not None:

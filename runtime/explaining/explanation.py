@@ -15,15 +15,15 @@ _ADVICE = "   -> "
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Tokens or messages that hold back a frontier, by one of their paths.
+    """Tokens or messages that hold back a frontier, and one of their paths to it.
 
     Attributes:
         what: a description: ``operator 'sort' holds 2 tokens for time 3 on worker 1``.
         operator: the operator that holds the tokens, or that will receive the messages.
         path: the path summary to the frontier; ``route`` names the operators on the way.
-        advice: your possible remedy; empty if the tokens or messages only wait for earlier holders.
-        port: empty if they reach the probe or topic. Otherwise the input, such as ``input 1 of 'sort'``, that they hold
-            back, of a listed operator that would run again without them.
+        advice: what you may do; empty if the tokens or messages only wait for earlier holders.
+        port: empty if they hold back the probe or topic itself. Otherwise they hold back an operator of this list, and
+            this is its input, such as ``input 1 of 'sort'``.
     """
 
     what: str
@@ -52,8 +52,8 @@ class Explanation:
     Attributes:
         name: the probe or topic.
         frontier: the earliest times that can still arrive there; empty once it has ended.
-        holders: the causes; one that waits for others comes after them. A cause at the input of an operator that may be
-            right to wait follows that operator.
+        holders: the causes; a cause that waits for others comes after them. If an operator may be right to wait, the
+            causes at its input follow it.
         busy: workers that did not answer because an operator was running.
         notes: further hints.
         show_live: shows the holders live in a notebook; returns False if that is impossible.

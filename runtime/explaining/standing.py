@@ -19,8 +19,8 @@ class Standing:
 
     Attributes:
         records: the number of records that its inputs and sources have sent.
-        newest: the newest epoch of the inputs; None if sources send epochs, too.
-        waits_for: the cause that holds back the slowest place, in words; empty if anything has moved.
+        newest: the newest epoch of the inputs; None if sources send epochs too.
+        waits_for: the cause that holds back the slowest place, in words; empty if some frontier has moved.
     """
 
     at_s: float
@@ -31,13 +31,13 @@ class Standing:
 
     @property
     def epoch(self) -> int | None:
-        """The earliest incomplete epoch; None also if times are not whole numbers."""
+        """The earliest incomplete epoch; None if there is none, or times are not whole numbers."""
         epochs = [epoch_of(repr(time)) for frontier in (self.frontiers or {}).values() for time in frontier]
         return min((epoch for epoch in epochs if epoch is not None), default=None)
 
 
 def standing_of(view: JobView, feed: Feed, explainer: Explainer, before: Standing | None, at_s: float) -> Standing:
-    """Return the progress of a job; ``explainer`` is asked only if nothing has moved since ``before``."""
+    """Return the progress of a job; ask ``explainer`` only if nothing has moved since ``before``."""
     operators = view.statistics().operators
     first = [operator for operator in view.plan.operators if operator.is_source]
     frontiers = {name: view.frontier(place) for name, place in explicable(view.plan).items()}
@@ -68,13 +68,13 @@ def _cause(explanation: Explanation) -> str:
 
 
 def line_of(name: str, first: Standing, before: Standing | None, now: Standing) -> str:
-    """Return one line: a bar if the end is known, the epoch, records and their rate, and the awaited cause.
+    """Return one line: a bar if the end is known, the epoch, the records and their rate, and what the job waits for.
 
     Args:
         name: the name of the job.
-        first: how far it had come when this wait began.
-        before: how far it had come a moment ago, None if this is not known.
-        now: how far it has come.
+        first: the progress when this wait began.
+        before: the progress a moment ago; None if unknown.
+        now: the progress now.
 
     >>> began, now = Standing(0.0, 0), Standing(4.0, 8000, newest=9)
     >>> line_of("words", began, None, now)

@@ -1,4 +1,4 @@
-"""The questions of a feeding process to its workers, and their answers."""
+"""The questions of a feeding process to the workers, and the answers."""
 
 from collections.abc import Collection, Sequence
 from contextlib import suppress
@@ -42,7 +42,7 @@ class Carrier(Protocol):
     def envelope(self, worker: int, **parts: Any) -> Envelope: ...
 
     def receive_answers(self) -> None:
-        """Pass the received answers to `Asking.hear`, if no thread does."""
+        """Pass received answers to `Asking.hear`, unless another thread does so."""
 
 
 class Asking:
@@ -51,7 +51,7 @@ class Asking:
         self._answers: dict[int, list[Answer]] = {}
 
     def ask(self, worker: int, question: Question) -> None:
-        """Ask a worker something.
+        """Send a question to a worker; `hear` receives the answer.
 
         Raises:
             JobError: the job has failed or was stopped.
@@ -64,7 +64,7 @@ class Asking:
             self._carrier.send(worker, self._carrier.envelope(worker, question=question))
 
     def withdraw(self, worker: int, question: Question) -> None:
-        """Expect no answer any more, and let the worker forget the question."""
+        """Accept no further answer, and tell the worker to forget the question."""
         with self._carrier.lock, suppress(TidewheelError):
             if not self._answers.pop(question.number, None) or question.stays:
                 self._carrier.check_alive()

@@ -1,4 +1,4 @@
-"""The driver's handles of a job's inputs, and their return to a snapshot."""
+"""The driver's handles of a job's inputs, and how they return to a snapshot."""
 
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
@@ -22,7 +22,7 @@ class DriverHandles:
         self.by_input: dict[str, InputHandle] = {}
 
     def open(self, fed: FedInput, saved: Positions | None) -> None:
-        """Open an input's handles of a snapshot, or else the first one."""
+        """Open the handles that a snapshot has of an input; without a snapshot, open the first one."""
         name = fed.name
         if saved is None:
             self.by_input[name] = InputHandle(fed, fed.domain.minimum())
@@ -39,9 +39,9 @@ class DriverHandles:
                 self.by_input[name] = made
 
     def go_back(self, feed: Feed, saved: Mapping[str, Positions]) -> None:
-        """Return all handles to a snapshot, with the present feed.
+        """Return all handles to a snapshot, with the new feed.
 
-        An input that the snapshot does not know begins anew.
+        An input that the snapshot does not have begins anew.
         """
         for name, fed in feed.inputs.items():
             fed.feed = feed
@@ -49,9 +49,9 @@ class DriverHandles:
             self._rewind(fed, self.by_input[name], saved.get(name, beginning))
 
     def _rewind(self, fed: FedInput, first: InputHandle, saved: Positions) -> None:
-        """Let the driver hold all handles of a snapshot, in the objects that the program has.
+        """Give the driver all handles of a snapshot, as the objects that the program already has.
 
-        A handle that was passed to another process is its old object again, under whatever number.
+        A handle that the driver had passed to another process becomes its old object again, with the snapshot's number.
         """
         known = {**fed.ended, **fed.open}
         others = {id(handle): handle for handle in (first, *known.values())}
@@ -70,11 +70,11 @@ class DriverHandles:
             handle._go_back(fed.feed, handle.number, None)
 
     def missed(self, feed: Feed) -> list[InputHandle]:
-        """Return the handles whose batches this thread must send again."""
+        """Return the handles of which this thread must send batches again."""
         return [handle for fed in feed.inputs.values() for handle in list(fed.open.values()) if handle._is_missed]
 
     def tell_of(self, missed: Sequence[InputHandle]) -> None:
-        """Raise JobRolledBack if this thread waits for records that handles must send again."""
+        """Raise JobRolledBack if this thread waits for records that the program must send again."""
         if missed:
             for handle in missed:
                 handle._untold.tell_this()

@@ -21,9 +21,9 @@ class EndCalls:
         self._calls: list[EndCall] = []
 
     def add(self, call: EndCall) -> None:
-        """Register ``call(failure)`` for a failed job, with None for a stopped one; an ended job calls it at once.
+        """Register a callback. It gets the failure of a failed job, or None for a stopped job.
 
-        It must not wait.
+        If the job has ended, it is called at once. The callback must not wait.
         """
         with self._lock:
             if not self._is_over:
@@ -37,7 +37,7 @@ class EndCalls:
                 self._calls.remove(call)
 
     def tell(self, failure: Exception | None) -> None:
-        """Tell that the job has failed or, with None, was stopped; thread-safe, idempotent."""
+        """Call the callbacks: the job has failed or, with None, was stopped. Thread-safe, idempotent."""
         with self._lock:
             if self._is_over:
                 return

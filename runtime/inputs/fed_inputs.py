@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class FedInput:
-    """An input that one process feeds: its sent records, and its open handles.
+    """An input that one process feeds: counts of what was sent, and its open handles.
 
     Attributes:
-        open: the handles, by number; weak references in a process that notices dropped ones.
+        open: the handles, by number; weak references in a process that watches for handles dropped unclosed.
         check: raises TypeError for a batch of another type, given the number of earlier batches; None accepts all.
-        ended: the handles that were closed or passed on, by all their numbers, also in other processes.
+        ended: the handles that were closed or passed on, by each number that they have had in any process.
     """
 
     name: str

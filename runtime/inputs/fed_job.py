@@ -1,6 +1,7 @@
 """The job behind a handle, for bridges to other systems.
 
-A bridge ends the other system with the job, fails the job with the other system, and has to know the snapshots.
+A bridge ends the other system when the job ends, fails the job when the other system fails, and has to know about
+snapshots.
 """
 
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ class FedJob:
         self._handle = handle
 
     def fail(self, reason: str, cause: BaseException | None = None) -> None:
-        """Fail the job: records of the handle are missing; from any thread; without effect once it is closed.
+        """Fail the job, since records of the handle are missing. From any thread; no effect once the handle is closed.
 
         >>> from tidewheel import Dataflow, run
         >>> flow = Dataflow("orders")
@@ -37,12 +38,12 @@ class FedJob:
         self._handle._feed.fail(error)
 
     def when_over(self, call: EndCall) -> None:
-        """Call ``call(failure)`` once the job has failed, or ``call(None)`` once it was stopped; on any thread.
+        """Register a callback: ``call(failure)`` once the job has failed, ``call(None)`` once it was stopped.
 
-        After the end ``call`` is called at once. It must not wait, but may start a thread. Its exceptions are logged.
-
-        Outside the driver's process the call may be a second late, and a stopped job counts as lost, so ``failure`` is
-        a JobError. Once all handles there are closed, nothing is called.
+        The call may come on any thread, and comes at once if the job has ended. It must not wait, but may start a
+        thread. Its exceptions are logged. Outside the driver's process the call may come a second late, and a stopped
+        job counts as lost, so ``failure`` is a JobError. Once all handles in that process are closed, it is never
+        called.
         """
         self._handle._feed.end_calls.add(call)
 

@@ -1,7 +1,7 @@
 """The commands of one process that feeds a dataflow, and the limits on its handles.
 
-Each such process has one `Feed`, which numbers its envelopes to each worker without gaps, so that workers restore their
-order.
+Each such process has one `Feed`, which numbers its envelopes to each worker without gaps, so that workers can restore
+their order.
 """
 
 from abc import ABC, abstractmethod
@@ -39,13 +39,13 @@ class Admission(Enum):
 
 
 class Feed(ABC):
-    """Carries the commands of one process's handles to the workers, in order, and makes handles wait.
+    """Carries the commands of one process's handles to the workers, in order, and lets handles wait at a limit.
 
     Args:
-        lock: held while an input, or the sender, is used.
+        lock: callers hold it while they use an input or the sender.
 
     Attributes:
-        told: how many envelopes each worker needs, apart from questions.
+        told: how many envelopes were sent to each worker, without questions.
         is_carrying: whether a command is being pickled and sent.
     """
 
@@ -70,7 +70,7 @@ class Feed(ABC):
     # ------------------------------------------------------------------ for handles
 
     def submit(self, worker: int, command: InputCommand) -> None:
-        """Hand a command to one worker's share of an input.
+        """Send a command to one worker's part of an input.
 
         Raises:
             JobError: the job has failed or was stopped, or the batch cannot be pickled; nothing was sent.
@@ -89,7 +89,7 @@ class Feed(ABC):
         self._submitted[worker] += command.size + uncounted_bytes(envelope, sent)
 
     def begin_snapshot(self, number: int) -> None:
-        """Tell all workers that a snapshot begins: it has all batches sent before, and none sent later.
+        """Tell all workers that a snapshot begins. It has all batches sent before this call, and none sent later.
 
         Raises:
             JobError: the job has failed or was stopped.
@@ -113,7 +113,10 @@ class Feed(ABC):
 
     @abstractmethod
     def send(self, worker: int, envelope: Envelope) -> int:
-        """Send a worker an envelope and return its size; after a pickling error its number is free."""
+        """Send a worker an envelope and return its size in bytes.
+
+        If pickling fails, the envelope's number is used again.
+        """
 
     def note_sent(self, worker: int, envelope: Envelope) -> None:
         self.sequences[worker] += 1
@@ -122,7 +125,7 @@ class Feed(ABC):
 
     @abstractmethod
     def check_alive(self) -> None:
-        """Raise JobError if the job has failed or was stopped, as far as is known."""
+        """Raise JobError if the job has failed or was stopped, as far as this process knows."""
 
     def receive_answers(self) -> None:  # noqa: B027 - only a local job has to
         ...
@@ -141,25 +144,25 @@ class Feed(ABC):
 
     @abstractmethod
     def wait(self, condition: Callable[[], bool], timeout_s: float | None) -> Admission:
-        """Wait until ``condition()`` holds; without a timeout, as long as the job lives."""
+        """Wait until ``condition()`` is true; without a timeout, as long as the job lives."""
 
     @abstractmethod
     def ticket(self, name: str, handle: int, position: InputPosition) -> tuple[Any, ...]:
-        """Return the pickled form of a passed handle: a function and its arguments.
+        """Return how to unpickle a handle that is passed to another process: a function and its arguments.
 
         Raises:
             TokenError: the job runs in this process alone.
         """
 
     def abandon(self, name: str, reason: str) -> None:  # noqa: B027 - the driver notices itself
-        """Report a handle given up before it was closed, if nothing else would notice."""
+        """Report a handle that was dropped before it was closed, unless something else notices that."""
 
     @abstractmethod
     def fail(self, error: JobError) -> None:
         """Fail the job, since an input cannot be fed any more; thread-safe."""
 
     def wait_until_usable(self) -> None:  # noqa: B027 - only the driver on Ray has to
-        """Wait while the job returns to a snapshot; without the lock."""
+        """Wait while the job returns to a snapshot; the caller does not hold the lock."""
 
     def save(self, timeout_s: float) -> None:
         """Wait until a snapshot has all batches sent before this call; a job without snapshots does nothing.
@@ -177,11 +180,11 @@ class Feed(ABC):
         return self._take_snapshot is not None
 
     def check_saves(self) -> None:  # noqa: B027 - only another process has to
-        """Raise JobError if the job keeps snapshots that this process does not know."""
+        """Raise JobError if the job keeps snapshots but this process cannot know them."""
 
     def flush(self) -> None:  # noqa: B027 - only another process has to
-        """Wait until the workers have all commands, if this process may end earlier."""
+        """If this process may end before the job, wait until the workers have all commands."""
 
     @abstractmethod
     def _taken(self, worker: int) -> int:
-        """Return how many of the bytes for a worker its inputs are known to have taken."""
+        """Return how many of the bytes sent to a worker have reached its inputs, as far as known."""

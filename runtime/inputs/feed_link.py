@@ -1,6 +1,6 @@
 """The link of one feeding process to the workers of a Ray job.
 
-Commands go to the workers, and their statuses come on a thread.
+Commands go to the workers. A thread receives the workers' statuses.
 """
 
 import threading
@@ -35,7 +35,7 @@ class FeedAddress:
     """The address of a dataflow's inputs.
 
     Attributes:
-        sockets: where the workers listen, None for calls only.
+        sockets: where the workers listen; None if they only answer calls.
         incarnation: the workers' incarnation; it changes when the job returns to a snapshot.
     """
 
@@ -55,7 +55,7 @@ class LinkEnds:
     """The two ends of a link in this process.
 
     Attributes:
-        listens_at: where the receiver listens; None for calls.
+        listens_at: where the receiver listens; None if it receives by calls.
     """
 
     sender: Sender[Envelope]
@@ -78,7 +78,7 @@ def link_ends(address: FeedAddress, number: int) -> LinkEnds:
 
 
 class LinkedFeed(Protocol):
-    """The feed of a link; all methods but the first two run on the link's thread."""
+    """The feed that uses a link. The link's thread calls all methods but the first two."""
 
     lock: threading.RLock
     told: Counter[int]
@@ -88,24 +88,24 @@ class LinkedFeed(Protocol):
         """Raise an error if the job has ended, or has another feed."""
 
     def tell(self, worker: int) -> None:
-        """Tell a worker the status of this feeder; it replies with its own."""
+        """Send a worker the status of this feeder; the worker replies with its own."""
 
     def written(self, part: WrittenPart) -> None:
-        """Receive the report on a worker's part of a snapshot; only in the driver."""
+        """Receive the report on a worker's part of a snapshot; only the driver does."""
 
     def snapshot_begun(self, number: int) -> None: ...
 
     def look(self) -> None:
-        """Act on the second."""
+        """Called about once a second."""
 
     def go_on(self) -> None:
-        """Act after a status or a wake-up."""
+        """Called after a status or a wake-up."""
 
     def lose(self, error: Exception) -> None:
-        """Note that the job has failed, or that the link has broken; thread-safe."""
+        """Record that the job has failed, or that the link is broken; thread-safe."""
 
     def disconnected(self) -> None:
-        """Act at the end of the thread."""
+        """Called when the thread ends."""
 
 
 class FeedLink:
@@ -137,7 +137,7 @@ class FeedLink:
         return self._thread.ident is not None
 
     def join(self, answers_by: float | None = None) -> None:
-        """Ask the workers for their statuses, and receive these from now on.
+        """Ask the workers for their statuses, and receive statuses from now on.
 
         Raises:
             JobError: a worker did not answer, or the job has failed during the call.
@@ -159,7 +159,7 @@ class FeedLink:
             )
 
     def give_up(self) -> None:
-        """Stop the wait of `join`; thread-safe."""
+        """Let `join` stop waiting; thread-safe."""
         with self._changed:
             self.is_closed = True
             self._changed.notify_all()
@@ -184,7 +184,7 @@ class FeedLink:
     # ------------------------------------------------------------------ for the feed
 
     def send(self, worker: int, envelope: Envelope) -> int:
-        """Send a worker an envelope and return its size, under the feed's lock."""
+        """Send a worker an envelope and return its size in bytes; the caller holds the feed's lock."""
         with lost_peers_fail_the_job():
             return self._ends.sender.send(worker, envelope)
 

@@ -1,4 +1,4 @@
-"""The processes that feed a dataflow beside its driver, as a worker sees them."""
+"""The other processes that feed a dataflow beside its driver, from the view of a worker."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -17,8 +17,8 @@ class Claim:
     """The answer to a feeder that claims a handle.
 
     Attributes:
-        owner: the process that has the handle, in words; None for the feeder itself.
-        snapshot: the number of the snapshot in which a new feeder begins.
+        owner: the process that has the handle, in words; None if the feeder has it now.
+        snapshot: the number of the snapshot in which a new feeder takes part first.
     """
 
     owner: str | None = None
@@ -41,10 +41,10 @@ class _Feeder:
 
 
 def watch_actor(actor: Any) -> Callable[[], str | None]:
-    """Return a function that returns how an actor has died, None while it lives; it never waits.
+    """Return a function that says how an actor has died, or None while it lives. It never waits.
 
-    A pending call at the actor fails as soon as its process is gone, even if Ray starts it again. The handle here keeps
-    the actor alive.
+    A call at the actor stays pending and fails as soon as the actor's process is gone, even if Ray starts it again. The
+    handle here keeps the actor alive.
     """
     import ray
 
@@ -69,8 +69,8 @@ class Feeders:
     """Watches the feeders of one dataflow; thread-safe.
 
     Args:
-        silence_s: how many seconds a feeder may be silent. Time in which this process did not look, as it stood still,
-            counts for a few seconds only: others may have stood still as well, on a machine that slept.
+        silence_s: how many seconds a feeder may be silent. If this process stood still, as on a machine that slept,
+            that time counts for a few seconds only, since the feeder may have stood still too.
     """
 
     silence_s: float
@@ -87,13 +87,13 @@ class Feeders:
         self._checked_at = self.clock()
 
     def begin_snapshot(self, number: int) -> tuple[int, ...]:
-        """Return the feeders of a snapshot; later ones begin in it."""
+        """Begin a snapshot, and return the feeders that take part; later feeders begin with this snapshot."""
         with self._lock:
             self.snapshot = number
             return tuple(self._feeders)
 
     def claim(self, handle: int, feeder: FeederName) -> Claim:
-        """Assign a passed handle to the process that first uses it; a late one learns the owner."""
+        """Give a passed handle to the process that uses it first; a later process learns the owner."""
         with self._lock:
             owner = self._owners.setdefault(handle, feeder.number)
             if owner != feeder.number:
@@ -115,17 +115,17 @@ class Feeders:
                 _add(self._gone, status.inputs)
 
     def lose(self, number: int, reason: str) -> None:
-        """Note a broken connection to a feeder; raise FeederGone if it had not left."""
+        """Record that the connection to a feeder broke; raise FeederGone if the feeder had not left."""
         with self._lock:
             if number in self._feeders:
                 raise self._feeders[number].gone(reason)
 
     def check(self) -> None:
-        """Check all feeders; called often.
+        """Check all feeders; call this often.
 
         Raises:
-            FeederGone: one has died or fallen silent with open handles.
-            JobError: one has given up a handle.
+            FeederGone: a feeder with open handles has died or is silent.
+            JobError: a feeder has dropped a handle that was not closed.
         """
         with self._lock:
             before, self._checked_at = self._checked_at, self.clock()

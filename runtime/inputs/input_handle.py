@@ -30,9 +30,9 @@ _AFTER_SNAPSHOT = ". The job goes on from a snapshot: send what comes after the 
 
 
 def told_of_returns(use: Callable[Concatenate[H, P], R]) -> Callable[Concatenate[H, P], R]:
-    """Let a method wait while the job returns to a snapshot; one that is interrupted raises JobRolledBack once.
+    """Let a method wait while the job returns to a snapshot; if that interrupts it, it raises JobRolledBack once.
 
-    The feed raises JobRolledBack before the handle is at its position in the snapshot; the program receives it
+    The feed raises JobRolledBack before the handle is back at its position in the snapshot; the program gets the error
     afterwards.
     """
 
@@ -51,22 +51,22 @@ def told_of_returns(use: Callable[Concatenate[H, P], R]) -> Callable[Concatenate
 
 
 class InputHandle:
-    """A handle of an input: it holds a token, and sends at the token's time, at first the minimum.
+    """A handle of an input. It holds a token and sends at the token's time, which is first the minimum.
 
-    Each batch goes whole to the next worker in turn; use ``exchange`` where records must meet. Handles are thread-safe.
-    A handle that is faster than the dataflow waits for it: `RuntimeConfig` has the limits, `Job.statistics` the time
-    waited.
+    Each batch goes whole to the next worker in turn; use ``exchange`` where records with one key must meet. Handles are
+    thread-safe. A handle that is faster than the dataflow waits for it. `RuntimeConfig` has the limits;
+    `Job.statistics` shows how long it waited.
 
-    An input may have any number of handles; a time is complete once each has passed it or was closed. So records may
-    arrive in any order of times, from one feeder with several handles or from many feeders. Pickling a handle, as an
-    argument of a Ray call for instance, passes it to the other process; it no longer works here.
+    An input may have any number of handles. A time is complete once each handle has passed it or was closed. So records
+    may arrive in any order of times, from one process with several handles or from many processes. Pickling a handle,
+    for instance as an argument of a Ray call, passes it to the other process; in this process it then no longer works.
 
     Attributes:
         name: the input's name.
         domain: the times of the input.
         workers: the number of workers that receive batches in turn.
         number: the number of the handle among those of the input.
-        is_reopened: whether a return to a snapshot has opened it again, and it is unused since.
+        is_reopened: whether a return to a snapshot has opened it again, and it has not been used since.
 
     >>> from tidewheel import Dataflow, run
     >>> flow = Dataflow("late")
@@ -130,7 +130,7 @@ class InputHandle:
 
     @property
     def position(self) -> InputPosition:
-        """The counts of all sent batches; after a return to a snapshot, send the batches after them again."""
+        """The counts of all batches sent. After a return to a snapshot, send the batches after these counts again."""
         return InputPosition(
             self._time,
             self._batches,
@@ -152,16 +152,16 @@ class InputHandle:
 
         Args:
             batch: a list, Arrow table, record batch or NumPy array.
-            timeout_s: how many seconds to wait, 0 for none; None waits as long as the job lives.
+            timeout_s: how many seconds to wait; 0 does not wait, None waits as long as the job lives.
             worker: the number of the worker that receives the batch; by default the next in turn. A program that
-                continues from a snapshot passes it, so that each batch goes where it went before.
+                continues from a snapshot passes it, so that each batch goes to the same worker as before.
 
         Raises:
             WouldBlock: too much stayed in flight; nothing was sent.
-            TokenError: the handle is closed or in another process, or there is no such worker.
-            TypeError: ``batch`` is of another type; or, in the driver, a record is.
-            JobRolledBack: the job has returned to a snapshot: send again what follows `position`. Each method raises
-                it, once in each thread.
+            TokenError: the handle is closed or was passed to another process, or there is no such worker.
+            TypeError: ``batch`` has another type, or, in the driver, a record has a wrong type.
+            JobRolledBack: the job has returned to a snapshot: send the batches after `position` again. Each method may
+                raise it, once in each thread.
             JobError: the job has failed or was stopped.
         """
         self._check_open("send to")
@@ -199,7 +199,8 @@ class InputHandle:
 
         Raises:
             WouldBlock: the handle stayed too far ahead, and did not advance.
-            TokenError: the handle is closed or in another process, or ``time`` is no time at or after the current one.
+            TokenError: the handle is closed or was passed to another process, or ``time`` is not a time at or after the
+                current one.
             JobError: the job has failed or was stopped.
         """
         if len(self._left) >= self._epochs_ahead and time != self._time:
@@ -219,11 +220,11 @@ class InputHandle:
         """Promise that no handle sends more records of these keys' substreams at this time.
 
         The input's stream must be divided: ``flow.input(...).substreams(name, key=...)``. A key may be used again at a
-        later time, for another substream. Ending a key without open substream ends an empty one. One call with several
-        keys is cheaper than several calls.
+        later time, for another substream. A key without an open substream gets an empty one, which ends. One call with
+        several keys is cheaper than several calls.
 
         Raises:
-            TokenError: the handle is closed or in another process.
+            TokenError: the handle is closed or was passed to another process.
             TypeError: a key cannot be hashed.
             JobError: the job has failed or was stopped. It fails if the input has no substreams, if a substream of the
                 key has ended at this time or later, or if a record arrives after the end.
@@ -241,10 +242,10 @@ class InputHandle:
                 self._ends += 1
 
     def clone(self) -> Self:
-        """Return one more handle of the input, at the same time; both must be closed.
+        """Return one more handle of the input, at the same time. Close both.
 
         Raises:
-            TokenError: the handle is closed or in another process.
+            TokenError: the handle is closed or was passed to another process.
             JobError: the job has failed or was stopped.
         """
         return self.delayed(self._time)
@@ -254,7 +255,8 @@ class InputHandle:
         """Return one more handle of the input, at ``time``; this one stays at its time.
 
         Raises:
-            TokenError: the handle is closed or in another process, or ``time`` is no time at or after the current one.
+            TokenError: the handle is closed or was passed to another process, or ``time`` is not a time at or after the
+                current one.
             JobError: the job has failed or was stopped.
         """
         with self._feed.lock:
@@ -279,13 +281,13 @@ class InputHandle:
         self._feed.flush()
 
     def wait_until_saved(self, timeout_s: float = 300.0) -> None:
-        """Wait until a snapshot has all batches sent before this call, so that their origin may forget them.
+        """Wait until a snapshot has all batches sent before this call. Then you need not be able to send them again.
 
         This takes a snapshot; in a job without snapshots it does nothing.
 
         Raises:
-            JobRolledBack: the job has returned to a snapshot: send again what follows `position`.
-            SnapshotError: the snapshot was not taken; call again for the next one.
+            JobRolledBack: the job has returned to a snapshot: send the batches after `position` again.
+            SnapshotError: the snapshot was not taken; call again to try the next one.
             TimeoutError: the snapshot is not complete within ``timeout_s`` seconds.
             JobError: the job has failed or was stopped, or this is not its driver.
         """
@@ -296,10 +298,10 @@ class InputHandle:
 
     @told_of_returns
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pass the token to the process that unpickles this."""
+        """Pickle the handle: it moves to the process that unpickles it."""
         with self._feed.lock:
             if self.is_reopened:
-                self._untold.tell_this()  # no thread sends with the handle, and its position goes with it
+                self._untold.tell_this()  # the handle takes its position along, and no thread sends with it now
             self._check_open("hand over")
             if self._feed.is_carrying:
                 raise TokenError(
@@ -355,8 +357,8 @@ class InputHandle:
     def _go_back(self, feed: Feed, number: int, position: InputPosition | None) -> None:
         """Continue from a snapshot, with another feed; a handle that the snapshot does not have is closed.
 
-        If it has sent batches since, or was closed, the next call of each thread raises JobRolledBack, and so does
-        `Job.wait`.
+        If the handle has sent batches since the snapshot, or was closed, the next call of each thread raises
+        JobRolledBack, and so does `Job.wait`.
         """
         before, self._feed = self.position, feed
         if position is None:

@@ -49,18 +49,18 @@ def take_over(address: FeedAddress, name: str, handle: int, position: InputPosit
 
 
 def ticket(address: FeedAddress, name: str, handle: int, position: InputPosition, snapshot: int) -> tuple[Any, ...]:
-    """Return the pickled form of a handle: a function and its arguments."""
+    """Return how to unpickle a handle: a function and its arguments."""
     return take_over, (address, name, handle, position, snapshot)
 
 
 class RemoteFeed(Feed):
     """Feeds a dataflow whose driver is another process.
 
-    It leaves once all handles are closed. Until then it reports to worker 0 every second: if its process ends or drops
-    a handle, records are missing and the dataflow fails.
+    It leaves the job once all its handles are closed. Until then it reports to worker 0 every second: if its process
+    ends, or drops a handle, records are missing and the dataflow fails.
 
-    It takes part in snapshots once worker 0 knows it; a worker's status announces a new snapshot. When the job returns
-    to a snapshot, the handles here are useless: the driver has them again.
+    It takes part in snapshots once worker 0 knows it. The status of a worker announces a new snapshot. When the job
+    returns to a snapshot, the driver has the handles again, and those in this process are useless.
     """
 
     def __init__(self, address: FeedAddress) -> None:
@@ -82,7 +82,7 @@ class RemoteFeed(Feed):
         self.has_left = False
 
     def take_over(self, name: str, handle: int, position: InputPosition, snapshot: int) -> InputHandle:
-        """Return a handle that was passed to this process; it is claimed soon, even if unused."""
+        """Return a handle that was passed to this process; the feed soon claims it, even if it is not used."""
         self.snapshot_begun(snapshot)
         fed = self.inputs.get(name)
         if fed is None:
@@ -124,12 +124,12 @@ class RemoteFeed(Feed):
         self._given_up = self._given_up or str(error)
 
     def flush(self) -> None:
-        """Wait until the workers have all commands, once no handle is open.
+        """Once no handle is open, wait until the workers have all commands.
 
-        An operator does not wait, since its own worker may have to receive them.
+        An operator does not wait, since its own worker may have to receive commands.
 
         Raises:
-            JobError: for ``hang_timeout_s`` no worker has answered, though none runs an operator.
+            JobError: no worker has answered for ``hang_timeout_s`` seconds, though none runs an operator.
         """
         self._link.wake()
         if threading.current_thread().name.startswith(WORKER_THREAD):
@@ -171,7 +171,7 @@ class RemoteFeed(Feed):
             self._claimed.discard(command.handle)
 
     def send(self, worker: int, envelope: Envelope) -> int:
-        """Send a worker an envelope; failing to do so may reveal the end of the job."""
+        """Send a worker an envelope; an error may show that the job has ended."""
         try:
             size = self._link.send(worker, envelope)
         except JobError as error:
@@ -182,10 +182,10 @@ class RemoteFeed(Feed):
         return size
 
     def _claim(self, handle: int, name: str) -> None:
-        """Make sure that no other process uses a handle, and that worker 0 knows this one.
+        """Make sure that no other process uses a handle, and that worker 0 knows this process.
 
-        Ray repeats a call whose process has died, with the same handle; so a refusal first waits for a possible return
-        to a snapshot, which makes the handle useless without error.
+        If a process dies, Ray repeats its call with the same handle. So before a refusal counts, this waits for a
+        return to a snapshot, after which the handle is useless without error.
         """
         import ray
 
@@ -218,13 +218,13 @@ class RemoteFeed(Feed):
             raise TokenError(f"this handle of input {name!r} {why}")
         if not self._is_member:
             self._is_member = True
-            if self.snapshot > claim.snapshot:  # worker 0 has not begun it, so all workers wait for this feeder there
+            if self.snapshot > claim.snapshot:  # worker 0 has not begun this snapshot, and will wait for this feeder
                 self.begin_snapshot(self.snapshot)
             self.snapshot = max(self.snapshot, claim.snapshot)
         self._claimed.add(handle)
 
     def check_alive(self) -> None:
-        """Raise JobError if the job has ended, or this process has left it; JobRolledBack if it has gone back."""
+        """Raise JobError if the job has ended or this process has left it, JobRolledBack if the job has gone back."""
         if self._end is not None:
             raise self._decided_end(self._end)
         if self.has_left:
@@ -301,7 +301,10 @@ class RemoteFeed(Feed):
             self._leave()
 
     def _leave(self) -> None:
-        """Leave worker 0 last, when the other workers have all commands: until then it notices this process's death."""
+        """Leave the job: worker 0 last, when the others have all commands.
+
+        Until then it notices if this process dies.
+        """
         for workers in (range(1, self.workers), range(1)):
             for worker in workers:
                 self.tell(worker, is_leaving=True)
@@ -320,9 +323,9 @@ class RemoteFeed(Feed):
 
 
 def has_gone_back(address: FeedAddress) -> bool:
-    """Tell whether a job continues from a snapshot, with other workers; wait while it may be about to.
+    """Tell whether a job has continued from a snapshot, with other workers; wait while it may be about to.
 
-    It has ended if for a while it has no workers, not even ones that have left it.
+    If the job has no workers for a while, not even ones that have left it, it has ended.
     """
     import ray
 

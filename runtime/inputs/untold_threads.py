@@ -1,7 +1,7 @@
-"""The threads that have yet to learn that their job has returned to a snapshot.
+"""The threads that have not yet been told that their job has returned to a snapshot.
 
-Each thread of that moment may be about to send the next records, so each is told once. A later thread is told only if
-no other was.
+Each thread that existed then may be about to send the next records, so each is told once. A later thread is told only
+if no other thread was.
 """
 
 import threading
@@ -10,7 +10,7 @@ from weakref import WeakSet
 
 
 class UntoldThreads:
-    """The threads that have yet to learn that records of a handle must be sent again."""
+    """The threads that have not yet been told to send records of a handle again."""
 
     def __init__(self) -> None:
         self._threads: WeakSet[Thread] = WeakSet()

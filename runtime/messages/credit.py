@@ -1,4 +1,4 @@
-"""One worker's report to another on bytes in flight, and how bytes are counted."""
+"""Credit: how one worker tells another about bytes in flight, and how bytes are counted."""
 
 from dataclasses import dataclass
 
@@ -16,11 +16,11 @@ UNTOLD_PARTS = 8
 
 @dataclass(frozen=True, slots=True)
 class Credit:
-    """One worker's report to another.
+    """The report of one worker to another about bytes in flight.
 
     Attributes:
-        taken: how many of the other's sent bytes operators here have received, since the beginning.
-        congested: whether it has more bytes in flight than its limit.
+        taken: how many of the bytes that the other has sent, since the beginning, operators here have received.
+        congested: whether this worker has more bytes in flight than its limit.
     """
 
     taken: int

@@ -1,9 +1,8 @@
-"""The envelope: everything that one step sends to a worker, from a worker or a feeder; its frames and order.
+"""The envelope: everything that one step sends to one worker.
 
 An outbox puts the messages and the progress of a step into one envelope for each peer. Its frames are one pickle, and
-each large buffer of Arrow or NumPy, which is not copied.
-
-A link may reorder and repeat envelopes, so an outbox numbers those for each peer from 0.
+each large buffer of Arrow or NumPy, which is not copied. A link may reorder and repeat envelopes, so an outbox numbers
+those to each peer from 0.
 """
 
 import pickle
@@ -53,7 +52,7 @@ class Message(msgspec.Struct, frozen=True, array_like=True):
         return _message, (self.target, self.time, pack(self.batch), self.size, self.sender, self.label)
 
     def divided(self) -> "list[Message]":
-        """Return one message for each of the message's substreams; the last counts all bytes."""
+        """Return one message for each substream of this message; the last one counts all bytes."""
         label = self.label
         assert isinstance(label, MixedLabel), "a message of one substream is not divided"
         made = [
@@ -68,11 +67,10 @@ def _message(target: int, time: Time, packed: Any, size: int, sender: int, label
 
 
 class InputCommand(msgspec.Struct, frozen=True, array_like=True):
-    """An action of a handle at one worker's share of an input; ``size`` is the batch's bytes in flight.
+    """An action of a handle on one worker's part of an input; ``size`` is the batch's bytes in flight.
 
-    ``handle`` is the handle's number. ``"clone"`` makes it, at ``time``, from the handle ``origin``. For a passed
-    handle ``batch`` is its position, as it is for one that is closed. ``"end"`` ends the substreams of the keys in the
-    batch.
+    ``handle`` is the handle's number. ``"clone"`` makes it, at ``time``, from the handle ``origin``. If a handle is
+    passed or closed, ``batch`` is its position. ``"end"`` ends the substreams of the keys in ``batch``.
     """
 
     input: str
@@ -90,13 +88,12 @@ class InputCommand(msgspec.Struct, frozen=True, array_like=True):
 class Envelope(msgspec.Struct, frozen=True, array_like=True):
     """Everything from one step of a sender for one receiver: data and progress, applied at once.
 
-    Workers' ``status`` envelopes to feeders are numbered together; feeders send their own, see `FeederStatus`.
-
-    ``sequence`` counts from 0 for each sender and receiver; see `OrderedInbox`. ``substreams`` is news of substreams,
-    and ``heard`` how much of it the sender had received; see `SubstreamBooks`. ``snapshot`` is the number of the
-    sender's snapshot; see `Cut`. A ``marker`` begins one: a feeder sends worker 0 its positions, worker 0 sends the
-    others its feeders, other markers are empty. ``saved`` is the last durable snapshot, as the driver says; 0 for no
-    news. A ``question`` is the driver's.
+    ``sequence`` counts from 0 for each sender and receiver; see `OrderedInbox`. The ``status`` envelopes of workers to
+    feeders have one common count; feeders send their own, see `FeederStatus`. ``substreams`` is news of substreams;
+    ``heard`` is how much of it the sender had received; see `SubstreamBooks`. ``snapshot`` is the number of the
+    sender's snapshot; see `Cut`. A ``marker`` begins a snapshot: a feeder sends its positions to worker 0, worker 0
+    sends its list of feeders to the others, other markers are empty. ``saved`` is the last durable snapshot, as the
+    driver says; 0 if there is no news. A ``question`` comes from the driver.
     """
 
     sender: int
@@ -125,7 +122,7 @@ def _command(
 
 
 def encode(envelope: Envelope) -> list[Any]:
-    """Return the frames of an envelope; raises the error of a part that cannot be pickled."""
+    """Return the frames of an envelope; raise the error of a part that cannot be pickled."""
     # A tuple takes half the time of an object, which for a small envelope is most of it.
     fields = msgspec.structs.astuple(envelope)
     return dump_frames(fields, _LARGE) if envelope.messages or envelope.commands else [dumps(fields)]
@@ -152,7 +149,7 @@ def decode(head: bytes, buffers: Sequence[Any] = ()) -> Envelope:
 def uncounted_bytes(envelope: Envelope, frame_bytes: int) -> int:
     """Return by how many bytes the frames of an envelope exceed its batches; 0 if they are small.
 
-    The sender counts these bytes as in flight, the receiver as part of the last batch.
+    The sender counts these bytes as in flight; the receiver counts them with the last batch.
     """
     parts = envelope.messages or envelope.commands
     if frame_bytes <= _LARGE or not parts:

@@ -29,14 +29,14 @@ class FeederName:
 
 @dataclass(frozen=True, slots=True)
 class FeederStatus:
-    """The state of a feeder, which it sends to a worker; the worker replies with its own.
+    """The state of a feeder, which it sends to a worker; the worker replies with its own state.
 
-    Each feeder, the driver included, sends it to all workers when it begins, waits long, or leaves. Others than the
+    Each feeder, also the driver, sends it to all workers when it begins, waits long, or leaves. All feeders except the
     driver also send it to worker 0 every second.
 
     Attributes:
         address: where it listens; None if it fetches envelopes.
-        given_up: why it has dropped an open handle, None if it has not.
+        given_up: why it has dropped an open handle; None if it has not.
         is_leaving: whether all its handles are closed and this is its last status.
     """
 
@@ -58,10 +58,10 @@ class WorkerStatus:
 
     Attributes:
         taken: how many of the feeder's bytes its inputs have received.
-        heard: how many of the feeder's envelopes have arrived, without a gap.
+        heard: how many of the feeder's envelopes have arrived without a gap.
         steps: the number of its steps, if it has no work left and the feeder has asked.
         written: its part of a snapshot, sent once to the driver.
-        awaits: the worker needs a later snapshot than this one to continue; -1 for none.
+        awaits: the number of a snapshot; the worker needs a later one to continue. -1 if it needs none.
     """
 
     phase: Phase

@@ -12,9 +12,9 @@ class InputPosition(msgspec.Struct, frozen=True, array_like=True, repr_omit_defa
     Attributes:
         time: the time of its next batch.
         batches, records: the numbers sent in all.
-        is_closed: whether it has finished.
+        is_closed: whether the handle is closed.
         batches_at_time: the number of batches at ``time``.
-        is_first: whether it replaces the first handle, which was passed to another process.
+        is_first: whether the handle replaces the first one, which was passed to another process.
         ends: the number of calls of `InputHandle.end_substream`.
     """
 

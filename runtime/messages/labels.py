@@ -1,7 +1,8 @@
 """The label of a message: the substreams of its records.
 
-A message of one substream has the label (number of the declaration, key), as its token has. Records of several
-substreams share a message, with the key of each, so that small substreams do not cost a message each.
+If all records are of one substream, the label is (number of the declaration, key), like that of a token. Records of
+several substreams can share a message, so that small substreams do not cost a message each. Then the label has the key
+of each record.
 """
 
 from collections.abc import Iterator, Sequence
@@ -75,7 +76,7 @@ def divide_by_owner(
 
 @dataclass(frozen=True, slots=True)
 class EndOfSubstream:
-    """A mark among records before their division: the records before it were the last with this key."""
+    """A mark among records that are yet to be divided: the records before it were the last with this key."""
 
     key: Any
 

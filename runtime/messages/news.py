@@ -1,4 +1,4 @@
-"""The news of substreams that workers send each other."""
+"""The news about substreams that workers send each other."""
 
 from typing import Self, TypeAlias
 
@@ -21,9 +21,9 @@ class Changes(msgspec.Struct, frozen=True, array_like=True):
     """The changes of substreams of one declaration.
 
     - ``declaration``: its number.
-    - ``keys``: the substreams, in the order of closing.
-    - ``which``: for each, the index of its history in ``shapes``.
-    - ``shapes``: the histories.
+    - ``keys``: the substreams, in the order in which they were closed.
+    - ``which``: for each of them, an index in ``shapes``.
+    - ``shapes``: the distinct lists of changes.
     """
 
     declaration: int
@@ -39,12 +39,12 @@ class Changes(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Ending(msgspec.Struct, frozen=True, array_like=True):
-    """A worker's declaration receives only the records that wait there for their keys.
+    """From now on, a worker's declaration receives only the records that wait there for their keys.
 
     - ``declaration``: its number.
     - ``is_first``: whether this worker had not reported it before.
     - ``waiting``: keys with waiting records, in addition to those reported before.
-    - ``done``: reported keys without waiting records.
+    - ``done``: reported keys that have no waiting records any more.
     """
 
     declaration: int
@@ -60,17 +60,17 @@ class SubstreamNews(msgspec.Struct, frozen=True, array_like=True):
 
     - ``changes``: changes of substreams that are about to end.
     - ``ending``: declarations that receive only records that wait at the sender.
-    - ``finished``: declarations, by number, at which the sender accepts no more records.
-    - ``is_first``: whether these are the first, complete news of a restored worker.
+    - ``finished``: the numbers of declarations for which the sender accepts no more records.
+    - ``is_first``: whether this is the first, complete news of a restored worker.
 
     From worker 0, to every other:
 
-    - ``closing``: substreams that are about to end, so that their changes must be sent.
-    - ``all_closing``: declarations with all substreams closed, as no worker accepts records any more.
-    - ``turns``: closed substreams, in order, for inputs on a cycle that receive them in turn.
-    - ``ends``: by location, substreams that have ended there, in order.
-    - ``over``: substreams with nothing left that could reach an operator that reads ends.
-    - ``all_over``: declarations without remaining or coming substreams.
+    - ``closing``: substreams that are about to end, so that workers must send their changes.
+    - ``all_closing``: declarations all of whose substreams are closed, since no worker accepts records any more.
+    - ``turns``: closed substreams, in order, for inputs on a cycle, which receive one after the other.
+    - ``ends``: for each location, the substreams that have ended there, in order.
+    - ``over``: substreams of which nothing is left that could reach an operator that reads ends.
+    - ``all_over``: declarations that have no substream and will have none.
     """
 
     changes: list[Changes] = []

@@ -1,14 +1,14 @@
-"""Questions of the driver about operators' state, such as look-ups by key, and one worker's answers.
+"""Questions of the driver about the state of operators, such as look-ups by key, and the answers of one worker.
 
-A worker answers for a time that is complete by its own frontier, so it has everything of that time. At one moment,
-workers see different frontiers complete. So the driver has each answer for its newest complete time, and keep its
-history from there on. Every worker keeps the greatest of these times, and soon sees it complete; the driver asks the
-others again for it, and then lets all forget the questions.
+A worker answers for a time that is complete by its own frontier, so it has all records of that time. Frontiers of
+workers differ at one moment. So the driver asks each worker for its newest complete time, and to keep its history from
+there on. The answer is for the greatest of these times, which soon is complete on all workers. The driver asks the
+other workers for that time, and then lets all forget the questions.
 
-So an operator keeps its history from the least of these times on:
+So an operator keeps its history from the earliest of these times on:
 
 - the newest complete time,
-- the times for which it has answered a question that stays.
+- the times of its answers to questions that stay.
 """
 
 from collections import deque
@@ -33,9 +33,9 @@ class Question:
 
     Attributes:
         number: unique among the questions to this worker.
-        keys: the keys in question; None lets the worker forget the question with this number.
-        is_exact: whether the answer is for that time, not for the newest complete one.
-        stays: whether the operator keeps its history from the answer's time on until it forgets the question.
+        keys: the keys to look up; None lets the worker forget the question with this number.
+        is_exact: whether to answer for ``time``, not for the newest complete time.
+        stays: whether the operator keeps its history from the time of the answer on, until it forgets the question.
     """
 
     number: int
@@ -51,8 +51,8 @@ class Answer:
     """The answer to a question.
 
     Attributes:
-        time: the time of the answer; if ``found`` is None, the earliest possible one.
-        found: the values of each key; None if the history begins later.
+        time: the time of the answer; if ``found`` is None, the earliest time for which the operator could answer.
+        found: the values of each key; None if the operator's history begins later than the question's time.
     """
 
     number: int
@@ -62,7 +62,7 @@ class Answer:
 
 
 class Questions:
-    """The questions to the operators of one worker, which are answered between two steps."""
+    """The questions to the operators of one worker; it answers them between two steps."""
 
     def __init__(self, activate: Callable[[int], None]) -> None:
         self._activate = activate
@@ -81,11 +81,11 @@ class Questions:
             self._asked.get(question.operator, partial(self._activate, question.operator))()
 
     def when_asked(self, operator: int, call: Callable[[], object]) -> None:
-        """Call ``call`` when a question arrives, instead of scheduling the operator."""
+        """Let ``call`` handle questions that arrive; otherwise the operator is scheduled."""
         self._asked[operator] = call
 
     def answer(self, operator: int, newest: int, since: int, read: Read) -> None:
-        """Answer, given the newest complete time (-1 for none) and the start of the history."""
+        """Answer an operator's questions, given the newest complete time (-1 for none) and the start of its history."""
         if not self._open:
             return
         for question in list(self._open.values()):
@@ -104,7 +104,7 @@ class Questions:
                 self._kept[question.number] = operator, time
 
     def tell(self, send: Callable[[Answer], object]) -> None:
-        """Send the answers; an error replaces one that cannot be pickled."""
+        """Send the answers; an error takes the place of an answer that cannot be pickled."""
         while self.answers:
             answer = self.answers.popleft()
             try:

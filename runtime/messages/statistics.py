@@ -21,8 +21,8 @@ class OperatorStatistics:
     Attributes:
         messages_out, records_out: the sent messages and records; a message to several readers counts once.
         records_dropped: records sent to unread outputs, such as the late records of windows.
-        frontier: the earliest times that it can still receive, empty if its inputs have ended; without inputs, the
-            times at which it can still send.
+        frontier: the earliest times that it can still receive; empty if its inputs have ended. Without inputs, the
+            earliest times at which it can still send.
     """
 
     schedules: int = 0
@@ -37,9 +37,9 @@ class OperatorStatistics:
 
 @dataclass(frozen=True, slots=True)
 class EdgeStatistics:
-    """The traffic of one edge; ``source`` and ``target`` are such as ``output 0 of 'map'``.
+    """The traffic of one edge, from a ``source`` such as ``output 0 of 'map'`` to a ``target``.
 
-    ``bytes`` is the size in memory, for a list estimated from its first record.
+    ``bytes`` is the size in memory; for a list, an estimate from its first record.
     """
 
     source: str
@@ -51,7 +51,7 @@ class EdgeStatistics:
 
 @dataclass(frozen=True, slots=True)
 class InputStatistics:
-    """The batches that feeders have sent to one input, in bytes as for edges, and the seconds that they waited."""
+    """The batches that processes have sent to one input, with bytes as for edges, and the seconds that these waited."""
 
     batches: int = 0
     records: int = 0
@@ -71,8 +71,8 @@ class WorkerStatistics:
     """The counts of one worker.
 
     Attributes:
-        progress_messages, progress_changes, progress_bytes: its progress messages, their net changes, and about their
-            pickled size.
+        progress_messages, progress_changes, progress_bytes: the progress messages it has sent, their net changes, and
+            roughly their pickled size.
         bytes_in_flight: the bytes at its inputs and on their way to other workers.
     """
 
@@ -89,14 +89,16 @@ class WorkerStatistics:
 
 @dataclass(frozen=True, slots=True)
 class JobStatistics:
-    """The counts of a job, by its workers' reports; print it for a table.
+    """The counts of a job, from the reports of its workers; print it for a table.
 
-    ``workers`` has the workers that answered, ``silent`` the numbers of workers that are busy in an operator;
-    ``inputs`` the batches sent from outside, by input, from other processes as of a second ago. ``topics`` has for each
-    topic and partition the counts of its publisher, its ``subscribers``, the lag of the slowest (``lag_bytes``,
-    ``lag_messages``), and how many fell behind: ``overflows`` were cut off, ``epochs_dropped`` left out, ``holders``
-    hold back the dataflow; it is empty for a publisher that does not answer. Exactly-once delivery has instead
-    ``messages``, ``subscriptions``, how many are ``unread``, ``log_bytes`` and others.
+    ``workers`` has the workers that answered, ``silent`` the numbers of workers that are busy in an operator.
+    ``inputs`` has the counts of what was sent to each input; those of other processes may be a second old.
+
+    ``topics`` has for each topic and partition the counts of its publisher, and is empty for a publisher that does not
+    answer. ``subscribers`` is their number, and ``lag_bytes`` and ``lag_messages`` the lag of the slowest. Of those
+    that fell behind, ``overflows`` counts the ones cut off, ``epochs_dropped`` the epochs left out, and ``holders`` the
+    ones that hold back the dataflow. With exactly-once delivery the counts are ``messages``, ``subscriptions``,
+    ``unread``, ``log_bytes`` and others.
     """
 
     workers: tuple[WorkerStatistics, ...]

@@ -1,4 +1,4 @@
-"""A message that waits for its operator, as a snapshot has it."""
+"""A message that waits for its operator, as a snapshot stores it."""
 
 from typing import NamedTuple
 

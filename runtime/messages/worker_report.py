@@ -32,21 +32,21 @@ Counts: TypeAlias = Mapping[tuple[int, Time], int]
 
 @dataclass(frozen=True, slots=True)
 class WorkerReport:
-    """One worker at one moment.
+    """The state of one worker at one moment.
 
     Locations have their numbers in `Plan.graph` for one worker.
 
     Attributes:
         knowledge: its knowledge of all pointstamps of the job, and its sent changes.
-        awaited: the tokens of notificators, for times that operators asked for.
+        awaited: the tokens that notificators hold, for times that operators wait for.
         held: arrived messages that must wait for others of their substream.
-        expected: the operators that wait only for a thread to activate them, by number.
-        waits_for: the events for which operators keep tokens by design, by number, in words.
-        asked: the operators that have asked to be scheduled, whatever arrives, by number.
-        fed, feeders: the names and counts of other feeding processes, if this worker knows them.
+        expected: the numbers of the operators that wait only for a thread to activate them.
+        waits_for: for operators that keep tokens by design, by number, which event they wait for, in words.
+        asked: the numbers of the operators that have asked to be scheduled, whatever arrives.
+        fed, feeders: the counts and names of the other processes that feed the job, if this worker knows them.
         queued_bytes: the bytes waiting at inputs, by location number.
-        state_keys: the number of keys or items in operators' states, by name.
-        state_bytes: about how many bytes these take, as far as known.
+        state_keys: the number of keys or items in the state of each operator, by name.
+        state_bytes: about how many bytes each state takes, as far as known.
     """
 
     worker: int
@@ -75,8 +75,8 @@ class WorkerReport:
 class BusyWorker:
     """A worker that did not answer in time, because it is inside an operator.
 
-    ``operator`` is None if it is unknown; ``seconds`` is how long the call has taken. One that ``is_dead`` answers no
-    more.
+    ``operator`` is None if unknown; ``seconds`` is how long its call has taken so far. A worker that ``is_dead`` will
+    not answer.
     """
 
     worker: int

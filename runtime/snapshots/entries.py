@@ -1,6 +1,6 @@
 """The entries of a folder's log, as JSON: owners, snapshots, deletions, releases.
 
-Each entry is one small object, `log/0000000043.json`, which is put once and never changes; its last member is the
+Each entry is one small object, such as `log/0000000043.json`. It is put once and never changes. Its last member is the
 CRC-32C of the bytes before it.
 """
 
@@ -18,7 +18,7 @@ FORMAT_VERSION = 2
 
 
 class Process(msgspec.Struct, frozen=True):
-    """A process, identified for all time.
+    """The identity of a process, unlike that of any other process at any time.
 
     Args:
         namespace: the namespace of its process id, which differs between containers.
@@ -36,8 +36,8 @@ class Owner(msgspec.Struct, frozen=True, tag="owner"):
     """A claim: from this entry on, its writer owns the folder.
 
     Args:
-        claimed: when, as ISO 8601 in UTC.
-        incarnation: the number of claims of the folder, with this one.
+        claimed: the moment of the claim, as ISO 8601 in UTC.
+        incarnation: the number of claims of the folder so far, including this one.
     """
 
     job: str
@@ -52,9 +52,9 @@ class Manifest(msgspec.Struct, frozen=True, tag="snapshot"):
     """A committed snapshot.
 
     Args:
-        created: when, as ISO 8601 in UTC.
+        created: the moment of the commit, as ISO 8601 in UTC.
         blobs: all blobs that it needs, also those of earlier snapshots.
-        kept: the numbers of the entries whose snapshots remain beside this one.
+        kept: the entry numbers of the earlier snapshots that the folder keeps.
     """
 
     number: int
@@ -68,7 +68,7 @@ class Manifest(msgspec.Struct, frozen=True, tag="snapshot"):
 
 
 class Deletion(msgspec.Struct, frozen=True, tag="deletion"):
-    """The deletion of snapshots by a person."""
+    """A person has deleted snapshots; those in ``kept`` remain."""
 
     kept: tuple[int, ...]
     identity: str
@@ -76,7 +76,7 @@ class Deletion(msgspec.Struct, frozen=True, tag="deletion"):
 
 
 class Release(msgspec.Struct, frozen=True, tag="released"):
-    """The end of an ownership: the next job need not wait."""
+    """The owner has released the folder, so the next job need not wait."""
 
     identity: str
     version: int = FORMAT_VERSION
@@ -107,13 +107,13 @@ def encode(entry: Entry) -> bytes:
 
 
 def decode(name: str, data: bytes) -> FoundEntry:
-    """Return the entry in an object of this name; `Unreadable` for bytes that `encode` has not made.
+    """Return the entry in an object with this name; `Unreadable` if `encode` cannot have made the bytes.
 
     >>> decode("log/0000000001.json", encode(Release("7f")))
     Release(identity='7f', version=2)
 
     Raises:
-        SnapshotError: a newer tidewheel has written it.
+        SnapshotError: a newer version of tidewheel has written it.
     """
     try:
         version = _HEADER.decode(data).version

@@ -1,4 +1,4 @@
-"""The errors of the storage of snapshots, each with the folder, the problem and the remedy."""
+"""The errors of the storage of snapshots; each names the folder, the problem and the remedy."""
 
 from tidewheel.runtime.errors import SnapshotError
 
@@ -10,15 +10,15 @@ class SnapshotFolderInUse(SnapshotError):  # noqa: N818  it names what is so
 
 
 class FencedError(SnapshotError):
-    """Another job has claimed the folder; the former owner can commit nothing more."""
+    """Another job has claimed the folder, so this one cannot commit any more."""
 
 
 class SnapshotFolderGone(FencedError):  # noqa: N818  it names what happened
-    """The folder of a job was removed; the job can commit nothing more."""
+    """The folder of a job was removed, so the job cannot commit any more."""
 
 
 class SnapshotDamaged(SnapshotError):  # noqa: N818  it names what happened
-    """A blob of a snapshot is missing or changed; or no snapshot can be read.
+    """A blob of a snapshot is missing or changed, or no snapshot can be read.
 
     Attributes:
         blob: the name of the blob; empty if no snapshot can be read.

@@ -1,4 +1,4 @@
-"""An owner's heartbeat: an object that its process keeps rewriting, a sign of life for other jobs."""
+"""The heartbeat of a folder's owner: an object that its process keeps rewriting, so that other jobs see it is alive."""
 
 import logging
 import threading
@@ -33,7 +33,7 @@ class Heartbeat:
         self._thread.join(within_s)
 
     def remove(self) -> None:
-        """Remove the object of a stopped heartbeat; otherwise a later owner does."""
+        """Remove the object of a stopped heartbeat; if this fails, a later owner does."""
         with suppress(SnapshotError):
             self._folder.remove([self._name])
 
@@ -55,7 +55,7 @@ class Heartbeat:
 def beats(folder: Folder, owner: Owner) -> bool:
     """Return True as soon as an owner's heartbeat changes, False after `SILENCE_S` seconds without a change.
 
-    Unchanged readings are counted, since this process may have been suspended itself.
+    It counts unchanged readings, since this process may itself have been suspended.
     """
     name = heartbeat_name(owner.incarnation)
     first = folder.read(name)

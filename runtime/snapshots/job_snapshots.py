@@ -1,4 +1,4 @@
-"""The snapshots of one job in its driver, which begins each, gathers the workers' reports, and commits it."""
+"""The snapshots of one job, in its driver: it begins each, collects the reports of the workers, and commits it."""
 
 import base64
 import logging
@@ -53,8 +53,8 @@ class JobSnapshots:
     """Owns the folder of a job's snapshots until `release`.
 
     Attributes:
-        last: of the last snapshot its ``number``, ``taken`` in seconds since 1970, ``bytes``, newly ``written_bytes``
-            and ``seconds``; empty before the first.
+        last: facts of the last snapshot: its ``number``, when it was ``taken`` in seconds since 1970, its ``bytes``,
+            the ``written_bytes`` among them and the ``seconds`` that it took; empty before the first.
 
     Raises:
         SnapshotError: the folder cannot be used, another job uses it, or the dataflow does not fit the snapshot.
@@ -99,7 +99,7 @@ class JobSnapshots:
         return f"snapshot {self._committed} in {self.url}" if self._committed else "its beginning"
 
     def go_back(self) -> None:
-        """Continue from the last snapshot; a pending one is given up.
+        """Continue from the last snapshot; give up a pending one.
 
         Raises:
             SnapshotError: no snapshot is intact, or it does not fit the dataflow.
@@ -114,7 +114,7 @@ class JobSnapshots:
             self._blobs = frozenset(() if self.manifest is None else (blob.name for blob in self.manifest.blobs))
 
     def read(self, by: Callable[[WorkerSnapshots], Read]) -> Read:
-        """Have all workers read their state by ``by``; after a damaged file, from the snapshot before.
+        """Let all workers read their state with ``by``; if a file is damaged, from the snapshot before.
 
         Raises:
             SnapshotError: no snapshot is intact, or one does not fit or cannot be read.
@@ -214,16 +214,17 @@ class JobSnapshots:
 
     @property
     def committed(self) -> int:
-        """The number of the last durable snapshot; 0 for none."""
+        """The number of the last durable snapshot; 0 if there is none."""
         return self._committed
 
     def is_awaited(self, behind: int) -> bool:
-        """Tell whether a later snapshot than ``behind`` must begin, and none is pending.
+        """Tell whether a snapshot must begin: none is pending, and something waits for a later one than ``behind``.
 
-        A failed one begins again after a pause of at most the interval of snapshots.
+        After a failure it waits before it answers True again, at most the interval of snapshots.
 
         Raises:
-            SnapshotError: the folder was removed, so there will be none; not for -1, where nothing waits.
+            SnapshotError: the folder was removed, so no snapshot will come; not if ``behind`` is -1, since nothing
+                waits.
         """
         if self._ended and behind >= 0:
             raise SnapshotError(f"what waits for a snapshot can never be seen: {self._ended}")
@@ -239,7 +240,7 @@ class JobSnapshots:
         return self._begun_at is not None
 
     def begin(self) -> int:
-        """Begin one; return its number, for the workers; raise SnapshotError if the folder was removed."""
+        """Begin a snapshot; return its number, for the workers; raise SnapshotError if the folder was removed."""
         with self._lock:
             if self._ended:
                 raise SnapshotError(self._ended)
@@ -258,13 +259,13 @@ class JobSnapshots:
             return len(self._parts) == self._workers
 
     def give_up_late(self) -> None:
-        """Give up a snapshot for which a worker takes too long."""
+        """Give up a pending snapshot if a worker takes too long."""
         if self._begun_at is not None and time.monotonic() - self._begun_at > _GIVEN_UP_AFTER_S:
             late = [str(worker) for worker in range(self._workers) if worker not in self._parts]
             self._fail(f"worker {', '.join(late)} has not written its part within {_GIVEN_UP_AFTER_S:g} s")
 
     def commit(self) -> None:
-        """Commit the complete snapshot; a failure is logged, and `outcome_of` raises it.
+        """Commit the snapshot, which is complete; log a failure, which `outcome_of` raises.
 
         Raises:
             FencedError: another job has claimed the folder.
@@ -349,7 +350,7 @@ class JobSnapshots:
         _LOGGER.warning(said, self._number, self.url, reason, extra=about(self._job))
 
     def outcome_of(self, number: int) -> bool:
-        """Tell whether a snapshot is committed; raise SnapshotError if it could not be taken."""
+        """Tell whether a snapshot is committed; raise SnapshotError if it has failed."""
         if number in self._failed:
             raise SnapshotError(f"snapshot {number} in {self.url} could not be taken: {self._failed[number]}")
         if self._ended and self._committed < number:
@@ -357,7 +358,7 @@ class JobSnapshots:
         return self._committed >= number
 
     def release(self) -> None:
-        """Let another job have the folder; idempotent; errors are logged."""
+        """Leave the folder to other jobs; idempotent; errors are logged."""
         try:
             self._ownership.release()
         except SnapshotError as error:

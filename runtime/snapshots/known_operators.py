@@ -1,8 +1,8 @@
 """The operators of a snapshot, matched with those of a later program.
 
-A name that the program gives an operator decides by itself; other names depend on the order of operators. So an unnamed
-operator is found by its method, arguments, and the inputs and sources whose records reach it. If that leaves a choice,
-the program has to give names.
+If the program has named an operator, the name decides. A generated name depends on the order of operators. So an
+operator without a name of its own is found by its method, its arguments, and the inputs and sources whose records reach
+it. If several match, the program has to name them.
 """
 
 from collections import Counter, defaultdict
@@ -20,11 +20,11 @@ Keeps: TypeAlias = Literal["state", "records", ""]
 
 @dataclass(frozen=True, slots=True)
 class KnownOperator:
-    """One operator of a program, or a fused chain by its first.
+    """One operator of a program; a fused chain counts as its first operator.
 
     Attributes:
         inputs: the names of the operators without inputs whose records can reach it.
-        part_name: its name in the parts of a snapshot, if that differs.
+        part_name: its name in the files of a snapshot, if that differs.
     """
 
     name: str
@@ -40,7 +40,7 @@ class KnownOperator:
 
 
 class Changed(NamedTuple):
-    """An operator that differs from the snapshot only in functions, in the named arguments."""
+    """An operator that differs from the snapshot only in functions: those of the named arguments."""
 
     name: str
     arguments: tuple[str, ...]
@@ -52,12 +52,12 @@ _Pair: TypeAlias = tuple[KnownOperator, KnownOperator]
 
 @dataclass(slots=True)
 class Found:
-    """The operators of a snapshot among those of a program.
+    """The operators of a snapshot, found in a program.
 
     Attributes:
-        names: an operator's name in the program, by its name in the parts of the snapshot.
-        changed: operators with changed functions that the program does not accept.
-        moved: names of operators with state that differ from the snapshot.
+        names: the name of an operator in the program, by its name in the files of the snapshot.
+        changed: operators with changed functions, without those that the program accepts.
+        moved: for operators with state, names that differ from the snapshot.
     """
 
     names: dict[str, str] = field(default_factory=dict)
@@ -92,7 +92,7 @@ def known_operators(plan: Plan) -> list[KnownOperator]:
 
 
 def without_own_names(operators: Sequence[KnownOperator]) -> list[str]:
-    """Return the generated names of operators with state, without parts of other operators."""
+    """Return the operators with state that have only generated names, without parts of other operators."""
     own = _own_names(operators)
     unnamed = [one for one in operators if one.keeps == "state" and one.name not in own]
     return [one.name for one in unnamed if not one.origin.part] or [one.name for one in unnamed]
@@ -109,7 +109,7 @@ def find_operators(
     """Return which operator of a program continues with the state of each operator of a snapshot.
 
     Raises:
-        SnapshotError: an operator differs in kind, arguments or types, or several unnamed ones leave a choice.
+        SnapshotError: an operator differs in kind, arguments or types, or several operators without names match.
     """
     if not compares_functions:
         saved, program = _without_digests(saved), _without_digests(program)

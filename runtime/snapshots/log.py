@@ -1,12 +1,14 @@
 """The rules of a folder's log, without I/O: who owns the folder, which snapshots it has, which objects may be removed.
 
-- The owner is the last owner entry, except late claims. A claim takes the number of the former owner's next entry, so
-  that owner cannot commit any more.
-- A snapshot lives until a later entry does not keep it. So it is gone for every reader before its objects are removed.
-- Entries are removed only before all living snapshots, and the last owner's entry stays. So an entry that a former
-  owner or a slow store puts again hides no snapshot and restores none; `protocol.append` notices it.
-- A damaged entry keeps its number and nothing else. It may have been a claim, so it counts as an incarnation, whose
-  blob names no later owner uses.
+- The last claim in the log owns the folder, except late claims (below). A claim takes the number of the former owner's
+  next entry, so the former owner cannot commit any more.
+- A snapshot lives until a later entry leaves it out of ``kept``. So readers stop seeing it before its objects are
+  removed.
+- The entries before all living snapshots may be removed, except the last owner's. So if a former owner or a slow store
+  puts a removed entry again, for example a late claim, it hides no snapshot and restores none; `protocol.append`
+  notices it.
+- Only the number of a damaged entry is known. It may have been a claim, so it counts as an incarnation, and no later
+  owner uses that incarnation in names of blobs.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -38,7 +40,10 @@ class Log:
         return max((number for number in claims if not self._came_late(number)), default=0)
 
     def _came_late(self, number: int) -> bool:
-        """Tell whether a claim took a freed number: a later snapshot has another owner, of no later incarnation."""
+        """Tell whether a claim came late, at a number that was free again.
+
+        It did if a later snapshot has another owner, whose incarnation is not later.
+        """
         claim = self.entries[number]
         return isinstance(claim, Owner) and any(
             later > number and entry.incarnation <= claim.incarnation and entry.identity != claim.identity
@@ -66,7 +71,7 @@ class Log:
 
     @property
     def incarnation(self) -> int:
-        """The highest incarnation that an owner may have had; 0 for none."""
+        """The highest incarnation that an owner may have had; 0 if there was none."""
         known = (entry.incarnation for entry in self.entries.values() if isinstance(entry, Owner))
         return max(known, default=0) + len(self.unreadable)
 
@@ -104,7 +109,7 @@ class Log:
         return tuple(sorted(kept))
 
     def old_entries(self) -> list[int]:
-        """Return the entries before all living snapshots, except the last owner's."""
+        """Return the numbers of the entries before all living snapshots, except the last owner's."""
         oldest = min(self.snapshots, default=0)
         return [number for number in self.entries if number < oldest and number != self._owner_number]
 
@@ -112,11 +117,11 @@ class Log:
         return {blob.name: blob for manifest in self.snapshots.values() for blob in manifest.blobs}
 
     def unneeded_blobs(self, names: Iterable[str], owner: Owner) -> list[str]:
-        """Return the names of unneeded blobs, half-written files included.
+        """Return the names of blobs that no snapshot needs, half-written files included.
 
         Args:
-            names: the present names.
-            owner: the owner, whose blobs after its last snapshot are being written and stay, like those of later
+            names: the names of the present blobs.
+            owner: the owner. Its blobs after its last snapshot stay, since it is writing them, and so do those of later
                 owners.
         """
         manifests = [entry for entry in self.entries.values() if isinstance(entry, Manifest)]

@@ -18,14 +18,14 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 class Writing(NamedTuple):
-    """The snapshot of a blob: its owner's incarnation, and its number."""
+    """The snapshot that a blob was written for: its number, and the incarnation of its owner."""
 
     incarnation: int
     snapshot: int
 
 
 def blob_name(incarnation: int, snapshot: int, name: str) -> str:
-    """Return the name of a blob of a snapshot; the writers of a snapshot choose different names.
+    """Return the full name of a blob of a snapshot; each writer chooses another ``name``.
 
     >>> blob_name(3, 17, "worker-0")
     'parts/000003-0000000017-worker-0'
@@ -39,7 +39,7 @@ def blob_name(incarnation: int, snapshot: int, name: str) -> str:
 
 
 def blob_writing(name: str) -> Writing | None:
-    """Return the snapshot of a blob, half-written files included."""
+    """Return the snapshot that a blob was written for, also for half-written files; None for other names."""
     found = _BLOB.match(name)
     return Writing(int(found[1]), int(found[2])) if found else None
 

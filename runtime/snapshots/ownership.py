@@ -46,30 +46,30 @@ class Ownership:
 
     @property
     def identity(self) -> str:
-        """Digits that no other owner has, whatever its incarnation."""
+        """Digits in the names of this owner's files, which no other owner has, whatever its incarnation."""
         return self._owner.identity[:8]
 
     @property
     def first_identity(self) -> str:
-        """Digits common to all owners of the folder, from when it was empty until it has a snapshot."""
+        """Digits that all owners share from the first claim of an empty folder until it has a snapshot."""
         return self._log.first_owner.identity[:8] if self._log.first_owner is not None else self.identity
 
     @property
     def next_snapshot(self) -> int:
-        """A number for this owner's first snapshot, above all earlier ones."""
+        """The number for this owner's first snapshot, greater than all earlier ones."""
         return self._log.next_snapshot
 
     def commit(self, number: int, blobs: Iterable[Blob], body: dict[str, Any]) -> Manifest:
-        """Make a snapshot the newest one of the folder; older ones beyond ``keep`` are gone for every reader.
+        """Make a snapshot the newest one of the folder; readers no longer see older ones beyond ``keep``.
 
-        After another error than `SnapshotDamaged` the snapshot may be committed; the next commit finds out. Committing
-        a number again returns the existing manifest.
+        After an error other than `SnapshotDamaged` the snapshot may be committed all the same; the next commit finds
+        out. Committing a number again returns the existing manifest.
 
         Args:
-            number: above those of all earlier snapshots in the folder.
+            number: greater than those of all earlier snapshots in the folder.
             blobs: all that the snapshot needs, from this or earlier living snapshots, or from this owner's last failed
                 attempt.
-            body: JSON values for the restored job.
+            body: JSON values that a restored job will need.
 
         Raises:
             FencedError: another job has claimed the folder.
@@ -101,12 +101,12 @@ class Ownership:
         return list(reversed(self._log.snapshots.values()))
 
     def latest_intact(self) -> Manifest | None:
-        """Return the newest snapshot with all blobs in their sizes; None if there is no snapshot.
+        """Return the newest snapshot all of whose blobs exist with the right size; None if there is no snapshot.
 
         It skips damaged ones with a warning; the reader of a blob verifies its checksum, see `found_damaged`.
 
         Raises:
-            SnapshotDamaged: there are snapshots, or entries that may have been some, and none is intact.
+            SnapshotDamaged: there are snapshots, or damaged entries that may have been snapshots, and none is intact.
         """
         sizes, snapshots = self._objects.sizes(PARTS), self._log.snapshots
         reasons: list[str] = []
@@ -138,18 +138,20 @@ class Ownership:
         return f"snapshot {manifest.number} is damaged: {problem}"
 
     def found_damaged(self, damaged: SnapshotDamaged) -> None:
-        """Note a damaged blob: snapshots that need it are skipped."""
+        """Record a damaged blob, so that `latest_intact` skips snapshots that need it."""
         self._problems[damaged.blob] = damaged.problem
 
     def prune(self) -> None:
-        """Remove the objects of former snapshots and of crashed owners, at any time.
+        """Remove the objects of former snapshots and of crashed owners.
 
-        Objects of a snapshot that is being written stay.
+        It may be called at any time: it keeps objects of a snapshot that is being written.
         """
         run(protocol.remove_old(self._log, self._owner), self._objects)
 
     def delete(self, number: int) -> None:
-        """Delete a snapshot, and its blobs that no other needs; after the last one, `release` removes all.
+        """Delete a snapshot, and the blobs that only it needs.
+
+        When none is left, `release` removes the rest of the folder.
 
         Raises:
             FencedError: another job has claimed the folder.
@@ -167,7 +169,7 @@ class Ownership:
         self._is_emptied = not self._log.snapshots and not self._log.unreadable
 
     def abandon(self) -> None:
-        """End the ownership of a removed folder, and remove the objects that this owner has put there since."""
+        """End the ownership of a folder that was removed, and remove what this owner has put there since."""
         self._is_abandoned = True
         self._heartbeat.stop()
         try:
@@ -214,7 +216,7 @@ class Ownership:
 
 
 def damage(manifest: Manifest, sizes: Mapping[str, int]) -> str:
-    """Return the damage of a snapshot, given the present blobs' sizes; empty for none."""
+    """Return in words what is damaged in a snapshot, given the sizes of the present blobs; empty if nothing is."""
     for blob in manifest.blobs:
         if blob.name not in sizes:
             return f"{blob.name} is missing"

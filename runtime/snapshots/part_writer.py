@@ -1,10 +1,10 @@
-"""The writer of one worker's parts: each is a file that, with earlier files, has all the worker's state.
+"""The writer of one worker's parts: each part is a file that, with earlier files, has all state of the worker.
 
-Keyed state is written in pieces, so a part may need the files of earlier ones, back to the last complete sweep; see
-`KeyedState`.
+Keyed state is written piece by piece, so a part may need the files of earlier parts, back to the start of the last
+complete sweep; see `KeyedState`.
 
-Frozen values without a file go to a file of their own. Parts name that file while they need at least half of it; the
-rest is then written again, so that old files can go.
+Frozen values that are new go to a file of their own. Parts refer to that file as long as they need at least half of it.
+Then the needed rest is written again, so that old files can be removed.
 """
 
 import time
@@ -27,8 +27,8 @@ class PartWriter:
     """Writes the parts of one worker, one after the other, to a folder.
 
     Args:
-        identity: the owner's digits, in the names of files: after the removal of a folder, another owner may have the
-            same incarnation.
+        identity: the owner's digits in the names of files. They are needed because, after a folder was removed, another
+            owner may have the same incarnation.
     """
 
     def __init__(self, folder: SnapshotFolder, incarnation: int, identity: str) -> None:
@@ -42,9 +42,9 @@ class PartWriter:
         self._is_torn = False
 
     def write(self, part: WorkerPart) -> WrittenPart:
-        """Write a part; its report has any error.
+        """Write a part; the report says if it failed.
 
-        After a failure only a part that `WorkerPart.is_whole` can be written.
+        After a failure, write only a part that `WorkerPart.is_whole`.
         """
         if part.is_whole:
             self._files, self._sweeps, self._whole_since, self._is_torn = {}, {}, {}, False

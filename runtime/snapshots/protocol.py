@@ -1,6 +1,6 @@
 """The calls by which an owner claims a folder, commits to it and removes old objects, without I/O.
 
-Each function is a generator of calls, so a test can stop an owner between any two.
+Each function is a generator of calls, so that a test can stop an owner between any two calls.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -18,10 +18,10 @@ _MOST_READS = 20
 
 
 def read_log(known: Mapping[int, FoundEntry] | None = None) -> Calls[Log]:
-    """Read the log, except known entries.
+    """Read the log, except the entries in ``known``.
 
     Raises:
-        SnapshotError: an entry is of a newer format, or the log kept changing.
+        SnapshotError: an entry has a newer format, or the log changed during each attempt.
     """
     known = known or {}
     for _ in range(_MOST_READS):
@@ -47,7 +47,7 @@ def _entries(numbers: list[int], known: Mapping[int, FoundEntry]) -> Calls[dict[
 
 
 def claim(log: Log, owner: Owner) -> Calls[Log | None]:
-    """Put an owner's entry at the end of a log; None if another entry came first."""
+    """Put a claim at the end of a log; return the new log, or None if another entry came first."""
     yield from ENTRIES.put(log.next_number, encode(owner))
     # A store that answers too late also puts the entry, and refuses it when the client asks again.
     log = yield from read_log(log.entries)
@@ -57,10 +57,10 @@ def claim(log: Log, owner: Owner) -> Calls[Log | None]:
 def append(log: Log, owner: Owner, entry: Callable[[Log], Entry | None]) -> Calls[Log]:
     """Put an entry at the end of the log; return the new log.
 
-    ``entry`` returns the entry to put, given the log; None once the log has it.
+    ``entry`` gets the log and returns the entry to put, or None if the log has it already.
 
     Raises:
-        FencedError: another owner has claimed the folder; a snapshot right before the claim lives.
+        FencedError: another owner has claimed the folder. A snapshot right before the claim is valid.
     """
     while (put := entry(log)) is not None:
         number = log.next_number
@@ -108,9 +108,9 @@ def remove_old(log: Log, owner: Owner) -> Calls[None]:
 
 
 def remove_all(owner: Owner) -> Calls[None]:
-    """Remove the rest of a folder without snapshots, after `remove_old`, except objects of a later owner.
+    """Remove what `remove_old` leaves of a folder without snapshots, except objects of a later owner.
 
-    Entries go in order, so a snapshot goes before the entry that ends it.
+    It removes entries in order, so that a snapshot is removed before the entry that ends it.
 
     Raises:
         FencedError: another owner has claimed the folder.
@@ -129,10 +129,10 @@ def _remove(names: Any) -> Calls[None]:
 
 
 def check_blobs(number: int, blobs: Iterable[Blob], before: Log, now: Log, owner: Owner) -> None:
-    """Check that no blob of a new snapshot can be removed.
+    """Check that no blob of a new snapshot may be removed.
 
     Raises:
-        SnapshotError: one belongs to no living snapshot.
+        SnapshotError: a blob belongs to no living snapshot.
     """
     names = [blob.name for blob in blobs]
     refused = set(before.unneeded_blobs(names, owner)).intersection(now.unneeded_blobs(names, owner))

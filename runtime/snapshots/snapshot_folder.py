@@ -32,7 +32,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class StoredSnapshot:
-    """A snapshot of a folder, with the damage of its blobs, empty if all are there in their sizes."""
+    """A snapshot of a folder; ``damage`` says what is wrong with its blobs, empty if all exist with the right size."""
 
     manifest: Manifest
     damage: str
@@ -47,7 +47,7 @@ class SnapshotFolder:
 
     Raises:
         SnapshotError: the URL has another scheme or a secret, or a setting in the environment is wrong. Calls raise it
-            if the folder cannot be read or written, or a newer tidewheel has written to it.
+            if the folder cannot be read or written, or a newer version of tidewheel has written to it.
     """
 
     def __init__(self, url: str | os.PathLike[str], *, timeout_s: float = 30.0) -> None:
@@ -59,7 +59,7 @@ class SnapshotFolder:
         return _remade, (self.url, self._timeout_s)
 
     def write(self, name: str, frames: Sequence["Buffer"]) -> Blob:
-        """Write a blob of frames of bytes, one after the other; return its description."""
+        """Write frames of bytes, one after the other, as one blob; return its description."""
         views = [view.cast("B") for frame in frames if (view := memoryview(frame)).nbytes]
         checksum = 0
         for view in views:
@@ -68,7 +68,7 @@ class SnapshotFolder:
         return Blob(name, sum(view.nbytes for view in views), checksum)
 
     def read(self, blob: Blob) -> bytes:
-        """Return the verified bytes of a blob.
+        """Return the bytes of a blob; their checksum is right.
 
         Raises:
             SnapshotDamaged: the blob is missing, or has other bytes.
@@ -85,10 +85,10 @@ class SnapshotFolder:
         raise SnapshotDamaged(f"{self.url}/{blob.name} is damaged: {problem}", blob.name, problem)
 
     def claim(self, job: str, *, keep: int = 3) -> Ownership:
-        """Make a job the owner of the folder; wait up to about 5 s to see whether a former owner lives.
+        """Make a job the owner of the folder. This may take about 5 s, to see whether a former owner lives.
 
         Raises:
-            SnapshotFolderInUse: another, living job owns the folder.
+            SnapshotFolderInUse: another job owns the folder, and is alive.
         """
         if keep < 1:
             raise ConfigError(f"keep={keep}: a folder keeps at least 1 snapshot")
@@ -108,7 +108,7 @@ class SnapshotFolder:
         )
 
     def stored_snapshots(self) -> list[StoredSnapshot]:
-        """Return the snapshots, newest first, with a warning for each damaged entry, without a claim."""
+        """Return the snapshots, newest first; warn of damaged entries. This needs no claim."""
         log = run(protocol.read_log(), self._objects)
         for entry in log.unreadable.values():
             _logger.warning("%s: a snapshot may be lost: %s", self.url, entry.problem)

@@ -1,4 +1,4 @@
-"""The identity of a process, and whether a process of this machine still lives. Source: proc(5)."""
+"""The identity of a process, and whether a process of this machine is still alive. Source: proc(5)."""
 
 import os
 import socket
@@ -21,7 +21,8 @@ def process_of(pid: int) -> Process:
 def is_gone(process: Process) -> bool:
     """Tell whether a process is known to have ended.
 
-    A process of another machine or container never is, nor one from before this machine's last start.
+    That cannot be known of a process on another machine or in another container, or from before this machine's last
+    start.
     """
     return _is_here(process) and _started(process.pid) != process.started
 

@@ -14,12 +14,12 @@ from tidewheel.runtime.state.state_pickling import know_classes
 
 @dataclass(frozen=True, slots=True)
 class WorkerSnapshots:
-    """The same for each worker of a job.
+    """The facts about snapshots that each worker of a job needs; the same for all.
 
     Attributes:
-        incarnation: the incarnation of the folder's owner; ``identity`` is in the names of all written files.
+        incarnation: the incarnation of the folder's owner; ``identity`` is in the names of all files that it writes.
         run: common to all jobs that continue from each other's snapshots.
-        files: the files of each worker in that snapshot, oldest first.
+        files: the files of each worker in the snapshot with ``number``, oldest first.
         names: the present name of each operator, by its name in the snapshot.
     """
 
@@ -37,11 +37,10 @@ class WorkerSnapshots:
 
     @property
     def size(self) -> int:
-        """The size of the files in bytes."""
         return sum(blob.size for files in self.files for blob in files)
 
     def beginning(self, plan: Plan, worker: int, workers: int) -> WorkerBeginning | None:
-        """Read a worker's initial state; None for none.
+        """Read a worker's initial state; None if it begins without state.
 
         Raises:
             SnapshotDamaged: a file is missing or changed.

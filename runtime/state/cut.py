@@ -1,13 +1,14 @@
 """The consistent cut of a running dataflow, for one worker; without I/O.
 
-Each member of a job is in a snapshot, and sends its number in each envelope. A member begins the next one between two
-steps: it takes its part, and then sends the new number. A worker begins it before it applies the first envelope of the
-new number, and waits for one from each member. Later envelopes of the old number were in flight at the cut and belong
-to the worker's part; envelopes between two members keep their order, so no others can follow.
+The members of a job are its workers and feeders. Each member sends the number of its snapshot in each envelope. A
+member begins the next snapshot between two steps: it takes its part, and then sends the new number. A worker does so
+before it applies the first envelope with the new number. Then it waits for such an envelope from each member. Envelopes
+with the old number that arrive meanwhile were in flight at the cut, and belong to the worker's part. Envelopes between
+two members keep their order, so no others can follow.
 
-Feeders come and go, and worker 0 knows them: all members wait for those that it knows when it begins; later ones begin
-in the new snapshot. So a worker waits for worker 0, which sends the list of feeders. A feeder leaves worker 0 last, so
-all its envelopes have come.
+Feeders come and go, and worker 0 knows them. A snapshot has the feeders that worker 0 knows when it begins; later ones
+take part in the next. So each worker waits for worker 0, which sends the list of feeders. A feeder leaves worker 0
+last, so by then all its envelopes have arrived.
 
 Source: Chandy and Lamport, "Distributed snapshots", TOCS 1985; Lai and Yang, "On distributed snapshots", IPL 1987.
 """
@@ -16,10 +17,11 @@ from collections.abc import Collection, Iterable
 
 
 class Cut:
-    """One worker's state in the protocol.
+    """The state of one worker in this protocol.
 
     Attributes:
-        settled: the same if all members are in it, so that their envelopes need no check; otherwise -1.
+        settled: the number of the snapshot if all members have begun it, so that their envelopes need no check;
+            otherwise -1.
 
     >>> cut = Cut()
     >>> cut.begins(1), cut.begin(1, [1, 2]), cut.settled
@@ -37,30 +39,30 @@ class Cut:
         self._left: dict[int, int] = {}
 
     def begins(self, number: int) -> bool:
-        """Tell whether an envelope begins a snapshot: this worker must first take its part."""
+        """Tell whether an envelope with this number begins a snapshot, so that the worker must take its part first."""
         return number > self.number
 
     def begin(self, number: int, members: Iterable[int]) -> None:
-        """Begin a snapshot, and wait for all members; a pending one is given up."""
+        """Begin a snapshot, and wait for all members; give up a pending one."""
         self.number = number
         self._arrived = set()
         self._awaited = set(members)
         self.settled = -1 if self._awaited else number
 
     def wait_for(self, feeders: Collection[int]) -> None:
-        """Wait for the feeders that worker 0 knew when it began, except those that have arrived or left.
+        """Wait for the feeders that worker 0 knew at its cut, except those that have arrived or left.
 
-        Worker 0 sends them before it counts as arrived; an unknown feeder that had left never returns.
+        Call this before worker 0 counts as arrived. A feeder that is not among them and has left never returns.
         """
         self._awaited.update(feeder for feeder in feeders if feeder not in self._arrived and feeder not in self._left)
         self._left = {one: number for one, number in self._left.items() if one in feeders or number >= self.number}
 
     def is_late(self, number: int) -> bool:
-        """Tell whether an envelope was in flight at the cut."""
+        """Tell whether an envelope with this number was in flight at the cut."""
         return number < self.number and bool(self._awaited)
 
     def arrived(self, member: int, number: int) -> bool:
-        """Note an envelope of a member; return whether it is the last awaited."""
+        """Record an envelope of a member; return whether it was the last one to wait for."""
         if number < self.number:
             return False
         self._arrived.add(member)
@@ -72,6 +74,6 @@ class Cut:
         return not self._awaited
 
     def gone(self, feeder: int, number: int) -> bool:
-        """Remove a feeder that left during snapshot ``number``; return whether it was the last awaited."""
+        """Remove a feeder that left during snapshot ``number``; return whether it was the last one to wait for."""
         self._left[feeder] = number
         return self.arrived(feeder, self.number)

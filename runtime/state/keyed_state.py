@@ -1,15 +1,15 @@
-"""A mapping from key to value that knows its changed keys.
+"""A mapping from key to value that knows which keys have changed, for snapshots.
 
-A snapshot writes the changes since the last cut. A cut copies references to immutable values: numbers, strings, bytes,
-and tuples of these. It pickles others at once, since the operator may then change them in place; they count as changed
-when they are read.
+A snapshot writes the keys that have changed since the last cut. Of immutable values (numbers, strings, bytes, and
+tuples of these) a cut copies only references. It pickles other values at once, since the operator may then change them
+in place; these count as changed whenever they are read.
 
-Noting changes costs time, so a state that changes much notes nothing, and each cut writes all of it. The class then has
-no methods for setting and reading, which are as fast as a dict's.
+It costs time to note changes. So a state of which most keys change notes nothing, and each cut writes all of it. Its
+class then has no methods for setting and reading of its own, so it is as fast as a dict.
 
-Sweeps free old files. Each cut also writes some unchanged keys, so that nothing is rewritten in one piece; once all
-have been written, files from before the sweep are unneeded. The writing thread reads these keys while the operator goes
-on; see `Sweep`.
+A *sweep* lets old files be removed. Each cut also writes some unchanged keys, so the state is never written again in
+one piece. Once all keys have been written, files from before the sweep are not needed. The writing thread reads the
+unchanged keys while the operator goes on; see `Sweep`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -58,11 +58,11 @@ class KeyedCut(NamedTuple):
     """The keys that one cut of a keyed state writes.
 
     Attributes:
-        begins: whether it writes all keys, or the first ones of a sweep; earlier cuts are unneeded when that sweep has
-            ended.
+        begins: whether the cut writes all keys, or the first ones of a sweep. When that sweep has ended, earlier cuts
+            are not needed.
         ends: whether all keys have been written since the sweep began.
-        unchanging: pairs with immutable values, in parts, for one reading by any thread.
-        pickled: the others, pickled with their tokens; None for none.
+        unchanging: pairs with immutable values, in chunks; any thread may read them, once.
+        pickled: the other pairs, pickled with their tokens; None if there are none.
         stamps: the places of all tokens in the state, also of tokens that earlier cuts have written.
     """
 
@@ -75,10 +75,10 @@ class KeyedCut(NamedTuple):
 
 
 class KeyedState(dict[Key, Value]):
-    """A dict that tells the runtime its changed keys; see `OperatorContext.keyed_state`.
+    """A dict that tells the runtime which keys have changed; see `OperatorContext.keyed_state`.
 
-    A value may be changed in place only between reading it and the end of that call of the operator. Never keep a bound
-    method such as ``__setitem__`` from one call to the next.
+    An operator may change a value in place only in the call in which it has read it. Never keep a bound method such as
+    ``__setitem__`` from one call to the next.
 
     This is the class while the state notes no changes; see `_Noting`.
 
@@ -109,10 +109,10 @@ class KeyedState(dict[Key, Value]):
         self._most_changed = 0  # if more have changed, all count as changed
         self._patience = 0  # the number of cuts for which nothing was noted the last time
         self._skips = 0  # the number of further cuts for which nothing is noted
-        self._order: list[Key] = []  # the keys of a sweep; ``_swept`` of them belong to cuts already
+        self._order: list[Key] = []  # the keys that a sweep reads; earlier cuts have the first ``_swept``
         self._swept = 0
         self._sweep: Sweep | None = None  # of the last cut, while it reads keys
-        self._stamps: dict[Key, list[Stamp]] = {}  # of the tokens that were in the value of a key when it was written
+        self._stamps: dict[Key, list[Stamp]] = {}  # by key, those of the tokens in its value when it was written
 
     # ------------------------------------------------------------------ changes
 
@@ -197,7 +197,7 @@ class KeyedState(dict[Key, Value]):
     # ------------------------------------------------------------------ cuts
 
     def write_all_next(self) -> None:
-        """Have the next cut write all keys, as the last ones were not written."""
+        """Let the next cut write all keys, since the files of the last cuts were not written."""
         self._note(None)
 
     def cut(self) -> KeyedCut:
@@ -246,7 +246,7 @@ class KeyedState(dict[Key, Value]):
         return self._cut_of(begins, ends, (keys, values), is_fixed, gone)
 
     def _cut_all(self) -> KeyedCut:
-        self._stamps.clear()  # of keys removed while nothing was noted
+        self._stamps.clear()  # they may be of keys that were removed while nothing was noted
         keys, values = list(self), list(super().values())
         self._order, self._swept, self._sweep = keys if self._changed is not None else [], 0, None
         is_fixed = [] if are_unchanging(values) else list(map(is_unchanging, values))
@@ -279,7 +279,7 @@ class KeyedState(dict[Key, Value]):
 
 
 class _Noting(KeyedState[Key, Value]):
-    """The class of a `KeyedState` that notes each change before it happens, as a `Sweep` needs it."""
+    """The class of a `KeyedState` that notes each change before it happens, as `Sweep` requires."""
 
     __slots__ = ()
 

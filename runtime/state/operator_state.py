@@ -1,6 +1,6 @@
 """The state of one operator on one worker, for snapshots.
 
-A rebuilt operator asks for the same names and gets its saved state.
+An operator that is built again asks for the same names, and gets its saved state.
 """
 
 import pickle
@@ -40,12 +40,12 @@ Migrate: TypeAlias = Sequence[Callable[[Any], Any]]
 
 @dataclass(slots=True)
 class SavedOperator:
-    """The initial state of one operator on one worker, from the parts of one or several workers.
+    """The initial state of one operator on one worker, from the files of one or several workers.
 
     Attributes:
-        states: each saved worker's state by name, pickled.
-        times: each saved worker's tokens of each notificator, pickled, in the order of their creation.
-        formats: the number of applied ``migrate=`` functions of each state, by name; missing for none.
+        states: the state of each saved worker by name, pickled.
+        times: for each saved worker, the tokens of each notificator, pickled, in the order in which they were made.
+        formats: the number of ``migrate=`` functions applied to each state so far, by name; missing if none.
     """
 
     worker: int = 0
@@ -92,13 +92,13 @@ class OperatorState:
     def captured(self) -> list[Any]:
         """The captured batches, in order of arrival; thread-safe, also during a capture.
 
-        Nothing of it changes in place, so one read suffices, and nothing is noted for snapshots.
+        The state only grows and never changes in place. So one read is consistent, and need not be noted for snapshots.
         """
         return list(dict.values(self.by_key.get(CAPTURED, {})))
 
     @property
     def keys(self) -> int:
-        """The number of keys, or items of dicts, lists and sets, in the state."""
+        """The number of keys in the state, and of items in dicts, lists and sets."""
         in_one_piece = [one for one in self.states.values() if isinstance(one, dict | list | set | deque)]
         return sum(map(len, (*in_one_piece, *self.by_key.values())))
 
@@ -120,7 +120,7 @@ class OperatorState:
         merge: Merge | None = None,
         migrate: Migrate = (),
     ) -> State:
-        """Return the state of a name; ``make()`` for a new one.
+        """Return the state with this name; ``make()`` if it is new.
 
         Raises:
             GraphError: the name is invalid.
@@ -144,7 +144,7 @@ class OperatorState:
         owners: Owners = owners_of,
         migrate: Migrate = (),
     ) -> dict[Any, Any]:
-        """Return the mapping of a name, an empty one if it is new; raises as `state` does."""
+        """Return the mapping with this name, empty if it is new; raises as `state` does."""
         self._check_name(name)
         if name in self.states:
             raise self._error(f"keeps {name!r} in one piece: give the state by key another name")

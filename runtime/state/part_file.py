@@ -1,7 +1,7 @@
 """The file of a worker's part: entries, followed by their index.
 
-Keyed states are written in chunks of pairs, so that other threads wait little for the interpreter. Mutable values are
-pickled before; messages and batches never change, so they are pickled here.
+Keyed states are written in chunks of pairs, so that other threads rarely wait for the interpreter. Mutable values were
+pickled at the cut. Messages and batches never change, so they are pickled here.
 """
 
 import pickle
@@ -26,9 +26,9 @@ _Kind: TypeAlias = Literal[
 
 
 class _Entry(msgspec.Struct, frozen=True, array_like=True):
-    """The description of a piece of the file.
+    """The description of one entry in the file.
 
-    The ``kind`` "all" has no content: it voids earlier keyed state.
+    An entry of the ``kind`` "all" has no content: it says that earlier keyed state is void.
     """
 
     operator: str
@@ -44,7 +44,7 @@ class _Index(msgspec.Struct, frozen=True, array_like=True):
 
 
 def write_part(part: WorkerPart) -> Iterator[bytes]:
-    """Yield the pieces of a part's file; other threads may run in between.
+    """Yield the bytes of a part's file, piece by piece; other threads may run in between.
 
     Raises:
         SnapshotError: a record or a key cannot be pickled.
@@ -53,7 +53,7 @@ def write_part(part: WorkerPart) -> Iterator[bytes]:
 
 
 def write_frozen(part: WorkerPart, names: Collection[str]) -> Iterator[bytes]:
-    """Yield the pieces of a file of these frozen values, one for each, then the index.
+    """Yield the bytes of a file of frozen values: one piece for each value, then the index.
 
     Raises:
         SnapshotError: a value cannot be pickled.
@@ -125,7 +125,7 @@ def _pieces_by_key(cut: KeyedCut) -> Iterator[tuple[_Kind, bytes]]:
 def read_worker(files: Sequence[bytes]) -> SavedWorker:
     """Return one worker's state from its files, oldest first.
 
-    Keyed state and frozen values are in all of them together, everything else in the newest.
+    All files together have the keyed state and frozen values; the newest has everything else.
 
     Raises:
         SnapshotError: a file has another format, or a record in it cannot be read.

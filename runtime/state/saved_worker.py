@@ -1,7 +1,7 @@
-"""The saved state of workers, and each worker's share of it in a later job.
+"""The saved state of workers, and the share of each worker in a later job.
 
-With the same number of workers, each has its own state. Otherwise state by key is divided by shards, messages by the
-pacts of their edges, and a state in one piece by its operator. Messages that stay on their worker, and shares of
+With the same number of workers, each gets its own state back. Otherwise keyed state is divided by shards, messages by
+the pacts of their edges, and other state by its operator. Messages that stay on their worker, and pending work of
 inputs, go to their worker's number modulo the new number of workers.
 """
 
@@ -28,7 +28,7 @@ class SavedOnWorker:
     """The state of one operator on one worker.
 
     Attributes:
-        formats: the number of applied ``migrate=`` functions of each state, by name; missing for none.
+        formats: the number of ``migrate=`` functions applied to each state so far, by name; missing if none.
     """
 
     states: dict[str, bytes] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class WorkerBeginning:
 
 
 def beginning(number: int, plan: Plan, saved: Sequence[SavedWorker], worker: int, workers: int) -> WorkerBeginning:
-    """Return the initial state of one of ``workers`` workers from that of the ``saved`` ones.
+    """Return the initial state of worker ``worker`` among ``workers``, from the ``saved`` workers.
 
     Raises:
         SnapshotError: an operator has fewer inputs than before, or does not allow another number of workers.
@@ -128,9 +128,9 @@ class _Share:
             )
 
     def _check_keys_arrive(self, ones: Sequence[SavedOnWorker]) -> None:
-        """Raise SnapshotError if records wait here for keys that another worker owns now.
+        """Raise SnapshotError if records are waiting here whose keys now belong to another worker.
 
-        Records at an input without an exchange stay on a worker, whichever worker owns their keys.
+        An input without an exchange keeps records on their worker, whichever worker owns their keys.
         """
         by_key = {name for one in ones for name in one.keyed if name != CAPTURED}
         waits = any(left and self.operator.pacts[port] is None for one in ones for port, left in one.unread.items())

@@ -1,13 +1,13 @@
 """The pickled form of operators' state, which may have timestamp tokens.
 
-A token is pickled as its place: the output of its operator, the time and the substream; unpickling makes a new token
-there.
+A token is pickled as its place: the output of its operator, the time and the substream. Unpickling makes a new token at
+that place.
 
-A restored program defines its classes anew, and saved values must be of these, or their keys would not equal those of
-new records; `tidewheel.host.program_classes` does that.
+A restored program defines its classes anew. Saved values must be instances of the new classes, or their keys would not
+equal those of new records; `tidewheel.host.program_classes` does that.
 
-A frozen value never changes, such as a batch of an arrangement. Pickled states have only its name; the first snapshot
-that needs it writes it to a file, which later ones name again.
+A *frozen* value never changes, such as a batch of an arrangement. Pickled state has only its name. The first snapshot
+that needs the value writes it to a file, and later snapshots refer to that file.
 """
 
 import copyreg
@@ -32,10 +32,10 @@ from tidewheel.transport.frames import goes_by_value
 
 
 class TokenPlace(NamedTuple):
-    """Where a token lets its holder send.
+    """The output and the time at which a token can send.
 
     Attributes:
-        label: its substream; None for none.
+        label: its substream; None if it has none.
     """
 
     output: int
@@ -60,7 +60,7 @@ _FROZEN_NAMES: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
 
 class Pickled(NamedTuple):
-    """A pickled value, its live tokens, and the names of its frozen values."""
+    """A pickled value, its live tokens, and its frozen values by name."""
 
     data: bytes
     tokens: tuple[TimestampToken, ...]
@@ -111,12 +111,12 @@ def classes_of_main() -> bytes:
 
 
 def know_classes(data: bytes) -> None:
-    """Unpickle values from now on as the main program's present classes."""
+    """Let later unpickling use the present classes of the main program."""
     _KNOWN.extend(pickle.loads(data).values())  # noqa: S301 - from the driver of this job
 
 
 class _StatePickler(ByValuePickler):
-    """A pickler that heeds a ``dispatch_table`` of its own, and pickles classes of functions by name, too."""
+    """A pickler with a ``dispatch_table`` of its own; it uses that also for classes that functions name."""
 
     dispatch_table: dict[Any, Any]
 

@@ -17,14 +17,14 @@ _DIGITS: Final = 2
 
 
 def estimated_size(value: Any, depth: int = _DEPTH, first: int = _FIRST) -> float:
-    """Return about how many bytes a value takes, with everything that it refers to.
+    """Estimate the bytes of a value and of everything that it refers to.
 
-    It samples parts at both ends; shared parts count twice, and keyed states do not count as read.
+    It samples parts at the beginning and the end. Shared parts count twice. It does not mark keyed state as read.
 
     >>> round(estimated_size({n: "x" * 951 for n in range(1000)}) / 100_000)
     11
     """
-    size = getattr(value, "nbytes", None)  # of arrays and of Arrow's tables
+    size = getattr(value, "nbytes", None)  # arrays and Arrow's tables have it
     if isinstance(size, int):
         return size
     own, (count, some) = getsizeof(value, 0), _parts(value, first)
@@ -47,7 +47,7 @@ def _parts(value: Any, first: int) -> tuple[int, list[Any]]:
 
 
 class StateSizes:
-    """One worker's estimates from report to report, each in a few milliseconds."""
+    """The size estimates of one worker, from report to report; each takes a few milliseconds."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[int, float]] = {}
@@ -66,7 +66,7 @@ class StateSizes:
             self._known[one.operator] = keys[one.operator], size
         known = {name: (now, *self._known[name]) for name, now in keys.items() if name in self._known}
         sizes = {name: size * now / at if at else size for name, (now, at, size) in known.items()}
-        # With two digits, a report changes only when they do.
+        # Two digits, so that small changes make no new report.
         return {
             "state_keys": keys,
             "state_bytes": {name: int(float(f"{of:.{_DIGITS}g}")) for name, of in sizes.items()},

@@ -1,4 +1,4 @@
-"""The unchanged keys of a keyed state that a cut writes, and the check for immutable values."""
+"""A sweep: the unchanged keys of a keyed state that a cut writes. Also the check whether values are immutable."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, compress, repeat
@@ -17,17 +17,17 @@ Pairs: TypeAlias = tuple[list[Any], list[Any]]
 
 
 class Sweep:
-    """Some keys of a state that had not changed at a cut, read while the operator goes on.
+    """Some keys of a state that had not changed at a cut. A thread reads them while the operator goes on.
 
-    A key is noted before its value changes, so a key that is not noted after the read still has the value that was
-    read; changed keys and mutable values are left to the next cut.
+    A key is noted before its value changes. So a key that is not noted after the read still has the value that was
+    read. Changed keys and mutable values are left to the next cut.
 
     Args:
-        order: keys; ``some`` are the places to read, which may have changed or gone since.
+        order: keys. ``some`` are the indexes of those to read; their keys may have changed or been removed since.
         noted: returns the changed keys; None, or another mapping than at the cut, if these are unknown.
 
     Attributes:
-        is_read: whether all others were read; until then the next cut can only write all keys.
+        is_read: whether all the rest was read; until then the next cut has to write all keys.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ def is_unchanging(value: Any) -> bool:
 
 
 def are_unchanging(values: Iterable[Any]) -> bool:
-    """Tell, fast, whether `is_unchanging` holds for all."""
+    """Tell quickly whether `is_unchanging` is true for all values."""
     kinds = set(map(type, values))
     if kinds <= UNCHANGING:
         return True

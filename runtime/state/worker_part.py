@@ -1,4 +1,4 @@
-"""One worker's part of a snapshot: its operators' state, and their pending messages."""
+"""One worker's part of a snapshot: the state of its operators, and their pending messages."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ class MailboxPart:
     """The state of an input.
 
     Attributes:
-        begun: the positions of handles when they were passed; of the first one, when it was closed.
+        begun: the position of each passed handle when it was passed, and of the first handle when it was closed.
     """
 
     tokens: dict[int, Time]
@@ -53,7 +53,7 @@ class WorkerPart:
     """One worker's part of a snapshot.
 
     Attributes:
-        positions: each feeder's position, as far as this worker knows.
+        positions: the positions of each feeder, as far as this worker knows them.
     """
 
     number: int
@@ -64,7 +64,7 @@ class WorkerPart:
 
     @property
     def is_whole(self) -> bool:
-        """True if the part has all keyed state, so that it needs no earlier part."""
+        """True if the part has all keyed state and so needs no earlier part."""
         cuts = (cut for one in self.operators.values() for cut in one.kept.keyed.values())
         return all(cut.begins and cut.ends for cut in cuts)
 
@@ -81,8 +81,9 @@ class SavedMailbox(NamedTuple):
     """The initial state of an input on one worker.
 
     Attributes:
-        first: the batches to send first, and the keys of substreams to end, each with its time.
-        lanes: the same from each of another number of workers, if the input divides substreams: all workers end these.
+        first: what to do first: batches to send and keys whose substreams end, each with its time.
+        lanes: the same from each worker of the snapshot, if their number was another and the input divides substreams:
+            then all workers end these.
     """
 
     tokens: dict[int, Time]
@@ -93,7 +94,7 @@ class SavedMailbox(NamedTuple):
 def positions_of(part: MailboxPart, told: Iterable[Mapping[int, InputPosition]]) -> dict[int, InputPosition]:
     """Return the positions of an input's open handles and its first one, as feeders have reported them.
 
-    A passed, still unused handle has its position at that moment.
+    A handle that was passed and not used yet has its position at that moment.
     """
     begun = dict(part.begun)
     for _, command in part.commands:
@@ -112,7 +113,7 @@ def _progress(position: InputPosition) -> tuple[int, int]:
 
 
 def note_position(positions: dict[int, InputPosition], command: InputCommand) -> None:
-    """Note the position of a passed handle, or of the first one at its closing."""
+    """Record the position of a handle that was passed, or of the first handle when it was closed."""
     if command.action == "close":
         positions.pop(command.handle, None)
     if command.batch is not None and command.action in ("clone", "close"):
@@ -120,7 +121,7 @@ def note_position(positions: dict[int, InputPosition], command: InputCommand) ->
 
 
 def outcome_of(part: MailboxPart) -> SavedMailbox:
-    """Return the result of a mailbox's commands: the open handles, their batches and the ends that they declare.
+    """Return what the commands of a mailbox lead to: the open handles, their batches and the ended substreams.
 
     Commands for a missing handle wait for it, as in a `Mailbox`.
     """

@@ -1,15 +1,15 @@
-"""One worker's books of substreams: their changes here, and which of these others have to know.
+"""One worker's books of substreams: the changes here, and which of them other workers have to know.
 
-Worker 0 sees all changes, and tells the others which substreams have ended where. A worker sends it all changes of a
-substream together, once the substream is about to end, and preferably when idle: messages are counted by their holders,
-so late news are safe. Counts that have cancelled out are never sent.
+Worker 0 sees the changes of all workers, and tells the others which substreams have ended where. A worker sends it all
+changes of a substream together, once the substream is about to end, and if possible when idle. Late news are safe,
+since the holder of a message counts it. Counts that have cancelled out are never sent.
 
 Invariants:
 
-- News of a substream have all its changes up to the end of a step, so the views of worker 0 consist of whole steps, in
-  order; substreams do not depend on each other.
-- Changes of a substream that is about to end are sent when a step leaves the worker idle, or after some steps: so every
-  end comes.
+- News of a substream have all its changes up to the end of a step. So the view of worker 0 is a sum of whole steps, in
+  order. Substreams do not depend on each other.
+- Changes of a substream that is about to end are sent when a step leaves the worker idle, or after some steps. So every
+  end is reported.
 - All workers receive worker 0's news in the same order; `heard` counts them. Envelopes carry this count, and a worker
   holds an envelope until it has received as many news as the sender. So no record of a reused key overtakes the end of
   the key's earlier substream.
@@ -41,9 +41,9 @@ class DeclarationBook:
     """One worker's book of one declaration.
 
     Attributes:
-        relevant: the locations, by number, from which an operator that reads ends can be reached.
-        is_shared: whether every worker closes each key, and so knows which are about to end; otherwise worker 0 reports
-            them.
+        relevant: the numbers of the locations from which records can reach an operator that reads ends.
+        is_shared: whether every worker closes each key, and so knows which substreams are about to end; otherwise
+            worker 0 tells.
     """
 
     number: int
@@ -107,11 +107,11 @@ class SubstreamBooks:
     """The books of one worker.
 
     Args:
-        pass_on: called with worker 0's news, once they are noted here.
+        pass_on: called with worker 0's news, once they are recorded here.
 
     Attributes:
-        heard: how many news of worker 0 this worker has received.
-        view: the view of all workers, on worker 0, if an operator asks for ends.
+        heard: the number of news that this worker has received from worker 0.
+        view: worker 0's view of all workers, if an operator asks for ends.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class SubstreamBooks:
             book.record(keys, (location, time), difference)
 
     def produce_here(self, label: Labels, location: int, time: Time) -> None:
-        """Count a message to this worker itself, unless it is consumed within the step."""
+        """Count a message to this worker itself, unless an operator receives it within the step."""
         place = id(label), location, time
         made = self._here.get(place)
         if made is None:
@@ -186,7 +186,7 @@ class SubstreamBooks:
             self._pass_on(SubstreamNews(over={declaration: list(keys)}))
 
     def end(self, ending: Ending, open_keys: Collection[Key]) -> None:
-        """Note that only waiting records remain here; close the other substreams."""
+        """Record that only waiting records remain here, and close the other substreams."""
         if ending.declaration in self._books:
             self.close(ending.declaration, open_keys)
             self._mine.ending.append(ending)
@@ -207,7 +207,7 @@ class SubstreamBooks:
 
     @property
     def is_over(self) -> bool:
-        """True if this worker knows that no substream is left or can come."""
+        """True if this worker knows that no substream is left and none can begin."""
         return all(book.is_over for book in self._books.values())
 
     def commit(self, *, out_of_work: bool) -> dict[int, SubstreamNews]:

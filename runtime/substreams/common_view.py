@@ -13,11 +13,11 @@ from tidewheel.runtime.messages.news import Changes, Keys, SubstreamNews
 
 
 class CommonView:
-    """All workers' news, and the news for them.
+    """Receives the news of all workers, and makes the news for them.
 
     Args:
-        goes_on: whether they continue from a snapshot. Then each first reports all its messages and tokens, and
-            closings count only once all have.
+        goes_on: whether the job continues from a snapshot. Then each worker first reports all its messages and tokens,
+            and closings count only when all have done so.
     """
 
     def __init__(

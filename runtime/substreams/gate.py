@@ -1,12 +1,12 @@
-"""The gate where records get the key of their substream, on one worker: it knows open and ended keys.
+"""The gate of one worker, where records get the key of their substream: it knows open and ended keys.
 
 Invariants:
 
 - No record of a substream passes after it was closed here.
 - A reused key is another substream, which waits until the earlier one is over: no record of it can reach an operator
-  that reads ends, and all of these have received its end.
-- If only records that wait for their key are left, every other substream is closed: otherwise the awaited one might
-  never be over.
+  that reads ends, and all such operators have received its end.
+- If the only records left are waiting for their keys, every other substream is closed. Otherwise the substream that
+  they wait for might never be over.
 - A closed key is remembered until no record of its time can come, and its substream is over.
 """
 
@@ -40,7 +40,7 @@ class _Closed:
 
 @dataclass(slots=True)
 class SubstreamGate:
-    """One worker's gate of one declaration."""
+    """The gate of one worker for one declaration of substreams."""
 
     number: int
     name: str
@@ -62,20 +62,20 @@ class SubstreamGate:
     is_restored: bool = False
 
     def admit(self, key: Key, time: Time) -> Label | None:
-        """Return the label for a key's records at a time; None if they wait until `take_reopened` has the key.
+        """Return the label for a key's records at a time; None if they must wait until `take_reopened` returns the key.
 
         Raises:
-            TokenError: the substream has ended at this time, or at one not before it.
+            TokenError: the key's substream has ended at this time or not before it.
         """
         if key not in self._open and not self._may_open(key, time, "a record"):
             return None
         return self.number, key
 
     def close(self, keys: Iterable[Key], time: Time) -> list[Key]:
-        """Accept no more records of some substreams, perhaps without any so far; return the keys that must wait.
+        """Accept no more records of some substreams, which may have none so far; return the keys that must wait.
 
         Raises:
-            TokenError: one has ended already.
+            TokenError: a substream has ended already.
         """
         now: dict[Key, None] = {}
         waiting: list[Key] = []
@@ -94,7 +94,7 @@ class SubstreamGate:
         return waiting
 
     def wait_again(self, key: Key) -> None:
-        """Note that records wait for a key, which may be usable by now."""
+        """Record that records wait for a key, which may have become usable."""
         closed = self._closed.get(key)
         if closed is None or closed.is_over:
             self._reopened.append(key)
@@ -135,7 +135,7 @@ class SubstreamGate:
             self.activate()
 
     def take_reopened(self) -> list[Key]:
-        """Return, in order, the awaited keys that have become usable."""
+        """Return the keys that records wait for and that have become usable, in order."""
         reopened, self._reopened = self._reopened, []
         return reopened
 
@@ -155,7 +155,7 @@ class SubstreamGate:
             at_that_time.discard(key)
 
     def end(self, waiting: Collection[Key]) -> None:
-        """Accept only the records waiting here for these keys, which wait for others' ends."""
+        """Accept only the records that wait here for these keys, whose earlier substreams must end first."""
         now, before = dict.fromkeys(waiting), self._told_waiting or {}
         if self._told_waiting is None or self._open or now.keys() != before.keys():
             begun = [key for key in now if key not in before]
@@ -175,7 +175,7 @@ class SubstreamGate:
     # ------------------------------------------------------------------ snapshots
 
     def part(self) -> GatePart:
-        """Return its knowledge; substreams that only the end of the stream has closed are open."""
+        """Return the knowledge of this gate. Substreams closed only by the end of the stream count as open."""
         closed = [ClosedKey(key, one.time, one.is_over, one.is_past) for key, one in self._closed.items()]
         open_keys = [*self._open, *self._ended]
         return GatePart(self.name, self.number, open_keys, closed, list(self._waiting), list(self._reopened))

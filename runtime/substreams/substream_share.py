@@ -1,15 +1,15 @@
-"""One worker's share in other workers' knowledge of substreams, after a change of their number.
+"""The share of one worker in the workers' knowledge of substreams, after their number has changed.
 
-All workers are told of the ends at an input in one order, so unread ends of two workers are the last ones of the same
-list.
+Worker 0 tells all workers the ends at an input in one order. So the unread ends of two workers are the last ones of the
+same list.
 
 Invariants:
 
-- The gate of an input has a key closed only if all gates had; otherwise the end still comes to all.
-- The gate of another operator has its worker's keys, as their owners had them.
-- An operator receives each end that a worker had not read: of its own keys, if each substream is on one worker, and
-  else of all. So state from a worker that had read it may meet an end again.
-- An end never meets the next substream of its key; such a share is refused.
+- The gate of an input has a key closed only if all gates had; otherwise all gates will still receive the end.
+- The gate of another operator has the keys of its worker, as their former owners had them.
+- An operator receives each end that some worker had not read: only ends of its own keys if each substream is on one
+  worker, otherwise ends of all keys. So it may receive an end again that a worker had read.
+- An end must never meet the next substream of its key; a share where it could is refused.
 """
 
 from collections import deque
@@ -36,7 +36,7 @@ Own = Callable[[int, int, Unread], Iterable[Unread]]
 
 
 class KeysInUse:
-    """The keys that some gate has accepted or closed, and that are not over."""
+    """The keys that some gate has accepted or closed, and whose substreams are not over."""
 
     def __init__(self, parts: Iterable[SubstreamPart]) -> None:
         self._keys: set[Key] = set()
@@ -49,13 +49,13 @@ class KeysInUse:
                 self._told.update(part.view.closed)
 
     def again(self, key: Key, place: Place) -> bool:
-        """Tell whether a key whose end has been received at a place may be in use again."""
+        """Tell whether a key whose end a place has received may be in use by a later substream."""
         return key in self._keys and place not in self._told.get(key, ())
 
 
 @dataclass(frozen=True, slots=True)
 class SubstreamShare:
-    """One worker's share in an operator."""
+    """One worker's share of the knowledge of substreams, for one operator."""
 
     operator: str
     pacts: Sequence[Pact | None]
@@ -65,10 +65,10 @@ class SubstreamShare:
     workers: int
 
     def part(self, own: Own, *, is_shared: bool) -> SubstreamPart:
-        """Return the worker's initial knowledge; ``is_shared`` says whether every gate closes each key.
+        """Return the initial knowledge of the worker; ``is_shared`` says whether every gate closes each key.
 
         Raises:
-            SnapshotError: an end may meet the next substream of its key.
+            SnapshotError: an end may meet the next substream of the same key.
         """
         first, parts = self.parts[0], self.parts
         made = SubstreamPart(view=first.view if self.worker == 0 else None)

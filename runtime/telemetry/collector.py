@@ -1,9 +1,9 @@
-"""The collector of a job's document: observations in, documents out; no I/O, no clock.
+"""The collector makes the document of a job from observations; no I/O, no clock.
 
 Invariants:
 
 - A document is JSON, and no dict in it has None as a value, so merge patches can describe its changes.
-- Counts are sums over all workers. A worker that does not answer counts as in its last answer, so counts fall only when
+- Counts are sums over all workers. For a worker that does not answer, its last answer counts. So counts fall only when
   the job returns to a snapshot or a worker restarts.
 - When the job has ended, no worker runs and no input is open.
 - Times are texts, as their type prints them.
@@ -47,7 +47,7 @@ _ENDED: Final = frozenset({"complete", "failed", "stopped"})
 
 
 class Collector:
-    """Makes a document of each observation of one job, with memory of earlier ones."""
+    """Makes a document of each observation of one job, with what it remembers of earlier ones."""
 
     def __init__(self, facts: JobFacts, clock: Callable[[], float]) -> None:
         self._facts = facts
@@ -69,7 +69,7 @@ class Collector:
         self._before: Document | None = None
 
     def document(self, seen: Observation) -> Document:
-        """Return the document of an observation; later ones share parts with it."""
+        """Return the document of an observation. Later documents share parts with it."""
         if seen.returns != self._returns:
             self._returns = seen.returns
             self._rounds.forget()

@@ -1,4 +1,4 @@
-"""A job's last notable events, from differences of documents, and the last lines of its logs."""
+"""The last notable events of a job, found by comparing documents, and the last lines of its logs."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ class EventLog:
         now: Mapping[str, Any],
         lines: Iterable[tuple[str, Sequence[LogLine]]] = (),
     ) -> dict[str, dict[str, Any]]:
-        """Return the last 50 events and the last 50 lines, by number."""
+        """Compare two documents; return the last 50 events and the last 50 lines, by number."""
         for process, logged in lines:
             self._add_lines(process, logged, now)
         if before is not None:

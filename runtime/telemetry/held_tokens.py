@@ -1,4 +1,4 @@
-"""The time since which each token is held: that of the first report with the token."""
+"""The time since which each token is held: since the first report that shows it."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
@@ -12,17 +12,17 @@ Holders: TypeAlias = Mapping[tuple[int, Time], Mapping[int, int]]
 
 
 class HeldTokens:
-    """Remembers when tokens were first seen, by location, time and worker."""
+    """Remembers when reports first showed each token, by location, time and worker."""
 
     def __init__(self) -> None:
         self._since: dict[tuple[int, Time, int], float] = {}
 
     def oldest(self) -> Iterator[tuple[int, Time, int]]:
-        """Yield location, time and worker of the last report's tokens, those first seen earliest first."""
+        """Yield location, time and worker of each token in the last report, in the order of first appearance."""
         return iter(sorted(self._since, key=self._since.__getitem__))
 
     def look(self, tokens: Holders, awaited: Holders, at: float) -> dict[int, list[dict[str, Any]]]:
-        """Return the description of the tokens at each location: the 20 oldest, in order.
+        """Return the description of the 20 oldest tokens at each location, oldest first.
 
         O(n log n) for n pairs of pointstamp and worker.
         """

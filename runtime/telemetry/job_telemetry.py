@@ -1,6 +1,6 @@
-"""The thread by which a job describes itself once a second, while there are listeners.
+"""The thread by which a job describes itself once a second, while anyone listens.
 
-Errors here never fail the job: they are logged, and the next document follows a second later.
+Its errors never fail the job. They are logged, and the next document follows a second later.
 """
 
 import logging
@@ -38,25 +38,25 @@ _REST_PER_ASKING: Final = 20.0
 
 
 class NoTelemetry:
-    """The telemetry of a job without a topic for it."""
+    """The telemetry of a job that does not describe itself: every call does nothing."""
 
     def open(self) -> None:
-        """Publish also for other processes of the cluster, as one of them requests; do not wait."""
+        """Begin soon to publish for other processes of the cluster too, since one of them requests it."""
 
     def tell(self) -> None: ...
 
     def fail(self, error: TidewheelError) -> None:
-        """Describe the job now, as it fails or returns to a snapshot; thread-safe."""
+        """Describe the job now, since it fails or returns to a snapshot; thread-safe."""
 
     def finish(self, state: str, *, waits: bool) -> None:
         """Describe the job a last time, and end the topic; idempotent.
 
-        With ``waits`` it waits for that, at most two seconds.
+        With ``waits``, wait at most two seconds for that.
         """
 
 
 class JobTelemetry(NoTelemetry):
-    """Publishes the documents of one job, which this object does not keep alive."""
+    """Publishes the documents of one job; it does not keep the job alive."""
 
     def __init__(self, job: ObservedJob, outline: Outline, topic: Telemetry) -> None:
         self._job = weakref.ref(job)
@@ -76,7 +76,7 @@ class JobTelemetry(NoTelemetry):
         weakref.finalize(job, self._topic.finish).atexit = False
 
     def look(self) -> None:
-        """Publish a whole document now, for a new listener; thread-safe."""
+        """Publish a full document now, for a new listener; thread-safe."""
         with self._lock:
             if self._is_over:
                 return
@@ -97,7 +97,7 @@ class JobTelemetry(NoTelemetry):
         self._wake.set()
 
     def fail(self, error: TidewheelError) -> None:
-        """Describe the job now; a dead worker stays dead until the job has returned to a snapshot."""
+        """Describe the job now; a dead worker is shown as dead until the job has returned to a snapshot."""
         job = self._job()
         if isinstance(error, WorkerGone) and error.worker is not None and job is not None:
             self._dead[error.worker] = job._life.returns

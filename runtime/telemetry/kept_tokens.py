@@ -1,7 +1,7 @@
 """The tokens that operators keep without need, as reports of a running job show.
 
-One report of a busy job does not tell whether an operator is about to end a token, but two do: at the first, its worker
-knows that the operator's inputs have passed the token's time; until the second, the operator has run and kept the
+One report of a busy job does not tell whether an operator is about to end a token, but two do. At the first, the worker
+knows that the operator's inputs have passed the token's time. By the second, the operator has run and still holds the
 token.
 """
 
@@ -21,15 +21,15 @@ Held = tuple[int, Time, int]
 
 
 class KeptTokens:
-    """Remembers how often operators had run when tokens were first seen too late."""
+    """Remembers, for each token first seen too late, how often its operator had run by then."""
 
     def __init__(self) -> None:
         self._runs: dict[Held, int] = {}
 
     def look(self, view: JobView, oldest: Iterable[Held]) -> frozenset[Held]:
-        """Return the tokens, among the 50 oldest, that their operators have kept since an earlier report.
+        """Return those of the 50 oldest tokens that their operators have kept since an earlier report.
 
-        An operator that has asked to be scheduled is left out, as it may still need the token.
+        It leaves out an operator that has asked to be scheduled, since it may still need the token.
         """
         before, self._runs, kept = self._runs, {}, []
         reports = {report.worker: report for report in view.reports}

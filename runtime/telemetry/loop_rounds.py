@@ -1,7 +1,7 @@
-"""The rounds of loops, now and of past epochs, as samples of one report a second.
+"""The rounds of loops, now and in past epochs, from one report a second.
 
-Epochs that no report sees in a loop, and their last rounds between two reports, are not counted. Numbers of rounds
-above 99 are rounded to two digits, so a loop has a bounded number of them.
+They are samples: epochs that no report sees in a loop, and last rounds between two reports, do not count. Numbers of
+rounds above 99 are rounded to two digits, so that a loop has a bounded number of distinct ones.
 """
 
 from collections import Counter
@@ -26,7 +26,7 @@ class LoopRounds:
         self._taken = dict.fromkeys(self._under_way, 0)
 
     def look(self, live: Iterable[tuple[int, Time]]) -> dict[str, Any]:
-        """Return the description of each loop, given the present pointstamps; linear."""
+        """Return the description of each loop, given the pointstamps in ``live``; linear."""
         if not self._under_way:
             return {}
         now: dict[str, dict[Any, int]] = {scope: {} for scope in self._under_way}

@@ -1,4 +1,4 @@
-"""The facts of a document: the constant ones of a job, and those of one moment."""
+"""The facts that a document is made of: those of a job, and those of one moment."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,10 +14,10 @@ from tidewheel.runtime.messages.worker_report import BusyWorker, WorkerReport
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
-    """The constant facts of a job.
+    """The facts of a job that never change.
 
     Attributes:
-        outline: the dataflow as it was described, whose numbers the document uses.
+        outline: the dataflow as the program described it; the document uses its numbers.
     """
 
     about: Mapping[str, Any]
@@ -33,7 +33,7 @@ class Observation:
 
     Attributes:
         at: when, in seconds since 1970.
-        topics: the statistics of each partition, by topic; a missing topic is unchanged.
+        topics: the statistics of each partition, by topic; a topic that is missing has not changed.
     """
 
     at: float

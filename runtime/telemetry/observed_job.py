@@ -1,4 +1,4 @@
-"""The job's interface for its telemetry."""
+"""The part of a job that telemetry needs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
@@ -50,9 +50,9 @@ class ObservedJob(Protocol):
     def _state(self) -> str: ...
 
     def _look(self, within_s: float) -> tuple[str, Sequence[WorkerReport | BusyWorker]]:
-        """Return state and reports within about ``within_s`` seconds; from any thread."""
+        """Return the job's state and the reports of its workers, within about ``within_s`` seconds; from any thread."""
 
     def _here(self) -> Mapping[str, object]:
-        """Return job, operator and worker that run on this thread, for log lines."""
+        """Return which job, operator and worker run on this thread, for log lines."""
 
     def _notes(self) -> tuple[str, ...]: ...

@@ -1,4 +1,4 @@
-"""Times that an operator waits for, each with the token for its results."""
+"""The notificator: times that an operator waits for, each with the token for its results."""
 
 import operator
 from collections.abc import Callable, Container, Iterator
@@ -56,28 +56,28 @@ class Notificator:
 
     @property
     def times(self) -> tuple[Time, ...]:
-        """The awaited times, in the order of asking."""
+        """The times that the operator waits for, in the order in which it asked."""
         return tuple(dict.fromkeys(time for time, _ in self._pending))
 
     @property
     def tokens(self) -> tuple[TimestampToken, ...]:
-        """Its tokens, one for each time and substream."""
+        """The tokens that it holds, one for each time and substream."""
         return tuple(self._pending.values())
 
     def __contains__(self, time: Time) -> bool:
         return (time, None) in self._pending or any(waited == time for waited, _ in self._pending)
 
     def notify_at(self, token: TimestampToken | LentToken, output: "OutputPort | None" = None) -> None:
-        """Have `ready` return a token for this token's time, once; asking again changes nothing.
+        """Let `ready` return a token for this token's time, once. Asking for the same time again changes nothing.
 
         Args:
-            token: a lent one is retained; one of the operator's own, such as of ``delayed(time)``, now belongs to the
-                notificator.
+            token: if it is lent, it is retained. If the operator owns it, as after ``delayed(time)``, it now belongs to
+                the notificator.
             output: the output for which a lent token is retained; by default the only one.
 
         Raises:
-            TokenError: the token is discarded or its call has ended, or the time is awaited with a token of another
-                output: each output needs its own notificator.
+            TokenError: the token is discarded or its call has ended, or the notificator has a token of another output
+                for this time: each output needs a notificator of its own.
         """
         place = token.time, token.label
         pending = self._pending.get(place)
@@ -101,35 +101,36 @@ class Notificator:
             )
 
     def take(self, time: Time, label: Label | None = None) -> TimestampToken:
-        """Return the token of an awaited time, complete or not; it then belongs to the caller.
+        """Return the token of a time that the operator waits for, complete or not; it then belongs to the caller.
 
-        `notify_at` takes it back; KeyError if the time, of the substream with this label, is not awaited.
+        `notify_at` accepts it again. Raises KeyError if the notificator has no token for this time and label.
         """
         return self._pending.pop((time, label))
 
     def _drop_others(self, places: Container[tuple[Time, Labels | None]]) -> None:
-        """Discard the tokens of all times and substreams, as (time, label), but these.
+        """Discard all tokens except those of ``places``, each a (time, label).
 
-        After a change of the number of workers it has the tokens of all of them, and the operator only its share.
+        After a change of the number of workers the notificator has the tokens of all of them, but the operator only its
+        share of the state.
         """
         for place in [place for place in self._pending if place not in places]:
             self._pending.pop(place).discard()
 
     def ready(self, *inputs: "InputPort", sequential: bool = True) -> Iterator[TimestampToken]:
-        """Yield a token for each time that can arrive at none of ``inputs`` any more, in the order of times.
+        """Yield a token for each awaited time at which ``inputs`` can receive nothing more, in the order of times.
 
-        In a loop all rounds of an epoch precede the next epoch, so state does not depend on which epoch was faster. The
-        order is that of the domain's `in_order`, and a time waits for earlier times only.
+        In a loop all rounds of an epoch come before the next epoch, so state does not depend on which epoch was faster.
+        The order is that of the domain's `in_order`, and a time waits for earlier times only.
 
-        With substreams there is one token for each time and ``token.key``: keep pending results by both. The token is
-        discarded when the next one is asked for; ``clone()`` keeps one. Ready times that the operator asks for during
-        the iteration are yielded too.
+        With substreams there is one token for each time and ``token.key``, so keep pending results by both. When the
+        loop asks for the next token, the last one is discarded; ``clone()`` keeps it. If the operator asks for further
+        times during the iteration, those that are ready are yielded too.
 
         Args:
             inputs: the operator's inputs. Pass the same inputs and the same ``sequential`` in each call.
-            sequential: False is faster in a loop, as rounds of several epochs overlap; for operators without state
-                across epochs. A time is then ready as soon as it is complete, but not before a lesser one. Outside of
-                loops it changes nothing.
+            sequential: False is faster in a loop, since rounds of several epochs overlap. Use it for operators without
+                state across epochs. A time is then ready as soon as it is complete, but never before a lesser one.
+                Outside of loops it has no effect.
         """
         frontiers = tuple([port.frontier for port in inputs])
         if not self._added and self._looked_at is not None and all(map(operator.is_, frontiers, self._looked_at)):

@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 class TimestampToken:
     """The right to send at ``time`` on one output of one operator (a capability in timely dataflow).
 
-    While it is live, no frontier downstream passes its time. It must be discarded in the end, by `discard` or a
-    ``with`` block. Tokens are thread-safe.
+    While it is live, no frontier downstream passes its time. Discard it in the end, by `discard` or a ``with`` block.
+    Tokens are thread-safe.
 
-    A live token that its operator drops is a leak, and fails the job; see ``on_leak`` of `RuntimeConfig`. A token that
-    is made and dropped in one call is no leak if another token for its time was there before and still is, as with
-    ``held.setdefault(lent.time, (lent.retain(), []))``, or if `delayed` made it and it has sent in that call:
+    If an operator drops a live token, that is a leak and fails the job; see ``on_leak`` of `RuntimeConfig`. Two cases
+    within one call are no leaks. The first is a token for whose time the operator had a token before and still has, as
+    with ``held.setdefault(lent.time, (lent.retain(), []))``. The second is a token from `delayed` that has sent:
     ``output.send(token.delayed(time), batch)``.
 
     Attributes:
         domain: the order of the times to which this token can move.
-        label: its substream, as (number of the declaration, key); None for none.
+        label: its substream, as (number of the declaration, key); None if it has none.
     """
 
     __slots__ = ("_ledger", "_live", "_owner", "_sent", "_stamp", "domain", "label")
@@ -60,7 +60,7 @@ class TimestampToken:
 
     @property
     def key(self) -> Any:
-        """The key of the substream that this token holds open; None for none."""
+        """The key of the substream that this token holds open; None if it has none."""
         return None if self.label is None else self.label[1]
 
     @property
@@ -90,7 +90,7 @@ class TimestampToken:
             return token
 
     def downgrade(self, time: Time) -> None:
-        """Move this token to ``time``; an error as in `delayed` changes nothing."""
+        """Move this token to ``time``; if that raises, as `delayed` does, it does not move."""
         with self._ledger.lock:
             time = self._checked(time, "downgrade")
             if time != self._stamp[1]:
@@ -98,7 +98,7 @@ class TimestampToken:
                 self._ledger.record((self._stamp, 1), (before, -1), label=self.label)
 
     def discard(self) -> None:
-        """Give up the right to send; raise TokenError the second time."""
+        """Give up the right to send; a second call raises TokenError."""
         with self._ledger.lock:
             self._check_live()
             self._live = False
@@ -148,7 +148,7 @@ class TimestampToken:
 
     def __exit__(self, _: object, error: BaseException | None, *__: object) -> None:
         if error is not None and self._ledger.is_stepping:
-            self._owner.time = self.time  # errors name it
+            self._owner.time = self.time  # errors name this time
         if self._live:
             self.discard()
 
@@ -172,7 +172,7 @@ class TimestampToken:
 class LentToken:
     """The token that an input message lends for each output, until the operator returns.
 
-    It sends at the message's time on outputs that the input can reach; `retain` makes a lasting token.
+    It can send at the message's time on outputs that the input can reach; `retain` makes a lasting token of it.
     """
 
     __slots__ = ("_call", "_input", "label", "time")
@@ -185,7 +185,7 @@ class LentToken:
 
     @property
     def key(self) -> Any:
-        """The key of the message's substream; None for none."""
+        """The key of the message's substream; None if it has none."""
         label = self._own_label()
         return None if label is None else label[1]
 
@@ -213,8 +213,8 @@ class LentToken:
         """Return a token at ``time`` for ``output``, by default the only one.
 
         Raises:
-            TokenError: ``time`` is not at or after a time that this message allows there, or is no time of that
-                output's scope; and as `retain` does.
+            TokenError: ``time`` is not at or after a time that this message allows there, or not a time of that
+                output's scope. Also as `retain`.
         """
         chosen = output._running if output is not None else self._only_output()
         self._check_lent()

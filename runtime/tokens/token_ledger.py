@@ -1,8 +1,8 @@
-"""The ledger of one worker: the uses of its timestamp tokens since its last step.
+"""The ledger of one worker: what was done with its timestamp tokens since its last step.
 
-Tokens may be used from any thread. Each use is one indivisible group of changes: a downgrade is never seen half done.
-The lock guards the tokens' state; garbage-collected tokens are recorded without it, since the collector may run while
-it is held.
+Any thread may use tokens. Each use is one indivisible group of changes, so a downgrade is never seen half done. A lock
+guards the state of tokens. Tokens that the garbage collector finds are recorded without the lock, since the collector
+may run while a thread holds it.
 """
 
 import threading
@@ -44,7 +44,7 @@ class Leak:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A use of a token or an output that raised outside of the worker's step, in a thread or a coroutine."""
+    """An error from a use of a token or an output outside of the worker's step, in a thread or a coroutine."""
 
     operator: str
     time: Time | None
@@ -56,8 +56,8 @@ class TokenLedger:
 
     Attributes:
         held: the number of held tokens, by (location number, time), up to the last drain.
-        refusals: refused uses whose error perhaps no code handles, for the worker's step.
-        stepping: the id of the thread in a step of the worker; None between two steps.
+        refusals: errors that perhaps no code has handled; the worker's next step raises them.
+        stepping: the id of the thread that is in a step of the worker; None between two steps.
     """
 
     def __init__(self, wake: Callable[[], None] = lambda: None) -> None:
@@ -73,17 +73,18 @@ class TokenLedger:
         self._held_by_label: ChangeBatch[tuple[_Stamp, Label]] = ChangeBatch()
 
     def record(self, *changes: Change, label: Label | None = None) -> None:
-        """Add one indivisible group of changes, of tokens of this label."""
+        """Add one indivisible group of changes of tokens with this label."""
         self._groups.append((changes, label))
         self.wake()
 
     def record_drop(self, stamp: _Stamp, label: Label | None, operator: str, *, has_sent: bool) -> None:
-        """Add the end of a token that was not discarded: perhaps a leak."""
-        self._drops.append((stamp, operator, has_sent))  # before its group: `drain` takes the drops of its groups
+        """Add the end of a token that was dropped and not discarded: perhaps a leak."""
+        # This comes first, since `drain` takes the drop together with the group that `record` adds.
+        self._drops.append((stamp, operator, has_sent))
         self.record((stamp, -1), label=label)
 
     def begin_step(self) -> None:
-        """Note that this thread is in a step, whose errors the worker handles itself."""
+        """Record that this thread is in a step; the worker itself handles errors in a step."""
         self.stepping = threading.get_ident()
 
     @property
@@ -91,9 +92,9 @@ class TokenLedger:
         return threading.get_ident() == self.stepping
 
     def refuse(self, operator: str, time: Time | None, why: str) -> NoReturn:
-        """Raise TokenError; outside of the worker's step, also let the next step fail with it.
+        """Raise TokenError; outside of the worker's step, let the next step fail with it too.
 
-        In a thread or a coroutine perhaps only a future receives the error, and the records would be lost silently.
+        In a thread or a coroutine perhaps only a future receives the error. Then records would be lost silently.
         """
         if self.is_stepping:
             raise TokenError(why)
@@ -106,7 +107,7 @@ class TokenLedger:
             del error  # otherwise its traceback would keep the token until the collector runs
 
     def drain(self) -> list[Change]:
-        """Return and clear the changes of all whole groups so far."""
+        """Remove and return the changes of all complete groups so far."""
         groups = [self._groups.popleft() for _ in range(len(self._groups))]
         if self._drops:
             self._find_leaks(groups)
@@ -122,8 +123,8 @@ class TokenLedger:
     def _find_leaks(self, groups: Sequence[tuple[tuple[Change, ...], Label | None]]) -> None:
         """Find the leaks among the tokens that were dropped in these groups.
 
-        A token that was made in these groups is none if it has sent, or if another token for its time was there before
-        it and still is: so it was never the only one.
+        A token that was made in these groups is no leak if it has sent, or if the operator had another token for its
+        time before and still has it.
         """
         drops = {id(drop[0]): drop for drop in (self._drops.popleft() for _ in range(len(self._drops)))}
         counts: dict[tuple[_Stamp, Label | None], int] = {}
@@ -146,7 +147,7 @@ class TokenLedger:
         self._drops.extend(drops.values())  # the groups of these are not recorded yet
 
     def tokens(self) -> dict[tuple[int, Time], int]:
-        """Return the number of held tokens, by (location number, time), undrained groups included."""
+        """Return the number of held tokens, by (location number, time); groups not yet drained count."""
         counts: ChangeBatch[tuple[int, Time]] = ChangeBatch(self.held)
         for changes, _ in self._groups.copy():
             counts.extend(changes)
@@ -154,5 +155,5 @@ class TokenLedger:
 
     @property
     def is_empty(self) -> bool:
-        """True if nothing was recorded since the last drain, and no refusal waits."""
+        """True if nothing was recorded since the last drain, and no refusal is left."""
         return not (self._groups or self.refusals)

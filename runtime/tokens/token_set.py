@@ -14,8 +14,8 @@ from tidewheel.runtime.tokens.timestamp_token import TimestampToken
 class TokenSet:
     """Tokens of one output whose times are an antichain: the right to send at or after any of them.
 
-    Inserted tokens belong to the set, which discards redundant ones. The set must be discarded in the end: by
-    `discard`, a ``with`` block, or `downgrade` to no time. It is not thread-safe.
+    Inserted tokens belong to the set, which discards redundant ones. Discard the set in the end: by `discard`, a
+    ``with`` block, or `downgrade` to no time. It is not thread-safe.
 
     >>> from tidewheel import Dataflow, run
     >>> def build(context):
@@ -50,7 +50,7 @@ class TokenSet:
         """Add a token, which then belongs to the set.
 
         Raises:
-            TokenError: the token is discarded, or for another output.
+            TokenError: the token is discarded, or is for another output.
         """
         self._check(token, self._tokens[0] if self._tokens else token, repr(self))
         self._tokens = [own for own in self._tokens if own.is_live]  # others may have been discarded behind its back
@@ -78,20 +78,20 @@ class TokenSet:
         _discard_live(later)
 
     def delayed(self, time: Time) -> TimestampToken:
-        """Return a new token at ``time``; the set keeps its own.
+        """Return a new token at ``time``; the set keeps its tokens.
 
         Raises:
-            TokenError: ``time`` is not at or after the time of a token in the set, or no time of this scope.
+            TokenError: ``time`` is not at or after the time of a token in the set, or not a time of this scope.
         """
         return self._before(time, "delay").delayed(time)
 
     def downgrade(self, frontier: Antichain | Iterable[Time]) -> None:
-        """Move the set to the minimal times of ``frontier``; without times it becomes empty.
+        """Move the tokens to the minimal times of ``frontier``; without times the set becomes empty.
 
-        If one of the times is not allowed, the set stays unchanged.
+        If a time is not allowed, the set does not change.
 
         Raises:
-            TokenError: some time is not at or after the time of a token in the set, or no time of this scope.
+            TokenError: a time is not at or after the time of a token in the set, or not a time of this scope.
         """
         if not isinstance(frontier, Iterable) or (self._tokens and self._tokens[0].domain.contains(frontier)):
             raise TokenError(f"a TokenSet is downgraded to a frontier or a list of times: to [{frontier!r}]?")
@@ -122,7 +122,7 @@ class TokenSet:
         )
 
     def discard(self) -> None:
-        """Discard all tokens; the empty set may be filled again."""
+        """Discard all tokens; the set may be used again."""
         tokens, self._tokens = self._tokens, []
         _discard_live(tokens)
 

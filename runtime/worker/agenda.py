@@ -1,4 +1,4 @@
-"""The agenda of a worker: operators to schedule in this step, in the next, at some time, or on a condition."""
+"""The agenda of a worker: which operators run in this step, in the next, at some time, or on a condition."""
 
 import heapq
 from collections import deque
@@ -6,18 +6,18 @@ from collections.abc import Callable
 
 
 class Agenda:
-    """Operators, by number, in the order of description, each at most once a step.
+    """The operators to run, by number: in the order of description, each at most once in a step.
 
     Only `activate_later` and `activate_after` are thread-safe.
 
     Args:
-        wake: called after another thread's request, as the worker may be asleep.
+        wake: called after a request from another thread, since the worker may be asleep.
 
     Attributes:
         running: the operator whose turn it is, -1 between two steps.
-        was_cut: whether the last step ended before all operators had their turn.
-        expected: the operators that another thread will activate, until their turn; True for operators that continue
-            with received records.
+        was_cut: whether the last step ended before all operators had run.
+        expected: the operators that another thread will activate, until they run; True for those that will then
+            continue with records received before.
     """
 
     def __init__(self, clock: Callable[[], float] = lambda: 0.0, wake: Callable[[], None] = lambda: None) -> None:
@@ -35,7 +35,7 @@ class Agenda:
         self.expected: dict[int, bool] = {}
 
     def activate(self, operator: int) -> None:
-        """Schedule an operator: in this step if its turn has not passed, else in the next."""
+        """Schedule an operator: in this step if its place in the order has not passed, else in the next."""
         if operator > self.running and self.running >= 0:
             if operator not in self._in_current:
                 self._in_current.add(operator)
@@ -54,7 +54,7 @@ class Agenda:
         self._wake()
 
     def left_s(self) -> float | None:
-        """Return the seconds until the next timer, 0 if it is due."""
+        """Return the seconds until the next timer, 0 if it is due; None without timers."""
         while self._asked:
             heapq.heappush(self._timers, self._asked.popleft())
         return max(0.0, self._timers[0][0] - self._clock()) if self._timers else None
@@ -92,15 +92,15 @@ class Agenda:
         return not (self._next or self._later) and self.left_s() != 0.0
 
     def scheduled(self) -> frozenset[int]:
-        """Return the operators to be scheduled: now, on a condition, or by another thread."""
+        """Return the operators that will run: now, on a condition, or when a thread has finished its work."""
         at_work = [operator for operator, is_at_work in self.expected.items() if is_at_work]
         return frozenset({*self._next, *self._later, *self.held, *at_work})
 
     def asked(self) -> frozenset[int]:
-        """Return the operators to be scheduled by their own or a thread's request."""
+        """Return the operators that will run because they or a thread have asked for it."""
         timers = (operator for _, operator in [*self._timers, *self._asked])
         return frozenset({*self._later, *self.expected, *timers})
 
     def awaited(self) -> frozenset[int]:
-        """Return the operators that only another thread will schedule."""
+        """Return the operators that will run only when another thread activates them."""
         return frozenset(self.expected).difference(self._next, self._later, self.held)

@@ -26,9 +26,9 @@ _BATCHES = ("batch", "rows")
 
 
 class PartError(Exception):
-    """A part of an operator's work in a step failed; the cause is the raised error.
+    """A part of an operator's work in a step failed; the cause is the error that was raised.
 
-    ``args``: the operator's name, the time (None for the step's), and the failed part in words.
+    ``args``: the operator's name, the time (None for the step's), and which part has failed, in words.
     """
 
 
@@ -46,9 +46,9 @@ def operator_failure(operator: str, worker: int, time: Time | None, error: BaseE
 def raise_step_failure(
     operator: str, worker: int, time: Time | None, error: BaseException, refusals: Iterable[Refusal] = ()
 ) -> NoReturn:
-    """Raise `operator_failure` of a scheduled operator, caused by its function's error.
+    """Raise `operator_failure` for a scheduled operator whose function has raised.
 
-    A future may have raised the error of one of ``refusals`` again.
+    The function may have raised one of ``refusals`` again, from a future.
     """
     for refusal in refusals:
         if refusal.error is error:
@@ -62,7 +62,7 @@ def raise_step_failure(
 
 
 def raise_refusal(worker: int, refusal: Refusal) -> NoReturn:
-    """Raise `operator_failure` of a use of tokens refused outside of the worker's step."""
+    """Raise `operator_failure` for a use of tokens that was refused outside of the worker's step."""
     error, what = refusal.error, "failed in a thread or coroutine"
     raise operator_failure(refusal.operator, worker, refusal.time, error, what) from error
 
@@ -85,12 +85,11 @@ def unsendable(
 
 
 def _record_of(error: BaseException | None) -> str:
-    """Describe the record at which a function failed, from the variable ``record`` of its caller; empty if unknown.
+    """Describe the record at which a function failed; empty if unknown.
 
-    Operators use that name when they call a user's function, which costs nothing until an error.
-
-    Folds have no such variable, nor have comprehensions from Python 3.12 on (PEP 709); there the record is the second
-    of two arguments.
+    It is the variable ``record`` of the function's caller: operators use that name when they call a user's function,
+    which costs nothing until an error. Folds have no such variable, and comprehensions have none from Python 3.12 on
+    (PEP 709); there the record is the second of two arguments.
     """
     shown = ""
     walked = None if error is None else error.__traceback__

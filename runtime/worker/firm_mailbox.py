@@ -1,18 +1,19 @@
 """The mailbox of a firm bound: an input receives each substream in one piece, followed by its end.
 
-Off cycles, this input holds all of a substream until the substream is complete, which depends on nothing behind this
-input.
+Off cycles, the mailbox holds all records of a substream until the substream has ended, which depends on nothing behind
+this input.
 
-On a cycle, received records may cause more. There substreams take turns, at all such inputs in the order in which
-worker 0 saw them closed; records of others wait. The first substream that is not over has its turn everywhere and is
-held nowhere: so it ends, and the next one follows.
+On a cycle, received records may cause more records. There substreams take turns, at all such inputs in the order in
+which worker 0 saw them closed. Records of other substreams wait. The first substream that is not over has its turn at
+all inputs, and none of them holds it. So it ends, and the next one has its turn.
 
 Invariants:
 
-- Between the first record of a substream and its end, nothing else is received.
-- Held records are counted for operators behind this input: off a cycle as tokens on the operator's outputs, since they
-  need not arrive here again.
-- Held records count as received: sources that they held back could not end the substream.
+- Between the first record of a substream and its end, the input receives nothing else.
+- For operators behind this input, held records are counted. Off a cycle they count as tokens on the operator's outputs,
+  since they need not arrive here again.
+- For flow control, held records count as received. Otherwise they would hold back sources, which then could not end the
+  substream.
 
 Source: seed "Substream Management", section "Firm bound".
 """
@@ -31,7 +32,7 @@ from tidewheel.runtime.worker.ports import RunningInput
 
 
 class WaitingEnds:
-    """Keys in the order of their reported ends.
+    """Keys in the order in which their ends were reported.
 
     A reused key occurs several times if its substreams ended without records here.
     """
@@ -69,7 +70,7 @@ class WaitingEnds:
 
 
 class FirmMailbox:
-    """The arrived messages of one input on one worker, until their turn."""
+    """The messages that have arrived at one input on one worker and that wait for their turn."""
 
     __slots__ = ("_between", "_held", "_host", "_outputs", "_port", "_turns")
 
@@ -130,7 +131,7 @@ class FirmMailbox:
             self._host.books.record(label, output, time, difference)
 
     def close(self, keys: Sequence[Key]) -> None:
-        """Note the next substreams in the order of turns; only on a cycle."""
+        """Add the substreams that get the next turns, in order; only on a cycle."""
         assert self._turns is not None, "only on a cycle are there turns"
         is_first = not self._turns
         self._turns.extend(keys)
@@ -138,7 +139,7 @@ class FirmMailbox:
             self._begin_turn()
 
     def end(self, keys: Iterable[Key]) -> None:
-        """Put ends behind all arrived records of these substreams."""
+        """Put the end of each of these substreams behind all its records."""
         for key in keys:
             self._port.queue.extend(self._held.pop(key, ()))
             self._port.queue.append(EndOfPiece(key))

@@ -1,4 +1,4 @@
-"""The operator of an input: it sends the batches of the handles with their tokens."""
+"""The operator of an input: it sends the batches that handles have sent, with their tokens."""
 
 from collections.abc import Callable, Sequence
 from itertools import count
@@ -14,10 +14,10 @@ from tidewheel.runtime.worker.ports import OutputPort
 
 
 class InputOperator:
-    """The operator of an input on one worker: it holds the handles' tokens, and does the commands of its mailbox.
+    """The operator of an input on one worker: it holds the handles' tokens, and executes the commands in its mailbox.
 
     Args:
-        check: returns a batch to send, given its number; None sends each unchanged.
+        check: gets a batch and its number, and returns the batch to send; None sends each unchanged.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class InputOperator:
         output.send(token, batch)
 
     def end(self, output: OutputPort, token: TimestampToken, keys: Sequence[Any]) -> None:
-        """Raise GraphError, as there are no substreams to end."""
+        """Raise GraphError, since the stream has no substreams to end."""
         raise GraphError(
             f"{self._instance.name} has no substreams that could end: declare them, flow.input(...).substreams("
             "name, key=...)"

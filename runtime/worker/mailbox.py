@@ -13,15 +13,15 @@ from tidewheel.transport.socket_address import DRIVER
 
 
 class Mailbox:
-    """Commands, oldest first; none of a handle precedes the one that makes it.
+    """Commands, oldest first. A handle's commands wait for the command that makes the handle.
 
-    A passed handle has another feeder than the one that made it, and their commands come in any order. One feeder's
-    commands keep their order: all of them wait for a missing handle.
+    A passed handle has another feeder than the one that made it, and the commands of the two come in any order. The
+    commands of one feeder keep their order: if one waits for a missing handle, all later ones wait.
 
     Attributes:
-        begun: the positions of handles when they were passed; of the first one, when it was closed.
-        lanes: pending work of each of another number of workers, as (token, batch or keys, whether these have ended),
-            for the operator.
+        begun: the position of each passed handle when it was passed, and of the first handle when it was closed.
+        lanes: for the operator, the pending work of each worker of a snapshot with another number of workers, as
+            (token, batch or keys, whether these have ended).
     """
 
     def __init__(self, intake: Intake) -> None:
@@ -41,7 +41,7 @@ class Mailbox:
     def open(self, input_name: str, token: TimestampToken) -> None:
         """Make the tokens of the initial handles from the operator's initial token.
 
-        A handle of its own sends or ends what the snapshot has pending, and is then closed.
+        An additional handle sends or ends what is pending in the snapshot, and is then closed.
         """
         if self._saved is None:
             self.tokens[FIRST_HANDLE] = token
@@ -55,14 +55,14 @@ class Mailbox:
         token.discard()
 
     def do_first(self, input_name: str, action: InputAction, token: TimestampToken, batch: Any) -> None:
-        """Act by a handle of its own, before any feeder's command."""
+        """Send or end, by an additional handle, what the snapshot has pending, before any feeder's command."""
         handle = -1 - len(self._queue)
         self.tokens[handle] = token
         self._queue.append((DRIVER, InputCommand(input_name, action, batch=batch, handle=handle)))
         self._queue.append((DRIVER, InputCommand(input_name, "close", handle=handle)))
 
     def undone(self) -> Iterator[tuple[int, InputCommand]]:
-        """Yield the pending commands, each with its feeder, in order of arrival."""
+        """Yield the commands not yet executed, each with its feeder, in order of arrival."""
         yield from self._queue
         for feeder, early in self._early.items():
             yield from ((feeder, command) for command in early)

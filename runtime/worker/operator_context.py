@@ -18,7 +18,7 @@ from tidewheel.runtime.worker.substream_ports import SubstreamOutput
 
 
 class Activator:
-    """Schedules one operator on one worker, from any thread, even without new messages.
+    """Schedules one operator on one worker, from any thread, even if no message has arrived.
 
     >>> from tidewheel import Dataflow, run
     >>> def build(context):
@@ -52,10 +52,10 @@ class Activator:
         self._agenda.activate_later(self._operator)
 
     def after(self, seconds: float) -> None:
-        """Schedule the operator after some seconds, unless the job ends before.
+        """Schedule the operator after ``seconds``, unless the job ends before.
 
         Raises:
-            ValueError: ``seconds`` is negative, or no number.
+            ValueError: ``seconds`` is negative or not a number.
         """
         if not seconds >= 0:
             raise ValueError(f"an operator can be scheduled after some seconds, 0 or more, not after {seconds!r}")
@@ -72,8 +72,8 @@ class OperatorContext:
         name: the operator's name.
         worker: the number of this worker, from 0.
         workers: the number of workers.
-        nodes: the id of each worker's Ray node, for sources that read from near nodes. Ids are empty on the local
-            engine, and in a job with snapshots, whose workers may move.
+        nodes: the id of each worker's Ray node, so that a source can read data on its own node. The ids are empty on
+            the local engine, and in a job with snapshots, whose workers may move.
         activator: schedules this operator from any thread, now or later.
     """
 
@@ -87,13 +87,13 @@ class OperatorContext:
         self._instance = instance
 
     def token(self, output: int = 0) -> TimestampToken:
-        """Return the initial token of an output, at the minimum time; build must use it or it is discarded.
+        """Return the initial token of an output, at the minimum time; it is discarded unless build calls this.
 
-        A restored operator has none, so take it where a state is made: ``token = context.state("token",
+        A restored operator has none, so ask for it where the state is made: ``token = context.state("token",
         context.token)``.
 
         Raises:
-            TokenError: there is no such output, its token was taken or is gone, or the operator is restored.
+            TokenError: there is no such output, its token was taken or discarded, or the operator is restored.
         """
         initial = self._instance.initial
         if not 0 <= output < len(initial):
@@ -122,22 +122,22 @@ class OperatorContext:
     ) -> State:
         """Return this operator's state ``name`` on this worker; ``make()`` if it is new.
 
-        Snapshots have this state, but not the variables of the build function. The operator changes it in place; it
-        must be picklable, and may hold tokens, each once. State by key belongs in `keyed_state`.
+        Snapshots have this state, but not the variables of the build function. The operator changes the state in place.
+        It must be picklable, and may hold tokens, each once. Use `keyed_state` for state by key.
 
         Args:
             name: its name in snapshots, unique in the operator.
             make: returns the initial state; not called if a snapshot has the state.
-            split: ``split(state, workers)`` returns one part for each worker, None for none, for another number of
-                workers. Without it such a restart is refused, unless all workers have the result of ``make``. An
-                exchange sends its records to their new workers. All workers then have the notificator's tokens, so an
-                operator may be notified of times without records.
+            split: called when a job restarts with another number of workers: ``split(state, workers)`` returns one part
+                for each worker, None for no part. Without it such a restart is refused, unless all workers have what
+                ``make`` returns. An exchange sends its records to their new workers. All workers then have all tokens
+                of the notificator, so it may report times without records.
             merge: ``merge(one, other)`` merges two parts.
             migrate: one function for each change of the state's form, oldest first: ``function(old)`` returns the new
-                form, with the old one's tokens. A snapshot has their number, so each is called once.
+                form, with the same tokens. A snapshot stores how many were applied, so each is called once.
 
         Raises:
-            GraphError: the name is no string, empty, longer than 200 characters, or has a control character.
+            GraphError: the name is not a string, or is empty, longer than 200 characters, or has a control character.
             SnapshotError: a snapshot has the state, but it cannot be read, converted or divided.
 
         >>> from tidewheel import Dataflow, run
@@ -172,9 +172,9 @@ class OperatorContext:
     ) -> dict[Any, Any]:
         """Return this operator's state ``name`` by key on this worker; at first an empty mapping.
 
-        A snapshot writes only the keys changed since the last one. Another number of workers divides the keys, so they
-        must be those by which records were exchanged. Read a value from the mapping in each call of the operator that
-        changes it in place. Values may hold tokens, each once.
+        A snapshot writes only the keys that have changed since the last one. When the number of workers changes, the
+        keys are divided anew, so they must be the keys by which records were exchanged. To change a value in place,
+        read it from the mapping in the same call of the operator. Values may hold tokens, each once.
 
         Args:
             name: its name in snapshots, unique in the operator.
@@ -210,14 +210,14 @@ class OperatorContext:
         return self._instance.kept.add(made)
 
     def activate(self) -> None:
-        """Schedule the operator in the worker's next step, from any thread, even without new messages."""
+        """Schedule the operator in the worker's next step, from any thread, even if no message has arrived."""
         self.activator()
 
     def expect_activation(self) -> None:
-        """Declare that another thread will call `activate`; the next call of the operator ends this.
+        """Declare that another thread will call `activate`; this holds until the next call of the operator.
 
-        A local job then waits for that instead of raising that no work is left. Messages that the operator leaves
-        unread until then hold back the sources.
+        A local job then waits; otherwise it would raise that no work is left. Messages that the operator leaves unread
+        until then hold back the sources.
 
         >>> import threading
         >>> import tidewheel as tw
@@ -250,15 +250,15 @@ class OperatorContext:
     def end_substream(self, token: TimestampToken | LentToken, *keys: Any) -> None:
         """Promise that no operator sends more records of these keys' substreams.
 
-        It is for the operator right before ``stream.substreams(name, key=...)``; its earlier records still belong to
-        the substreams.
+        Call it in the operator right before ``stream.substreams(name, key=...)``. Records that the operator has sent
+        before still belong to the substreams.
 
         Args:
             token: a token with which the operator can send.
-            keys: keys as ``substreams`` finds them.
+            keys: keys, as ``key=`` of ``substreams`` makes them.
 
         Raises:
-            TokenError: the token does not allow to send, or is none.
+            TokenError: the token cannot send, or is not a token.
             GraphError: no stream of this operator is divided right after it.
 
         >>> import tidewheel as tw
@@ -296,9 +296,9 @@ class OperatorContext:
             )
 
     def on_close(self, callback: Callable[[], object]) -> None:
-        """Call ``callback`` when the dataflow ends on this worker, completes, fails or is dropped.
+        """Call ``callback`` when the dataflow ends on this worker: it is complete, has failed or is dropped.
 
-        The last one is called first, each once; errors are logged. On Ray the worker's process ends with the job,
+        Callbacks run in reverse order, each once; errors are logged. On Ray the worker's process ends with the job,
         without callbacks, except for added dataflows.
         """
         self._host.closing.add(self.name, callback)
@@ -306,7 +306,7 @@ class OperatorContext:
     def probe(self, name: str) -> Antichain:
         """Return this worker's frontier at a probe, by which an operator can pace itself.
 
-        From then on moves of probes schedule the operator.
+        From then on the operator is scheduled when a probe moves.
 
         Raises:
             GraphError: there is no such probe.

@@ -1,4 +1,4 @@
-"""The worker's interface for its operators, ports and channels."""
+"""The interface of a worker for its operators, ports and channels."""
 
 import logging
 from collections.abc import Callable
@@ -20,7 +20,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class Closing:
-    """Callbacks for the end of any kind: the last one is called first, each once.
+    """Callbacks for the end, whatever its cause, called in reverse order, each once.
 
     >>> closing = Closing()
     >>> closing.add("map", lambda: print("the end"))
@@ -48,10 +48,10 @@ class Closing:
 class Saving:
     """The snapshots of a job, for the operators of one worker.
 
-    A value that is part of an operator's state in one snapshot is in all later ones.
+    If a value is in an operator's state in one snapshot, it is in all later ones.
 
     Args:
-        run: common to all restarts of the job, and to no other job; empty without snapshots.
+        run: a text that all restarts of the job share, and no other job has; empty without snapshots.
     """
 
     def __init__(self, number: int, *, are_taken: bool, run: str = "") -> None:
@@ -62,18 +62,18 @@ class Saving:
         self._followers: set[int] = set()
 
     def follow(self, operator: int) -> None:
-        """Schedule an operator at each durable snapshot, though it waits for none."""
+        """Schedule an operator at each durable snapshot, although it waits for none."""
         self._followers.add(operator)
 
     def wait(self, operator: int, behind: int, *, has_ended: bool) -> None:
-        """Schedule an operator at each durable snapshot, as it waits for one later than ``behind``; -1 ends that.
+        """Schedule an operator at each durable snapshot, since it waits for one later than ``behind``; -1 ends that.
 
-        ``has_ended`` says whether its input has ended, so that it waits for nothing else.
+        ``has_ended`` says that its input has ended, so that it waits for nothing else.
         """
         self._waiting[operator] = behind, has_ended
 
     def hear(self, saved: int, activate: Callable[[int], None]) -> None:
-        """Note a durable snapshot, and schedule the operators that wait for one."""
+        """Record a durable snapshot, and schedule the operators that wait for one."""
         if saved:
             self.saved = saved
             for operator, (behind, _) in self._waiting.items():
@@ -83,9 +83,9 @@ class Saving:
                 activate(operator)
 
     def awaited(self, *, has_ended: bool = False) -> int:
-        """Return the number that a later snapshot must exceed; -1 for none.
+        """Return the number that a later snapshot must exceed; -1 if no operator waits.
 
-        With ``has_ended``, only for operators whose input has ended.
+        With ``has_ended``, only operators whose input has ended count.
         """
         return max((behind for behind, ended in self._waiting.values() if ended or not has_ended), default=-1)
 
@@ -96,8 +96,8 @@ class OperatorHost:
     Attributes:
         shared: objects that operators share with later ones; not in snapshots.
         doors: the doors of inboxes, by the input's name.
-        received: the last message that an operator received in this step; its batch, if sent on unchanged, has the same
-            size.
+        received: the last message that an operator has received in this step. If it sends the batch on unchanged, the
+            size is known.
     """
 
     plan: Plan
@@ -166,13 +166,13 @@ class ProbeWatch:
                 self._host.activate(follower)
 
     def follow_ends(self, operator: int) -> None:
-        """Schedule an operator whenever a time may have been processed everywhere."""
+        """Schedule an operator whenever a time may have been processed by all workers."""
         self._end_followers.add(operator)
 
     def has_processed(self, time: Time) -> bool:
         """Tell whether all workers have processed all records of an epoch, and the records made from them.
 
-        Some operator has to ask for the ends; see `Plan.ends`.
+        At least one operator has to ask for the ends; see `Plan.ends`.
         """
         for location, nesting in self._ends.items():
             epochs = nesting.coordinate_domains[0]
@@ -182,12 +182,15 @@ class ProbeWatch:
         return True
 
     def drain_moved(self) -> set[str]:
-        """Return the probes that have moved since the last call; at first, all."""
+        """Return the probes that have moved since the last call; the first call returns all."""
         moved, self._moved = self._moved, set()
         return moved
 
     def follow(self, operator: int, name: str) -> Antichain:
-        """Return the frontier at a probe, and schedule an operator whenever it moves; may raise GraphError."""
+        """Return the frontier at a probe, and schedule an operator whenever it moves.
+
+        Raise GraphError if there is none.
+        """
         if name not in self._places:
             raise GraphError(f"dataflow {self._dataflow!r} has no probe {name!r}; it has {sorted(self._places)}")
         self._followers.add(operator)

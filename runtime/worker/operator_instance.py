@@ -1,4 +1,4 @@
-"""A running operator on one worker: stateless ones consist of stages, and inputs have a mailbox.
+"""A running operator on one worker. A stateless one consists of stages; an input has a mailbox.
 
 A stateless operator has no frontier and no token, so progress tracking ignores it.
 """
@@ -34,10 +34,10 @@ class RunningStage:
         self.seconds = 0.0
 
     def run(self, batch: Batch, count: int, keys: list[Any] | None) -> tuple[Batch, int, list[Any] | None]:
-        """Return the stage's result for a batch of ``count`` records, its number of records, and their keys, if any.
+        """Return the stage's result for a batch of ``count`` records, how many records it has, and any keys of them.
 
         Raises:
-            PartError: its function has raised.
+            PartError: the stage's function has raised.
         """
         self.messages_in += 1
         self.records_in += count
@@ -63,11 +63,12 @@ class RunningStage:
 
 
 class OperatorInstance(PortOwner):
-    """An operator's ports and schedule function, and its present call.
+    """The ports and the schedule function of an operator, and its present call.
 
     Attributes:
-        initial: its initial tokens, one for each output; None for taken ones.
-        waits_for: the event for which it keeps tokens of passed times, in words, for `Job.explain`; empty for none.
+        initial: the initial tokens, one for each output; None once an operator has taken one.
+        waits_for: the event for which the operator keeps tokens of passed times, in words, for `Job.explain`; empty if
+            it waits for none.
     """
 
     def __init__(self, number: int, name: str, notify: bool, clock: Callable[[], float]) -> None:
@@ -88,7 +89,7 @@ class OperatorInstance(PortOwner):
         self._ports: list[InputPort | OutputPort] = []
 
     def run(self) -> bool:
-        """Schedule the operator once; return whether it received messages and left others."""
+        """Run the operator once; return whether it has received messages and left others unread."""
         waiting = [(port, port.consumed + port.looked_at) for port in self.inputs if port.queue]
         self.time = None
         self.started = self.clock()
@@ -138,15 +139,15 @@ class OperatorInstance(PortOwner):
     def has_more_work(self) -> bool:
         """True if the operator still has work when it expects a thread and the dataflow holds no more token.
 
-        An operator without outputs, such as publish, has; one with outputs needs a token, and its next call reports a
-        lent token that it has kept by mistake. Linear in the objects of the process.
+        An operator without outputs, such as publish, has work. One with outputs needs a token: if it has kept a lent
+        token by mistake, its next call reports that. Linear in the objects of the process.
         """
         return not self.outputs or any(
             type(kept) is LentToken and kept._input.owner is self for kept in gc.get_objects()
         )
 
     def statistics(self) -> Iterator[tuple[str, OperatorStatistics]]:
-        """Yield its name and statistics, or those of each stage."""
+        """Yield the operator's name and statistics, or those of each stage."""
         dropped = sum(port.records for port in self.outputs if port.drops)
         for running in self.stages:
             received, sent = (running.messages_in, running.records_in), (running.messages_out, running.records_out)
@@ -160,7 +161,7 @@ class OperatorInstance(PortOwner):
 
 
 def _send(stages: Sequence[RunningStage], token: LentToken, batch: Batch, output: RunningOutput) -> None:
-    """Send the stages' results, divided by substream from the first stage that needs that."""
+    """Send the results of the stages; divide them by substream from the first stage on that needs it."""
     label = token.label
     mixed = label if isinstance(label, MixedLabel) else None
     keys = None if mixed is None else mixed.keys

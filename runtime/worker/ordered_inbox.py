@@ -1,4 +1,4 @@
-"""The inbox that restores each sender's order of envelopes, and drops repeated ones."""
+"""The inbox of a worker: it restores the order of each sender's envelopes, and drops repeated ones."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ class OrderedInbox(Generic[T]):
         self.duplicates = 0
 
     def accept(self, sender: Hashable, incarnation: int, sequence: int, item: T) -> list[T]:
-        """Receive one numbered item; return the items that are now in order, oldest first.
+        """Receive one numbered item; return the items that can now be handled in order, oldest first.
 
         Raises:
             ProtocolError: the sender has another incarnation (its state is gone), or more than ``capacity`` items wait

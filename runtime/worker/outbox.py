@@ -16,7 +16,7 @@ _MUCH = 256 * 1024
 
 
 class Outbox:
-    """Numbers envelopes from 0 for each peer.
+    """Makes envelopes, and numbers them from 0 for each peer.
 
     Attributes:
         progress_bytes: about the pickled size of all progress batches; one in sixteen is measured.

@@ -1,7 +1,7 @@
-"""The ports of an operator on one worker, for its schedule function and for the worker, and the channels.
+"""The ports of an operator on one worker, and the channels between them.
 
-An `InputPort` and an `OutputPort` are the operator's view of a `RunningInput`, which lends the tokens of its messages,
-and a `RunningOutput`, which makes tokens. A `Channel` is one edge of an output.
+An operator uses an `InputPort` and an `OutputPort`. Behind these, the worker has a `RunningInput`, which lends the
+tokens of messages, and a `RunningOutput`, which makes tokens. A `Channel` is one edge of an output.
 """
 
 from collections import Counter, deque
@@ -24,11 +24,12 @@ from tidewheel.runtime.worker.operator_host import OperatorHost
 
 
 class PortOwner:
-    """The operator of some ports on one worker, and its present call.
+    """The operator that some ports belong to, on one worker, and its present call.
 
     Attributes:
-        time: for errors, the time of this call's last message, notification, or token whose ``with`` block has raised.
-        call: the number of the present call, -1 between two.
+        time: for errors, the time of the last message or notification in this call, or of a token whose ``with`` block
+            has raised.
+        call: the number of the present call; -1 between two calls.
     """
 
     def __init__(self, name: str, notify: bool = True) -> None:
@@ -45,8 +46,8 @@ class RunningInput:
     """An input that operators read through an `InputPort`; it lends the tokens of its messages.
 
     Attributes:
-        put: takes a message into the queue, or to where it has to wait first.
-        looked_at: the number of ends of substreams that the operator has read.
+        put: puts a message into the queue, or where it has to wait first.
+        looked_at: how many ends of substreams the operator has read.
     """
 
     __slots__ = ("consumed", "host", "location", "looked_at", "owner", "paths", "port", "put", "queue", "records")
@@ -77,7 +78,7 @@ class RunningInput:
             yield LentToken(self, owner.schedules, time), batch
 
     def whole(self) -> Iterator[tuple[LentToken, Batch]]:
-        """Receive messages whole: one of a divided stream may have several substreams."""
+        """Iterate over undivided messages: one message of a divided stream may have several substreams."""
         return iter(self)
 
     @property
@@ -90,7 +91,10 @@ class RunningInput:
         return iter(())
 
     def release(self, most: int) -> bool:
-        """Count up to ``most`` unread messages as received, oldest first; False if there were none."""
+        """For flow control, count up to ``most`` unread messages as received, oldest first.
+
+        False if there were none.
+        """
         released = 0
         for index, message in enumerate(self.queue):
             if message.size:
@@ -112,7 +116,7 @@ class RunningOutput:
     """An output that operators use through an `OutputPort`; it makes tokens.
 
     Attributes:
-        drops: whether the user could read the records and does not.
+        drops: whether the program could read the records but does not.
         is_aside: whether only operators aside read it, so that statistics do not count its records.
     """
 
@@ -139,7 +143,7 @@ class RunningOutput:
         return token
 
     def token_again(self, time: Time, label: Label | None, *, is_live: bool) -> TimestampToken:
-        """Make and count a token of a snapshot; the operator still has its initial token."""
+        """Make and count a token from a snapshot, while the operator still has its initial token."""
         token = self.new_token(time, label)
         if not is_live:
             token.discard()
@@ -156,12 +160,12 @@ class RunningOutput:
         self._push(time, batch)
 
     def send_labelled(self, token: TimestampToken | LentToken, batch: Batch, label: Labels | None) -> None:
-        """Send as `send` does, but as records of other substreams than the token's, or of none."""
+        """Send as `send` does, but as records of ``label``, which may differ from the token's."""
         assert label is None, "nothing in this dataflow declares substreams"
         self.send(token, batch)
 
     def refuse(self, time: Time | None, why: str) -> NoReturn:
-        """Raise TokenError for a use of this output; outside of a step the worker fails, too."""
+        """Raise TokenError for a use of this output; outside of a step, let the worker fail too."""
         self.ledger.refuse(self.owner.name, time, why)
 
     def _refuse_token(self, token: object) -> NoReturn:
@@ -187,11 +191,11 @@ class RunningOutput:
 
 @dataclass(slots=True, eq=False)
 class Channel:
-    """One edge from one worker, with its pact.
+    """One edge with its pact, on the sending worker.
 
     Args:
-        locations: the number of the target port, on each worker.
-        put: receives a message at that port on this worker.
+        locations: for each receiving worker, the number of the target port's location.
+        put: receives a message for that port on this worker.
         pact: spreads records over the workers; None keeps them on this one.
 
     Attributes:
@@ -286,10 +290,10 @@ class InputPort:
     def ended(self) -> Iterator[Any]:
         """The keys of substreams that have ended here since the last read, once for each substream.
 
-        The operator has received all their records here. No more records of these arrive at this operator, on any
-        worker; a firm bound outside of loops ends a substream on each worker separately. If a key is reused, the
-        operator receives its records after it has read the earlier end. With a firm bound, it receives nothing after an
-        end before it has read that. After a change of the number of workers, ends may be repeated.
+        The operator has received all their records, and no worker receives more of them at this operator. (With a firm
+        bound outside of loops, a substream ends on each worker separately.) If a key is reused, the operator receives
+        the new records after it has read the earlier end. With a firm bound, it receives nothing behind an end before
+        it has read the end. After a change of the number of workers, ends may be repeated.
 
         Raises:
             TokenError: the operator has not declared ``bound="soft"`` or ``bound="firm"``.
@@ -308,10 +312,10 @@ class OutputPort:
     def send(self, token: TimestampToken | LentToken, batch: Batch) -> None:
         """Send ``batch`` at the token's time to all readers; an empty batch is not sent.
 
-        It must not be changed afterwards: receivers on the same worker get the same object.
+        Do not change the batch afterwards: receivers on the same worker get the same object.
 
         Raises:
-            TokenError: the token does not allow it, or the operator is not running.
+            TokenError: the token cannot send here, or the operator is not running.
             TypeError: ``batch`` is not a list, Arrow table, record batch or NumPy array.
         """
         self._running.send(token, batch)

@@ -1,6 +1,6 @@
 """The ports, channels and operators of a dataflow that declares substreams.
 
-Records of many small substreams share a message, with the key of each; an operator that does not expect that receives
+Records of many small substreams share a message, with the key of each. An operator that is not made for that receives
 one substream at a time.
 """
 
@@ -21,7 +21,7 @@ from tidewheel.runtime.worker.ports import Channel, RunningInput, RunningOutput
 
 
 class SubstreamChannel(Channel):
-    """A channel that also sends the labels of records, and counts them in the worker's books."""
+    """A channel that also sends the labels of records, and counts substreams in the worker's books."""
 
     __slots__ = ()
 
@@ -50,7 +50,7 @@ _MOST_GATHERED = 4096
 
 
 class SubstreamOutput(RunningOutput):
-    """An output that knows its records' substreams; it sends small ones together, after the operator's call."""
+    """An output that knows the substreams of its records; it sends small ones together, after the operator's call."""
 
     __slots__ = ("_gathered",)
 
@@ -81,7 +81,7 @@ class SubstreamOutput(RunningOutput):
         self._push_labelled(time, batch, label)
 
     def send_marks(self, token: TimestampToken | LentToken, marks: list[EndOfSubstream]) -> bool:
-        """Send marks to the next operators that divide this stream, if any."""
+        """Send marks to those next operators that divide this stream; return whether there are any."""
         channels = [channel for channel in self.channels if channel.takes_marks]
         if channels:
             time = token._time_on(self)
@@ -214,7 +214,7 @@ _MOST_SUBSTREAMS = 256
 
 
 class SubstreamInstance(OperatorInstance):
-    """An operator whose ports know substreams; ``firm`` are the inputs where each substream comes in one piece."""
+    """An operator whose ports know substreams; ``firm`` has the inputs that receive each substream in one piece."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)

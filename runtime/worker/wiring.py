@@ -1,4 +1,4 @@
-"""The connections between the operators of one worker, made before the operators are built."""
+"""The connection of one worker's operators, before they are built."""
 
 from collections.abc import Mapping
 from typing import Any, TypeAlias
@@ -38,7 +38,7 @@ def wire(
 ) -> tuple[list[OperatorInstance], Edges]:
     """Return an instance of each operator of ``plan`` with connected ports, and the edges.
 
-    Only a dataflow that declares substreams has ports and channels for them; some edges depend on the ``attachments``.
+    Ports and channels know substreams only if the dataflow declares some. Some edges depend on the ``attachments``.
     """
     make_instance, make_input, make_output, make_channel = _OF_SUBSTREAMS if declared else _PLAIN
     asides = plan.aside_outputs()

@@ -67,9 +67,9 @@ class JobParts:
 
 
 class WorkerActor:
-    """Hosts one worker: the driver deploys, starts and watches it; its peers and feeders send it envelopes.
+    """Hosts one worker. The driver deploys, starts and watches it; peers and feeders send it envelopes.
 
-    Each dataflow has a thread and links of its own here; calls name it by its job.
+    Each dataflow has a thread and links of its own here. Calls name a dataflow by its job.
     """
 
     def __init__(self, worker: int, workers: int, operators: int, job: str, logs: LogSettings) -> None:
@@ -96,7 +96,7 @@ class WorkerActor:
         logs.use(self._about, bare)
 
     def __repr__(self) -> str:
-        """The label in Ray's dashboard, and of each line of output in the driver."""
+        """Return the label in Ray's dashboard, which also precedes each line of output in the driver."""
         dataflow = self._job.rpartition("-")[0]
         return f"{dataflow} worker {self._worker} of {self._workers}, {self._operators} operators"
 
@@ -117,13 +117,13 @@ class WorkerActor:
     # ------------------------------------------------------------------ coming and going
 
     def process(self, before: Process | None = None) -> Process:
-        """Return the identity of this process, once the process ``before`` has ended, as far as visible here."""
+        """Return the identity of this process, after the process ``before`` has ended, if it is visible here."""
         if before is not None:
             until(lambda: not is_running(before), within_s=inf, every_s=_LOOK_S)  # its caller has a deadline
         return this_process()
 
     def listen(self, job: str, keys: SocketKeys | None) -> SocketAddress:
-        """Listen for members on this node and, with ``keys``, on other nodes; return the address."""
+        """Listen for members on this node and, if there are ``keys``, on other nodes; return the address."""
         with lost_peers_fail_the_job():
             sockets = self._sockets[job] = SocketReceiver(listen_here(keys), ENVELOPES)
         return sockets.listener.address
@@ -147,7 +147,7 @@ class WorkerActor:
         nodes: Sequence[str],
         snapshots: WorkerSnapshots | None,
     ) -> None:
-        """Connect to the peers, actors or sockets, and build this worker's share of the operators.
+        """Connect to the peers, actors or sockets, and build this worker's part of each operator.
 
         Envelopes may arrive from now on.
         """
@@ -202,7 +202,7 @@ class WorkerActor:
         self._loop(job).start()
 
     def drop(self, job: str, timeout_s: float) -> str | None:
-        """End a dataflow; if it does not end within ``timeout_s`` seconds, return its present work in words."""
+        """End a dataflow; if it does not end within ``timeout_s`` seconds, return what it is doing, in words."""
         self._dropped.append(job)
         sockets = self._sockets.get(job)
         if sockets is not None:
@@ -241,7 +241,7 @@ class WorkerActor:
         return self._loop(job).mail.fetch(member, timeout_s)
 
     def live(self, timeout_s: float) -> tuple[str, ...]:
-        """Return after ``timeout_s`` seconds, or at once the jobs whose telemetry is wanted."""
+        """Return after ``timeout_s`` seconds, or earlier with the jobs whose telemetry someone has requested."""
         if not timeout_s or not self._is_wanted.wait(timeout_s):
             return ()
         self._is_wanted.clear()
@@ -307,7 +307,7 @@ class WorkerActor:
         return self._loop(job).incarnation
 
     def _deployment(self, job: str, incarnation: int) -> WorkerLoop:
-        """Return the loop of a dataflow, unless it has gone back since the member connected."""
+        """Return the loop of a dataflow, unless it has gone back to a snapshot since the member connected."""
         loop = self._loop(job)
         if incarnation != loop.incarnation:
             raise JobError(f"job {job!r} has gone back to a snapshot since, on worker {self._worker}")

@@ -3,8 +3,8 @@
 Invariants:
 
 - One call of `step` is one scheduling step: operators with work run, each at most once, in the order of description.
-  All that happened is one indivisible change of this worker's pointstamps.
-- The change is sent after the operators have acted, with the messages that it counts or, held back, later.
+  All their changes of pointstamps are one indivisible batch.
+- The batch is sent after the operators have run, together with the messages that it counts or, if held back, later.
 - No clock, thread, randomness or socket: the same envelopes in the same order cause the same steps.
 
 Source: seed "Progress Tracking", section "Maintaining Capabilities"; seed "Timestamp tokens", section 3.
@@ -49,8 +49,8 @@ class WorkerCore(OperatorHost):
     """Runs one worker's share of every operator of a plan.
 
     Args:
-        wake: called from any thread after a use of a token, as the worker may sleep.
-        hold_back: False sends progress at the end of every step, even if it moves no frontier.
+        wake: called from any thread after a use of a token, since the worker may be asleep.
+        hold_back: if False, progress is sent at the end of every step, even if it moves no frontier.
 
     Attributes:
         leaks: the last 100 dropped tokens.
@@ -170,11 +170,11 @@ class WorkerCore(OperatorHost):
                 self.memory.feeder_leaves(envelope.sender, envelope.snapshot)
 
     def step(self) -> list[tuple[int, Envelope]]:
-        """Run the operators with work once; return the envelopes for the peers, as (worker number, envelope).
+        """Run the operators that have work once; return the envelopes for the peers, as (worker number, envelope).
 
         Raises:
-            JobError: an operator raised, dropped a token, or sent outside its schedule function; it names the operator,
-                this worker and the time. The core must not be used again.
+            JobError: an operator raised, dropped a token, or sent outside its schedule function; the error names the
+                operator, this worker and the time. Do not use the core again.
         """
         self._steps += 1
         self.ledger.begin_step()
@@ -225,11 +225,11 @@ class WorkerCore(OperatorHost):
                 self.agenda.let_go()
 
     def release(self) -> bool:
-        """Count unread messages as received, at each input; return whether there were any.
+        """Count some unread messages as received, at each input; return whether there were any.
 
-        For shells, if sources are held back and nothing else happens: an operator may be waiting for records of a held
-        source. Each call counts twice as many messages as the one before, until sources go on. Messages to an operator
-        that expects a thread are not counted: the thread will make it read on.
+        Shells call this if sources wait and nothing else happens, since an operator may be waiting for records of a
+        waiting source. Each call counts twice as many messages as the one before, until sources go on. Messages to an
+        operator that expects a thread are left out, since it will read on after the thread's work.
         """
         released = [
             port.release(self._to_release)
@@ -265,7 +265,7 @@ class WorkerCore(OperatorHost):
         return dict(self._tracker.counts())
 
     def report(self) -> WorkerReport:
-        """Return the report for `Job.explain` and `Job.statistics`; between steps only."""
+        """Return the report for `Job.explain` and `Job.statistics`; call this between steps only."""
         plan, kept = self.plan, [instance.kept for instance in self._instances]
         return WorkerReport(
             self.worker,
@@ -294,7 +294,7 @@ class WorkerCore(OperatorHost):
         )
 
     def running(self) -> BusyWorker:
-        """Return the running operator and since when; thread-safe."""
+        """Return which operator is running, and since when; thread-safe."""
         if (number := self.agenda.running) < 0:
             return BusyWorker(self.worker)
         instance = self._instances[number]
@@ -315,11 +315,11 @@ class WorkerCore(OperatorHost):
 
     @property
     def steps_at_rest(self) -> int | None:
-        """Return the number of steps; None if an operator is scheduled, or expects a thread."""
+        """Return the number of steps; None if an operator is scheduled or expects a thread."""
         return None if self.agenda.scheduled() else self._steps
 
     @property
     def is_complete(self) -> bool:
-        """True if this worker knows that no work can come, and has acted on that."""
+        """True if this worker knows that no work can come, and has dealt with that."""
         is_over = self._tracker.is_complete and self.is_idle and self.books.is_over
         return is_over and not any(self._instances[operator].has_more_work for operator in self.agenda.expected)

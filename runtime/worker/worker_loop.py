@@ -1,4 +1,4 @@
-"""The thread that runs one worker: it sleeps until envelopes arrive, steps, sends, and reports its progress."""
+"""The thread that runs one worker: it sleeps until envelopes arrive, runs steps, sends, and reports its progress."""
 
 import logging
 import threading
@@ -48,7 +48,7 @@ Connect: TypeAlias = Callable[[Mapping[int, SocketAddress]], Sender[Envelope]]
 
 
 class WorkerLoop:
-    """Runs a worker core on a thread of its own, so that calls are answered while operators run."""
+    """Runs a worker core on a thread of its own, so that the actor can answer calls while operators run."""
 
     def __init__(  # noqa: PLR0913 - those of the core, and the link
         self,
@@ -108,7 +108,7 @@ class WorkerLoop:
     # ------------------------------------------------------------------ from any thread
 
     def start(self) -> None:
-        """Begin to step; before, it only receives and answers; idempotent."""
+        """Begin to run steps; before, the loop only receives and answers; idempotent."""
         _LOGGER.debug("worker %d of %d starts %r", self._worker, self._core.workers, self._core.plan.name)
         self._started = True
         self._receiver.wake()
@@ -120,7 +120,7 @@ class WorkerLoop:
         return list(self._core.captured(name))
 
     def report(self, timeout_s: float) -> WorkerReport | BusyWorker:
-        """Return the report between two steps, or after ``timeout_s`` the running operator."""
+        """Return the report, made between two steps; if none ends within ``timeout_s``, the running operator."""
         asked: Future[WorkerReport] = Future()
         self._asked.append(asked)
         self._receiver.wake()
@@ -166,13 +166,13 @@ class WorkerLoop:
         self._receiver.wake()
 
     def state(self) -> tuple[str, str]:
-        """Return in words the state and the probes' progress, without waiting for a step."""
+        """Return in words the worker's state and the progress of probes, without waiting for a step."""
         status = self._status
         probes = [f"{name}: {', '.join(map(repr, at)) or 'ended'}" for name, at in sorted(status.probes.items())]
         return status.phase.name.lower() if self._started else "paused", "; ".join(probes)
 
     def explain(self, name: str, answers: Sequence[WorkerReport | BusyWorker]) -> str:
-        """Explain a probe, topic or capture, by the reports of all workers.
+        """Explain what holds back a probe, topic or capture, by the reports of all workers.
 
         Raises:
             JobError: nothing has that name.
@@ -197,9 +197,9 @@ class WorkerLoop:
         self._receiver.wake()
 
     def close(self, timeout_s: float) -> bool:
-        """Stop and disconnect; return False if the present step did not end within ``timeout_s`` s.
+        """Stop and disconnect; return False if the present step did not end within ``timeout_s`` seconds.
 
-        It then disconnects when that ends.
+        The loop then disconnects when that step ends.
         """
         self._leaving = True
         self.stop()
@@ -268,7 +268,7 @@ class WorkerLoop:
                 self._core.release()
             if self._has_work:
                 break
-            if arrived:  # of the progress of several peers, only the last may leave work
+            if arrived:  # if progress of several peers arrives, only the last may make work
                 self._report_progress()
 
     def _take_questions(self) -> None:

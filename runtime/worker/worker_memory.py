@@ -1,4 +1,4 @@
-"""One worker's share in the snapshots of its job: it restores saved state, and takes its part of new ones."""
+"""One worker's part in the snapshots of its job: it restores saved state, and takes the worker's part of new ones."""
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,10 +25,10 @@ from tidewheel.transport.socket_address import DRIVER
 
 
 class WorkerMemory:
-    """Takes the parts of one worker.
+    """Restores the state of one worker, and takes its parts of snapshots.
 
     Attributes:
-        feeders_in: returns the feeders as a snapshot begins, on worker 0.
+        feeders_in: on worker 0, returns the feeders when a snapshot begins.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class WorkerMemory:
             instance.mailbox.begins_with(self._beginning.mailboxes.get(instance.name))
 
     def built(self, instance: OperatorInstance) -> None:
-        """Return an operator's unread messages to it, once it is built; it still has its initial tokens.
+        """Put an operator's unread messages into its inputs; it is built, and still has its initial tokens.
 
         Raises:
             SnapshotError: the operator has not asked for all its state.
@@ -87,12 +87,12 @@ class WorkerMemory:
     # ------------------------------------------------------------------ snapshots
 
     def mark(self) -> tuple[int, tuple[int, ...] | None]:
-        """Return the snapshot for envelopes, and the marker for each peer if it has begun."""
+        """Return the snapshot's number for envelopes and, if a snapshot has just begun, the marker for each peer."""
         marker, self.marker = self.marker, None
         return self.cut.number, marker
 
     def arrives(self, envelope: Envelope) -> None:
-        """Note an envelope before it is applied; raise JobError if this worker cannot take its part."""
+        """Record an envelope before it is applied; raise JobError if this worker cannot take its part."""
         cut, number = self.cut, envelope.snapshot
         if cut.begins(number):
             if self._part is not None:
@@ -189,7 +189,7 @@ class WorkerMemory:
 
 
 def _unread(substreams: SubstreamPart | None, port: RunningInput) -> list[Unread]:
-    """Return the messages that wait in the queue of an input; with a firm bound, ``substreams`` has them."""
+    """Return the messages in the queue of an input; none if it has a firm bound, since ``substreams`` has them then."""
     is_plain = substreams is None or port.port not in substreams.firm
     return [Unread(one.time, one.batch, one.label) for one in port.queue] if is_plain else []
 

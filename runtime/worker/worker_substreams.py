@@ -20,10 +20,10 @@ from tidewheel.runtime.worker.substream_ports import SubstreamInput
 
 
 class WorkerSubstreams:
-    """The work of a worker core for substreams.
+    """The part of a worker core that deals with substreams.
 
     Args:
-        instances: this worker's operators; operators that declare substreams get their gates.
+        instances: this worker's operators; those that declare substreams get their gates here.
 
     Raises:
         SnapshotError: the snapshot numbers declarations differently.
@@ -59,9 +59,9 @@ class WorkerSubstreams:
                 self._go_on(instance, saved[instance.name])
 
     def holds_back(self, envelope: Envelope) -> bool:
-        """Tell whether an envelope must wait for worker 0's news; this object then keeps it.
+        """Tell whether an envelope must wait for worker 0's news; if so, keep it here.
 
-        Later envelopes of its sender wait too, as they need no fewer news.
+        Later envelopes of the same sender wait too, since they need at least the same news.
         """
         if envelope.sender == TELLER or envelope.heard <= self.books.heard:  # worker 0 sends all announcements in order
             return False
@@ -102,9 +102,9 @@ class WorkerSubstreams:
         return None if part.is_empty else part
 
     def add_late(self, news: SubstreamNews, part_of: Callable[[int], SubstreamPart]) -> None:
-        """Add news that were in flight at the cut; ``part_of`` returns an operator's part by number.
+        """Add news that was in flight at the cut; ``part_of`` returns the part of an operator, given its number.
 
-        News for worker 0 are not needed, as workers send them again.
+        News for worker 0 is not needed, since workers send it again.
         """
         for declaration, keys in news.turns.items():
             for at in self._declared[declaration].turns:

@@ -1,8 +1,8 @@
-"""The checkpoint of a folder of epochs: its writer, and a commit record of constant size.
+"""The checkpoint of a folder of epochs: who writes it, and a commit record of constant size.
 
-Epochs come complete, and each after all lesser ones with rows. So the maximal written times tell of every time whether
-it was written. The newest written message of each partition is known as well: an epoch that comes again has no newer
-one; an epoch that has is from another log, and must not be left out.
+Epochs are written completely, each after all earlier ones that have rows. So the maximal written times tell of every
+time whether it was written. The record also has, for each partition, the newest message that was written. An epoch that
+is sent again has no newer message. If it has one, it comes from another log, and must not be left out.
 """
 
 import json
@@ -31,11 +31,11 @@ _PLAIN = (int, float, str, bool, type(None))
 
 @dataclass(frozen=True, slots=True)
 class WriterIdentity:
-    """The topic, folder and name of a writer.
+    """The identity of a writer: its topic, folder and name.
 
     Args:
-        time: the column of epochs, None for none.
-        writer: the unique name of the writer, in the names of its files and subscription.
+        time: the name of the column of epochs; None if there is none.
+        writer: the unique name of the writer, which is part of the names of its files and subscription.
     """
 
     topic: str
@@ -56,20 +56,19 @@ class WriterIdentity:
         return f"write_epochs-{self.writer}"
 
     def file(self, number: int) -> Path:
-        """Return the place of a file."""
         return Path(self.path, f"epochs-{self.writer}-{number:010}.parquet")
 
     def hidden(self, number: int) -> Path:
-        """Return the place of a file before it appears; Spark ignores such names."""
+        """Return the path of a file before it becomes visible; Spark ignores such names."""
         return Path(self.path, f".{self.file(number).name}.unfinished")
 
 
 @dataclass(frozen=True, slots=True)
 class EpochRows:
-    """The rows of an epoch, for a file.
+    """The rows of an epoch, to be written to a file.
 
     Attributes:
-        partition: of the topic; ``number`` is that of the message; 0 without a topic.
+        partition: the partition of the topic, and ``number`` the number of the message; both 0 without a topic.
     """
 
     time: Time
@@ -78,18 +77,18 @@ class EpochRows:
     number: int = 0
 
     def of_message(self, batch: Batch) -> "EpochRows":
-        """Return the rows with the partition and number of their message."""
+        """Return the rows together with the partition and number of their message."""
         return replace(self, partition=batch.partition, number=batch.number)
 
 
 @dataclass(frozen=True, slots=True)
 class CommitRecord:
-    """The state of a folder once file number ``file`` is in it.
+    """The state of a folder once the file with number ``file`` is in it.
 
     Args:
-        file: the number of the newest file, from 1; 0 for none.
-        newest: of each partition the number of the newest committed message; 0 for none.
-        schema: of all files, as an Arrow IPC message in hexadecimal; None before the first.
+        file: the number of the newest file, from 1; 0 if there is none.
+        newest: for each partition, the number of the newest committed message; 0 if there is none.
+        schema: the schema of all files, as an Arrow IPC message in hexadecimal; None before the first.
     """
 
     file: int
@@ -99,7 +98,7 @@ class CommitRecord:
     bytes: int = 0
 
     def has(self, domain: TimeDomain, time: Time, batches: Iterable[Batch | EpochRows]) -> bool:
-        """Tell whether an epoch is committed, in O(maximal times + batches); integers have one maximal time.
+        """Tell whether an epoch is committed; O(maximal times + batches), where integers have one maximal time.
 
         Raises:
             BridgeError: its time is committed, but it has newer batches.
@@ -115,7 +114,7 @@ class CommitRecord:
         return True
 
     def after(self, domain: TimeDomain, parts: Iterable[EpochRows], schema: pa.Schema, size: int) -> "CommitRecord":
-        """Return the record of the next file, of ``size`` bytes, with these parts in the order of epochs."""
+        """Return the record for the next file, which has ``size`` bytes and these parts, ordered by epoch."""
         maximal, newest = list(self.times), list(self.newest)
         for part in parts:
             maximal = [kept for kept in maximal if not domain.less_equal(kept, part.time)]
@@ -160,9 +159,9 @@ def _time(plain: Any) -> Time:
 
 
 class EpochCheckpoint:
-    """The checkpoint in a folder, which is locked for changes.
+    """The checkpoint in a folder; the folder is locked while it changes.
 
-    A crash leaves each of its files old or new; ``files`` are the calls that change them.
+    A crash leaves each of its files old or new, never mixed. ``files`` are the calls that change files.
     """
 
     def __init__(self, folder: Path, files: EpochFiles) -> None:
@@ -171,14 +170,14 @@ class EpochCheckpoint:
 
     @property
     def is_in_use(self) -> bool:
-        """Whether it has a writer."""
+        """True if the checkpoint belongs to a writer."""
         return (self._folder / IDENTITY_FILE).exists()
 
     def identity(self, asked: WriterIdentity) -> WriterIdentity:
-        """Return the writer of this checkpoint; one without a writer gets ``asked``.
+        """Return the writer of this checkpoint; if it has none, ``asked`` becomes its writer.
 
         Raises:
-            BridgeError: it has another writer, or is no checkpoint.
+            BridgeError: it has another writer, or is not a checkpoint.
         """
         if not self.is_in_use:
             self._refuse_foreign()
@@ -195,7 +194,7 @@ class EpochCheckpoint:
         return found
 
     def record(self) -> CommitRecord:
-        """Return the record, which is committed once its file exists."""
+        """Return the last saved record, which is committed once its file exists."""
         if not (self._folder / COMMITS_FILE).exists():
             return NOTHING
         record = self._read(COMMITS_FILE, CommitRecord)

@@ -1,4 +1,4 @@
-"""The file operations of a folder of epochs, at which tests simulate full disks, failures and power loss."""
+"""The file operations of a folder of epochs; tests replace them to simulate full disks, failures and power loss."""
 
 import os
 from pathlib import Path
@@ -13,10 +13,9 @@ _LOCK_WITHIN_S = 1.0
 
 
 class EpochFiles(files.Files):
-    """The operating system's own calls; `sync_file` makes content durable, `sync_directory` names."""
+    """The calls of the operating system. `sync_file` makes content durable, `sync_directory` makes names durable."""
 
     def write_table(self, path: Path, table: pa.Table) -> None:
-        """Write or replace a Parquet file."""
         with path.open("wb") as file:
             parquet.write_table(table, file)
 
@@ -35,9 +34,10 @@ FILES = EpochFiles()
 
 
 def lock_folder(path: Path, wait_s: float = _LOCK_WITHIN_S) -> int:
-    """Lock a folder; return a descriptor, whose closing releases the lock.
+    """Lock a folder; return a descriptor; closing it releases the lock.
 
-    It waits ``wait_s`` seconds for a process that was just killed. There is no lock file, which would be read as data.
+    It waits ``wait_s`` seconds, since a writer may just have been killed. There is no lock file: readers would take it
+    for data.
 
     Raises:
         BridgeError: another writer has the lock.

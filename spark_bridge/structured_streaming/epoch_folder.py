@@ -1,4 +1,4 @@
-"""A folder of epochs that one process alone writes to, without files of others that Spark would read."""
+"""A folder of epochs that only this process writes to, and that has no other files that Spark would read."""
 
 import os
 import re
@@ -20,14 +20,14 @@ _MODE: Final = 0o777
 
 
 class EpochFolder:
-    """A folder that this process alone writes to until `close`.
+    """A folder that only this process writes to, until `close`.
 
     Args:
-        asked: the identity of the writer; an existing writer keeps its name.
+        asked: the identity of the writer; a writer that exists already keeps its name.
         files: the calls that change files.
 
     Raises:
-        BridgeError: another writer uses it, the checkpoint belongs to something else, or there are other files.
+        BridgeError: another writer uses it, the checkpoint belongs to something else, or the folder has other files.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class EpochFolder:
             self._locks = locks.pop_all()
 
     def check(self) -> None:
-        """Raise BridgeError unless the path still leads to this folder."""
+        """Raise BridgeError unless the path still leads to the folder that was opened."""
         if not (self._path.is_dir() and os.path.samestat(self._path.stat(), os.fstat(self._descriptor))):
             raise BridgeError(f"{self._path} was moved, removed or replaced while it was written to")
 

@@ -1,7 +1,7 @@
-"""The epochs of a topic on their way into a sink: each is left out, joins the next commit, or has no rows.
+"""The epochs of a topic on their way into a sink: an epoch is left out, joins the next commit, or has no rows.
 
-The subscription drives the sink, as a job does elsewhere: each epoch is prepared, committed, then acknowledged. An
-epoch that comes again after a crash is in the sink, or not at all.
+The subscription drives the sink, as elsewhere a job does: each epoch is prepared, committed, then acknowledged. An
+epoch that is sent again after a crash is in the sink completely or not at all.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from tidewheel.spark_bridge.structured_streaming.epoch_sink import EpochSink
 
 @dataclass(frozen=True, slots=True)
 class EpochWriterStatistics:
-    """The counts of a writer since its start; ``left_out`` are committed epochs that came again."""
+    """The counts of a writer since its start; ``left_out`` counts committed epochs that were sent again."""
 
     epochs: int = 0
     rows: int = 0
@@ -31,13 +31,13 @@ class EpochWriterStatistics:
 class EpochGroups:
     """Commits the epochs of a topic to a folder, and returns the batches to acknowledge.
 
-    A reader takes every file as new rows, so small epochs must be joined before they appear.
+    For Spark, every file is new rows, so small epochs must be joined before they become visible.
 
     Args:
-        domain: the order of their times.
-        schema: of their rows, None for the first one's; a folder with files has theirs.
-        file_bytes: the size in memory at which a group of epochs becomes a file.
-        max_delay_s: the age of its first epoch, in seconds, at which a group becomes a file.
+        domain: the times of the epochs.
+        schema: the schema of the rows; None for that of the first epoch. If the folder has files, theirs counts.
+        file_bytes: the size (in memory) at which a group of epochs becomes a file.
+        max_delay_s: the age of a group's first epoch, in seconds, at which the group becomes a file.
 
     Raises:
         BridgeError: the folder has files of another schema, or of other kinds of times.
@@ -64,7 +64,8 @@ class EpochGroups:
         """Receive an epoch; return the batches to acknowledge.
 
         Raises:
-            BridgeError: its rows do not fit the earlier ones, it comes from another log, or the commit has failed.
+            BridgeError: its rows do not fit the earlier ones, the epoch comes from another log, or the commit has
+                failed.
         """
         full = [batch for batch in epoch.batches if len(batch)]
         if not full:
@@ -95,7 +96,7 @@ class EpochGroups:
         """Make a file of all waiting epochs; return the batches to acknowledge.
 
         Raises:
-            BridgeError: the commit has failed; the topic sends its batches again.
+            BridgeError: the commit has failed; the topic will send these batches again.
         """
         parts, batches = self._parts, self._batches
         self._begin_group()

@@ -1,11 +1,12 @@
-"""The sink into a folder of Parquet files, each of whole epochs, that appear once and never change.
+"""The sink to a folder of Parquet files; each has complete epochs, appears in one step and never changes.
 
-A commit writes, each step durable before the next: the rows under a hidden name; the commit record in the checkpoint;
-the file's real name. If the hidden file of the record exists after a crash, it gets its real name then; if not, it had
-it, whatever readers have done since. Any other hidden file has no record, and its epochs come again.
+A commit writes three things, each durable before the next: the rows under a hidden name, the commit record in the
+checkpoint, and the file's final name. After a crash, if the hidden file of the record exists, it gets its final name.
+If there is no such file, it had its final name already; readers may have removed it since. Any other hidden file has no
+record, and its epochs are sent again.
 
-One file has all parts of a commit, since Spark sees two files at two moments. So parts carry their rows to the commit,
-and nothing of an epoch is on disk before.
+One commit is one file, since Spark might list two files at two moments. So parts carry their rows to the commit, and
+nothing of an epoch is on disk before.
 """
 
 import json
@@ -35,8 +36,8 @@ class EpochSink(Sink):
     """A folder of files, each of one or several epochs.
 
     Args:
-        domain: the order of the times.
-        schema: of the rows, None for the first one's; a folder with files has theirs.
+        domain: the times of the epochs.
+        schema: the schema of the rows; None for that of the first epoch. If the folder has files, theirs counts.
 
     Raises:
         BridgeError: the folder has files of another schema, or of other kinds of times.
@@ -56,7 +57,7 @@ class EpochSink(Sink):
         self.tables = _tables(identity, record.arrow_schema(), schema)
 
     def prepare(self, epoch: Time, records: Batch) -> EpochRows:
-        """Return the rows for a file; raise BridgeError if they do not fit the earlier ones."""
+        """Return the rows for a file; raise BridgeError if they do not fit earlier rows."""
         is_first = self.tables.schema is None
         table = self.tables.table(epoch, records)
         assert table is not None, "an epoch without records is not prepared"
@@ -65,10 +66,10 @@ class EpochSink(Sink):
         return EpochRows(epoch, table)
 
     def commit(self, epoch: Time, parts: list[EpochRows]) -> None:
-        """Let one file appear with all parts, except those of committed epochs.
+        """Add one file with all parts, except parts of committed epochs.
 
         Raises:
-            BridgeError: the commit has failed; the next one or `record` finds out how far it got.
+            BridgeError: the commit has failed; the next commit, or `record`, finds out how far it got.
         """
         with readable(self._identity.path, "the topic sends again all that was not committed"):
             record = self.record()
@@ -88,7 +89,7 @@ class EpochSink(Sink):
         return next(reversed(self.record().times), None)
 
     def record(self) -> CommitRecord:
-        """Return the committed record, after finishing a commit that a crash has interrupted."""
+        """Finish a commit that a crash has interrupted, and return the committed record."""
         with readable(self._identity.path, "start again to finish the last commit"):
             record = self._checkpoint.record()
             if self._identity.hidden(record.file).exists():
@@ -105,7 +106,7 @@ class EpochSink(Sink):
 
 @contextmanager
 def readable(where: str, what: str = "nothing was written") -> Iterator[None]:
-    """Raise errors of the operating system and of Arrow as BridgeError."""
+    """Raise errors of the operating system and of Arrow in the block as BridgeError."""
     try:
         yield
     except (OSError, pa.ArrowException) as error:
@@ -137,7 +138,7 @@ def _tables(identity: WriterIdentity, written: pa.Schema | None, schema: pa.Sche
 
 
 def _refuse_null(schema: pa.Schema) -> None:
-    """Raise if there is a column of which only nulls are known: Spark does not read those from Parquet files."""
+    """Raise if only nulls are known of some column: Spark cannot read such a column from Parquet files."""
 
     def has_null(kind: pa.DataType) -> bool:
         return pa.types.is_null(kind) or any(has_null(kind.field(place).type) for place in range(kind.num_fields))

@@ -46,21 +46,21 @@ def feed(
     query_name: str | None = None,
     commit_after: "Progress | None" = None,
 ) -> "StreamingFeed":
-    """Start a query of Structured Streaming that feeds an input: each micro-batch is an epoch, its id the time.
+    """Start a query of Structured Streaming that feeds an input; a micro-batch is an epoch, and its id the time.
 
-    Batches are Arrow tables. A micro-batch is sent whole or not at all, and once, even if Spark replays it, by
-    comparison of its id with the time of ``input``. Skipped ids are passed, so no frontier waits for them. Spark delays
+    Batches are Arrow tables. A micro-batch is sent completely or not at all, and only once even if Spark replays it,
+    since its id is compared with the time of ``input``. If Spark skips ids, no frontier waits for them. Spark delays
     the next micro-batch while the dataflow is behind (`RuntimeConfig.bytes_in_flight`, ``epochs_ahead``).
 
-    If the query fails, so does the job; if the job fails or is left, the query stops. The end of the query closes the
-    input. Rows go from Spark's executors through Ray's object store to this process, and from it to the workers; for a
-    Spark outside of Ray, through its driver. In a job with snapshots, Spark commits a micro-batch once a snapshot has
-    it, so nothing is missing after a return to a snapshot, or in a later run with the same folder and checkpoint;
-    without that snapshot, both fail.
+    If the query fails, so does the job. If the job fails or ends, the query stops. The end of the query closes the
+    input. Rows go from Spark's executors through Ray's object store to this process, and from it to the workers; if
+    Spark does not run on Ray, they go through its driver. In a job with snapshots, Spark commits a micro-batch once a
+    snapshot has it. So nothing is missing after a return to a snapshot, or in a later run with the same folder and
+    checkpoint. If that snapshot is lost, the query and the job fail.
 
     Args:
-        input: a handle of the job, at the least time or where a snapshot has it. The query owns it from now on;
-            `InputHandle.clone` it before to send other records.
+        input: a handle of the job, at the least time or where a snapshot has it. The query owns it from now on; to send
+            other records, `InputHandle.clone` it before.
         streaming_df: the streaming DataFrame, such as ``spark.readStream.schema(...).parquet("orders")``. A micro-batch
             must fit into the memory of this process; without Spark's ``maxFilesPerTrigger`` or ``maxOffsetsPerTrigger``
             the first one has all present rows.
@@ -82,10 +82,10 @@ def feed(
         The running feed, to `wait` for or to `stop`; a context manager, which stops it.
 
     Raises:
-        BridgeError: an argument is wrong: no streaming DataFrame, or one of Spark Connect, or types without Arrow form;
-            ``input`` is closed, fed already, not at the least time, or its times are no integers; or ``commit_after``
-            makes nothing durable.
-        JobError: the job of ``commit_after`` has ended, or its probe's times are no integers.
+        BridgeError: an argument is wrong: the DataFrame is not a streaming one, is of Spark Connect, or has types
+            without Arrow form; ``input`` is closed, fed already, not at the least time, or its times are not integers;
+            or ``commit_after`` is a topic without a log.
+        JobError: the job of ``commit_after`` has ended, or its probe's times are not integers.
         pyspark.errors.PySparkException: Spark cannot run such a query.
     """
     check_extra("spark", "feed()", BridgeError)

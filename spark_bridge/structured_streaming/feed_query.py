@@ -1,7 +1,7 @@
 """A streaming query that feeds an input; whichever ends first ends the other.
 
-One thread waits for the end of the query; another, started at the end of the job, stops the query. Micro-batches come
-on a thread of PySpark, each after the delivery of the one before.
+One thread waits for the end of the query. Another is started at the end of the job, and stops the query. Micro-batches
+come on a thread of PySpark, each after the one before was delivered.
 
 ===============================================  ====================================================
 what ends first                                  what becomes of the other
@@ -12,9 +12,9 @@ Spark is stopped, and the query not before       the job fails, and says so
 the job fails, or its ``with`` block ends early  the query is stopped; it commits nothing any more
 ===============================================  ====================================================
 
-Each micro-batch is an epoch of the input, sent once. Spark delivers it at least once: uncommitted ones come again, with
-the same id and, from a deterministic query, the same rows. So the id is used as the epoch. Micro-batches with an id
-below the time of the input's handle were delivered before.
+Each micro-batch is an epoch of the input, sent once. Spark delivers it at least once: if it is not committed, it comes
+again, with the same id and, if the query is deterministic, the same rows. So the id is used as the epoch. A micro-batch
+with an id below the time of the input's handle was delivered before.
 
 ===============  =======================================================================
 id of the batch  what becomes of it
@@ -24,10 +24,10 @@ the time         its rows are sent, and the input goes past it
 above the time   the same, after the input has passed the ids that Spark has skipped
 ===============  =======================================================================
 
-In a job with snapshots, the job takes a snapshot after each micro-batch, and then Spark commits it. So a job that
-returns to a snapshot lacks only the uncommitted micro-batch. If that is in progress it is sent again from the handle's
-position; a restarted program gets it again from Spark. If the last snapshot is damaged or missing, the job
-returns to an earlier one and lacks committed micro-batches. Then the query fails, and its error says so.
+A job with snapshots takes one after each micro-batch, and then Spark commits the micro-batch. So a job that returns to
+a snapshot lacks at most the micro-batch that is not committed. If the query is still delivering that, it sends it again
+from the handle's position; a restarted program gets it again from Spark. If the last snapshot is damaged or missing,
+the job returns to an earlier one and lacks committed micro-batches. Then the query fails, and its error says so.
 """
 
 import logging
@@ -61,7 +61,7 @@ _AGAIN_S = 0.1
 
 
 class Progress(Protocol):
-    """A place of a job that epochs pass: a `ProbeHandle`, or a topic."""
+    """A place in a job that epochs pass: a probe (`ProbeHandle`), or a topic."""
 
     def wait_until(self, time: int, timeout_s: float, /) -> None:
         """Wait until every time before ``time`` has passed; raise TimeoutError after ``timeout_s`` seconds."""
@@ -74,10 +74,10 @@ class _Stopped(Exception):  # noqa: N818 - named for what it says
 class StreamingFeed:
     """A query of Structured Streaming that feeds an input; `feed` makes it.
 
-    Its ``with`` block stops the query at its end; `wait` before, for a query that ends by itself.
+    The end of its ``with`` block stops the query; if the query ends by itself, call `wait` before.
 
     Args:
-        commit_after: the place that an epoch must pass before Spark commits it; None for a sent epoch.
+        commit_after: what an epoch must pass before Spark commits it; if None, Spark commits it once it is sent.
     """
 
     def __init__(
@@ -128,8 +128,8 @@ class StreamingFeed:
     def stop(self, timeout_s: float = 10.0) -> None:
         """Stop the query after the present micro-batch, and close the input; idempotent.
 
-        After ``timeout_s`` seconds it is interrupted, unless it is being sent; uncommitted ones come again with the
-        same checkpoint.
+        After ``timeout_s`` seconds the micro-batch is interrupted, unless it is being sent. With the same checkpoint,
+        Spark sends a micro-batch that is not committed again.
 
         Raises:
             BridgeError, JobError: the query or the job has failed, as for `wait`.
@@ -152,7 +152,7 @@ class StreamingFeed:
         # As for a handle whose block raises: its records are incomplete.
         self._job.fail(f"the block that fed it was left by {kind.__name__}: {error}", error)
         self._input_is_over.set()
-        self._stop_query()  # the job does not, if it misses nothing because the input was closed by hand
+        self._stop_query()  # the job does not stop it if the user has closed the input: then nothing is missing
         self._has_ended.wait()
 
     # ------------------------------------------------------------------ on a thread of PySpark's
@@ -165,7 +165,7 @@ class StreamingFeed:
         try:
             self._deliver(df, batch_id)
         except BaseException as error:
-            self._check_going_on()  # else this is why it has failed
+            self._check_going_on()  # raises if the query is stopped; otherwise this error is why it fails
             self._failure = error
             raise
         finally:
@@ -232,7 +232,7 @@ class StreamingFeed:
             finally:
                 self._has_ended.set()
         self._job.forget(self._end_with_job)
-        self._stop_query()  # one without Spark would wait on for input
+        self._stop_query()  # without Spark, the query would wait for input for ever
 
     def _await_end(self) -> None:
         while not self.query.awaitTermination(_LOOK_S):

@@ -1,7 +1,8 @@
-"""One micro-batch: its rows, how an input receives them, and whether the job has the earlier ones.
+"""One micro-batch: its rows, how they are sent to an input, and whether the job has the earlier ones.
 
-All rows exist before the first is sent, so a failing query sends no part of a micro-batch. Slices and their workers
-depend only on the rows and the id, so a restarted program sends the same ones, and a log knows what it has.
+All rows are computed before the first is sent, so a failing query sends no part of a micro-batch. The slices, and the
+workers that get them, depend only on the rows and the id. So a restarted program sends the same slices, and a log
+recognises those that it has.
 """
 
 from collections.abc import Callable
@@ -25,10 +26,12 @@ class MissingMicroBatches(BridgeError):  # noqa: N818 - named for what it says
 
 
 def check_has_committed(input: InputHandle, job: FedJob, uncommitted: int, checkpoint: str) -> None:
-    """Raise MissingMicroBatches if a job with snapshots lacks committed micro-batches; another job begins without them.
+    """Check that a job with snapshots has all micro-batches that Spark has committed.
+
+    A job without begins without them.
 
     Raises:
-        MissingMicroBatches: the input is before that id, so micro-batches between are lost.
+        MissingMicroBatches: the input is before the id ``uncommitted``, so micro-batches between are lost.
     """
     if not job.keeps_snapshots or input.time >= uncommitted:
         return
@@ -41,12 +44,12 @@ def check_has_committed(input: InputHandle, job: FedJob, uncommitted: int, check
 
 
 def deliver(batch_id: int, rows: Callable[[], pa.Table], input: InputHandle) -> bool:
-    """Send one micro-batch as the epoch of its id, unless it was sent before; tell whether it was sent now.
+    """Send one micro-batch as the epoch of its id, unless it was sent before; return whether it was sent now.
 
     Args:
         batch_id: its id.
         rows: computes it; if this raises, nothing was sent.
-        input: at the time after the last sent micro-batch; if it raises, the job has ended.
+        input: the handle, at the time after the last micro-batch that was sent; if it raises, the job has ended.
     """
     if batch_id < input.time:
         return False
@@ -62,7 +65,7 @@ def deliver(batch_id: int, rows: Callable[[], pa.Table], input: InputHandle) -> 
 def rows_of(df: DataFrame, name: str) -> pa.Table:
     """Compute a DataFrame, and return its rows in this process, in the order of its partitions.
 
-    They come from Ray's object store, or for a Spark outside of Ray through its driver; neither keeps anything of them.
+    They come from Ray's object store or, if Spark does not run on Ray, through its driver; neither keeps them.
 
     Raises:
         BridgeError: types have no Arrow form, the DataFrame ``name`` cannot be computed, or a partition was lost.

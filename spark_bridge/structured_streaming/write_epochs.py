@@ -1,4 +1,4 @@
-"""The completed epochs of a topic as a folder of Parquet files that Structured Streaming reads live."""
+"""The writer of a topic's complete epochs to a folder of Parquet files that Structured Streaming reads live."""
 
 import atexit
 import logging
@@ -35,9 +35,9 @@ _LOOK_EVERY_S: Final = 0.25
 
 
 class EpochWriter:
-    """Writes the epochs of a topic to a folder, on a thread, until the topic ends or this is closed.
+    """Writes the epochs of a topic to a folder, on a thread, until the topic ends or the writer is closed.
 
-    Its ``with`` block closes it, and raises its error; otherwise it runs until the process ends.
+    The end of its ``with`` block closes it, and raises its error. Otherwise it runs until the process ends.
 
     Attributes:
         subscription: the name of the durable subscription, which ``tw.end_subscription`` ends.
@@ -64,7 +64,7 @@ class EpochWriter:
 
     @property
     def has_ended(self) -> bool:
-        """Whether writing has finished: the topic has ended, or this was closed or has failed."""
+        """True if writing has finished: the topic has ended, or the writer was closed or has failed."""
         return not self._thread.is_alive()
 
     def statistics(self) -> "EpochWriterStatistics":
@@ -72,13 +72,14 @@ class EpochWriter:
         return self._groups.statistics
 
     def wait(self, timeout_s: float | None = None) -> None:
-        """Wait until the topic has ended, and all of it is in the folder.
+        """Wait until the topic has ended, and all its epochs are in the folder.
 
         Args:
             timeout_s: in seconds; None waits as long as the topic lives.
 
         Raises:
-            BridgeError: an epoch does not fit the earlier ones, the folder cannot be written to, or this was closed.
+            BridgeError: an epoch does not fit the earlier ones, the folder cannot be written to, or the writer was
+                closed.
             DeliveryError: the topic has failed; earlier epochs are written.
             TimeoutError: the topic has not ended in time.
         """
@@ -93,9 +94,9 @@ class EpochWriter:
             raise BridgeError(f"the writer of topic {self.topic!r} to {self.path} was closed before the topic ended")
 
     def close(self) -> None:
-        """Write the whole epochs that have come, and stop; thread-safe, idempotent.
+        """Write the complete epochs that have arrived, and stop; thread-safe, idempotent.
 
-        A later writer with the same checkpoint receives the rest again.
+        A later writer with the same checkpoint receives the others again.
         """
         self._stop.set()
         self._thread.join()
@@ -163,31 +164,32 @@ def write_epochs(  # noqa: PLR0913 - what can be said of a folder, by name
     max_delay_s: float = MAX_DELAY_S,
     timeout_s: float | None = 10.0,
 ) -> EpochWriter:
-    """Write each completed epoch of a topic with exactly-once delivery to a folder, which Spark reads live.
+    """Write each complete epoch of a topic with exactly-once delivery to a folder, which Spark can read live.
 
-    Files appear in one step, never change, and have whole epochs, so that a reader sees an epoch whole or not at all:
-    ``spark.readStream.schema(schema).parquet(path)``. ``spark.read.parquet(path).schema`` is that schema once there is
-    a file. Durations become microseconds. An epoch is acknowledged once its file is on disk.
+    A file appears in one step, never changes, and has complete epochs. So a reader sees all of an epoch or nothing of
+    it: ``spark.readStream.schema(schema).parquet(path)``. Once there is a file, ``spark.read.parquet(path).schema`` is
+    that schema. Durations become microseconds. An epoch is acknowledged once its file is on disk.
 
     After a crash, an error, or `close`, call this again with the same ``checkpoint``: the writer continues after the
     last written epoch, so each epoch is there once, even if the publishing job restarts with the same log. Files may be
     removed after reading, also by Spark's ``cleanSource``.
 
-    Small epochs share a file, of ``file_bytes`` or of all epochs within ``max_delay_s``; merged later, Spark would read
-    them as new rows. The writer runs on a thread of this process, without Spark, and needs the memory of
-    ``file_bytes``, or of the largest epoch.
+    Small epochs share a file: it is written when they have ``file_bytes``, or after ``max_delay_s``. Files cannot be
+    merged later, since Spark would read the merged file as new rows. The writer runs on a thread of this process,
+    without Spark, and needs memory for ``file_bytes``, or for the largest epoch.
 
     Args:
         topic: its name; batches are Arrow tables, or lists of dicts.
-        path: a folder on a local disk, since object stores cannot rename a file in one step, with nothing else in it;
-            made if needed.
+        path: a folder with nothing else in it, on a local disk, since object stores cannot rename a file in one step;
+            created if missing.
         format: the format of the files.
-        checkpoint: a folder of this writer's own, on a local disk, made if needed, with the name of the durable
-            subscription and the commits. It may be in ``path`` if its name begins with a dot or an underscore.
-        schema: the schema of the rows, needed for lists of dicts if the first epoch with rows does not show all types.
-        time: the name of a column (64-bit integer) to add with the epoch of each row.
-        file_bytes: the size in memory at which a file is written at once; a larger epoch is one file.
-        max_delay_s: how long a complete epoch waits for others, in seconds; with 0 each has its own file.
+        checkpoint: a folder for this writer only, on a local disk, created if missing. It has the name of the durable
+            subscription, and the commits. It may be in ``path`` if its name begins with a dot or an underscore.
+        schema: the schema of the rows; needed if batches are lists of dicts and the first epoch with rows does not show
+            all types.
+        time: the name of an additional column, which has the epoch of each row as a 64-bit integer.
+        file_bytes: the size (in memory) at which a file is written at once; a larger epoch is one file.
+        max_delay_s: for how many seconds a complete epoch waits for others; with 0 each epoch has a file of its own.
         timeout_s: how long to wait for the topic to exist, in seconds; None waits forever.
 
     Raises:

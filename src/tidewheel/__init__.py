@@ -1,8 +1,8 @@
 """A dataflow runtime for Python on Ray: operators in graphs that may have cycles, coordinated by timestamp tokens.
 
 This module has the names that a program calls, inherits from and catches. `tidewheel.types` has the types of results,
-handles and events, for annotations, `tidewheel.errors` the errors that few programs catch, and `tidewheel.progress`
-times, their orders and antichains. Each public name has one place.
+handles and events, for annotations. `tidewheel.errors` has the errors that few programs catch. `tidewheel.progress` has
+times, their orders and antichains. Each public name is in one place.
 """
 
 from typing import TYPE_CHECKING, Final

@@ -1,6 +1,6 @@
-"""Modules whose public names load when a program first asks for them.
+"""Modules whose public names are loaded when a program first asks for them.
 
-So a program that describes a dataflow does not load the engines, and one that subscribes loads no operators.
+So a program that describes a dataflow does not load the engines, and one that subscribes does not load operators.
 """
 
 import sys
@@ -16,8 +16,8 @@ def public_names(
 
     Args:
         module: its name.
-        where: the module of each name, with all names of that module.
-        submodules: the modules in it that load like names.
+        where: for each module, the public names that are defined there.
+        submodules: the submodules to load in the same way.
     """
 
     def elsewhere(name: str) -> str:
