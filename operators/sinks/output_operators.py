@@ -323,7 +323,8 @@ class OutputOperators(StreamBase[Record]):
                 ``"text"``, whose records are lines. Rows of Arrow, dicts, named tuples and dataclasses have columns. In
                 Parquet, CSV and Arrow a plain tuple has the columns "_1", "_2" and so on, as in Spark, and any other
                 record has the column "value". The records of a file decide the types of its columns, so files may
-                differ, unless records are Arrow tables of one schema. JSON has null for NaN and infinity, and times in ISO 8601.
+                differ, unless records are Arrow tables of one schema. JSON has null for NaN and infinity, and
+                times in ISO 8601.
             compression: how files are compressed. Parquet does it inside, by default with snappy, as does Arrow; other
                 files then have a name such as ``part.csv.gz``.
             visible: ``"snapshot"`` shows an epoch once a snapshot has it, so the program need not be deterministic. A
