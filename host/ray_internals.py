@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from ray import ObjectRef
 
@@ -93,6 +93,21 @@ def call_java(actor: Any, method: str, *arguments: object) -> "ObjectRef[Any]":
     )
     result: ObjectRef[Any] = reference
     return result
+
+
+def dataset_blocks(dataset: Any) -> "Iterator[tuple[ObjectRef[Any], int, int]]":
+    """Compute a dataset of Ray Data; yield each block as it comes, with the first of its rows and their number.
+
+    Relies on ``Dataset.iter_internal_ref_bundles``, for developers, and on ``block_refs``, ``metadata`` and ``slices``
+    of its bundles. The public calls return rows, or the blocks of a dataset that is in memory as a whole.
+
+    Raises:
+        Exception: the dataset cannot be computed.
+    """
+    for bundle in dataset.iter_internal_ref_bundles():
+        for reference, metadata, part in zip(bundle.block_refs, bundle.metadata, bundle.slices, strict=True):
+            rows = int(metadata.num_rows)
+            yield (reference, 0, rows) if part is None else (reference, part.start_offset, part.num_rows)
 
 
 def joined_at() -> tuple[str, str] | None:
