@@ -68,9 +68,9 @@ def to_spark(
             integer; or a worker makes no block for two minutes.
     """
     check_extra("spark", "to_spark()", BridgeError)
-    from tidewheel.spark_bridge.arrow_blocks import is_on_ray
     from tidewheel.connectors.object_blocks.record_tables import RecordTables
     from tidewheel.connectors.object_blocks.stored_blocks import known_columns, messages, put_block, stored_blocks
+    from tidewheel.spark_bridge.arrow_blocks import is_on_ray
     from tidewheel.spark_bridge.arrow_streams import block_stream
     from tidewheel.spark_bridge.driver_rows import created, note
     from tidewheel.spark_bridge.spark_types import SPARK

@@ -43,14 +43,15 @@ def to_dataset(source: Any, *, schema: "pa.Schema | None" = None, time: str | No
 
     if not ray.cluster_resources().get("CPU"):
         raise DatasetError(
-            "to_dataset: Ray Data looks at blocks in tasks, which need a CPU, and no node of the cluster has one. Start "
-            "Ray with some, ray.init(num_cpus=...), or add a node"
+            "to_dataset: Ray Data looks at blocks in tasks, which need a CPU, and no node of the cluster has one. "
+            "Start Ray with some, ray.init(num_cpus=...), or add a node"
         )
     rows = RecordTables(TableReader("Ray Data", "Dataset", "to_dataset", DatasetError, _columns), schema, time)
     blocks = stored_blocks(source, rows, _table)
     columns = known_columns(rows)
     blocks = blocks or [put_block([columns.empty_table()], _table)]
-    return ray.data.from_arrow_refs([block.reference for block in blocks])
+    references: list[Any] = [block.reference for block in blocks]
+    return ray.data.from_arrow_refs(references)
 
 
 def _columns(schema: "pa.Schema", where: str) -> "pa.Schema":

@@ -92,8 +92,8 @@ class DatasetSource(InlineSource[Any]):
                 if block is None:
                     return
                 table = yield from self._table(block, number)
-                for epoch, start, rows in self._batches(table, number, epoch):
-                    end = start + rows.num_rows
+                for at, start, rows in self._batches(table, number, epoch):
+                    epoch, end = at, start + rows.num_rows
                     if end > row:
                         missing = rows.slice(max(0, row - start))
                         yield Fetched(missing, BlockPosition(number, end, block.before, block.rows), epoch)
@@ -180,7 +180,9 @@ class DatasetSource(InlineSource[Any]):
         column = table.column(self.time)
         if not pa.types.is_integer(column.type) or column.null_count:
             found = f"has {column.null_count} nulls" if pa.types.is_integer(column.type) else f"is {column.type}"
-            raise DatasetError(f"column {self.time!r} of {where} {found}, and an epoch is an integer: drop or cast them")
+            raise DatasetError(
+                f"column {self.time!r} of {where} {found}, and an epoch is an integer: drop or cast them"
+            )
         for epoch, rows in epoch_slices(table, self.time):
             if epoch < 0:
                 raise DatasetError(f"column {self.time!r} of {where} has the epoch {epoch}; time starts at 0")
@@ -198,7 +200,9 @@ def table_of(block: Any) -> "pa.Table":
     return block.replace_schema_metadata()
 
 
-def from_dataset(flow: TakesSource[_StreamT_co], name: str, dataset: "Dataset", *, time: str | None = None) -> _StreamT_co:
+def from_dataset(
+    flow: TakesSource[_StreamT_co], name: str, dataset: "Dataset", *, time: str | None = None
+) -> _StreamT_co:
     """Return a stream of the rows of a Ray Dataset as Arrow tables, each of one epoch; needs the extra ``data``.
 
     Ray Data computes the dataset while the job reads it, once for each job, however many workers read. The workers

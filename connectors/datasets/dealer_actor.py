@@ -6,6 +6,7 @@ tasks, no more of them ahead than its limits allow, so a large dataset is never 
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -35,6 +36,7 @@ class DealerActor:
         context.enable_progress_bars = False  # they would appear among the lines of other processes
         DataContext._set_current(context)
         logging.getLogger("ray.data").setLevel(logging.WARNING)
+        os.environ["RAY_WARN_BLOCKING_GET_INSIDE_ASYNC"] = "0"  # Ray Data blocks threads of its own only
         self._name = name
         self._dataset = dataset
         self._dealer = BlockDealer()

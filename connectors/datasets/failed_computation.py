@@ -1,4 +1,4 @@
-"""What is said of a dataset that cannot be computed: where, and the error of the user's function without Ray's stack."""
+"""The message for a dataset that cannot be computed: where, and the error of the program's own function."""
 
 import re
 

@@ -81,8 +81,8 @@ class RecordTables:
         """Return ``batch`` as a table; None for an empty list without a known schema.
 
         Raises:
-            TidewheelError: of the reader's type: the batch has another schema, or a kind or values without columns for the reader, or its time does not
-                fit the time column.
+            TidewheelError: of the reader's type: the batch has another schema, or a kind or values without columns for
+                the reader, or its time does not fit the time column.
         """
         where = f"the batch at time {time!r}"
         table = self._table(batch, where)
@@ -120,16 +120,16 @@ class RecordTables:
         if isinstance(batch, list):
             return self._table_of_dicts(batch, where) if batch or self.columns is not None else None
         raise self.reader.error(
-            f"{where} is a {type(batch).__module__}.{type(batch).__qualname__}, and {self.reader.name} needs named columns: "
-            "send Arrow tables or lists of dicts"
+            f"{where} is a {type(batch).__module__}.{type(batch).__qualname__}, and {self.reader.name} needs named "
+            "columns: send Arrow tables or lists of dicts"
         )
 
     def _table_of_dicts(self, records: list[Any], where: str) -> pa.Table:
         foreign = next((record for record in records if not isinstance(record, dict)), None)
         if foreign is not None:
             raise self.reader.error(
-                f"{where} holds {foreign!r}, a {type(foreign).__qualname__}, and {self.reader.name} needs named columns: "
-                "map the records to dicts, or send Arrow tables"
+                f"{where} holds {foreign!r}, a {type(foreign).__qualname__}, and {self.reader.name} needs named "
+                "columns: map the records to dicts, or send Arrow tables"
             )
         names = list(dict.fromkeys(name for record in records for name in record))
         if self.columns is not None:
@@ -155,8 +155,7 @@ class RecordTables:
                 ) from error
         return pa.Table.from_pydict(arrays, schema=self.columns)
 
-    @staticmethod
-    def _with_time(table: pa.Table, column: str, time: Any) -> pa.Table:
+    def _with_time(self, table: pa.Table, column: str, time: Any) -> pa.Table:
         number = operator.index(time) if hasattr(time, "__index__") else None
         if number is None or number not in _TIMES:
             raise self.reader.error(

@@ -135,9 +135,7 @@ def _made_by_workers(captured: CapturedOnWorkers, rows: RecordTables, make: Make
     return blocks
 
 
-def _told_columns(
-    kept: "Kept", reader: TableReader, time: str | None
-) -> "Iterator[tuple[pa.Schema, str] | None]":
+def _told_columns(kept: "Kept", reader: TableReader, time: str | None) -> "Iterator[tuple[pa.Schema, str] | None]":
     rows = RecordTables(reader, None, time)
     next(rows.tables(kept), None)
     yield None if rows.columns is None else (rows.columns, rows.origin)

@@ -1,7 +1,6 @@
 """The blocks of a DataFrame shared among workers and cut into epochs, with a stand-in for Ray's object store."""
 
 import pickle
-from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
