@@ -290,6 +290,37 @@ class Collection:
         return changed
 
     @adds_operators()
+    def upserts(self, *, name: str = "upserts") -> "Stream[tuple[Any, Any]]":
+        """Return the stream of pairs (key, value) that replace those with the same key, for sinks that update rows.
+
+        At each time it has one pair for each key whose value changes. The value is None once the key has gone.
+        ``upserts().as_collection(upserts=True)`` makes the same collection again. Values other than None.
+
+        Raises:
+            GraphError: the collection is in a loop.
+            JobError: when the job runs, if a record is no pair, or a key has more than one value.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("prices")
+        >>> bids = [(0, [(("tea", 3), 1)]), (1, [(("tea", 5), 1), (("milk", 1), 1)]), (2, [(("milk", 1), -1)])]
+        >>> best = flow.source("bids", tw.IterableSource([bids])).as_collection(diff=True).reduce_max()
+        >>> _ = best.upserts().capture("best")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     for one in job.captured("best"):
+        ...         print(one.time, sorted(one.batch))
+        0 [('tea', 3)]
+        1 [('milk', 1), ('tea', 5)]
+        2 [('milk', None)]
+        """
+        from tidewheel.operators.collections.upserts import build_to_upserts
+
+        if self._updates.depth > 1:
+            raise GraphError(f"operator {name!r}: upserts() is for what leaves the loop, whose times have no rounds")
+        sent: Stream[Any] = self._updates.stream._unary(name, build_to_upserts, self._updates.pact(name, "key"))
+        return sent
+
+    @adds_operators()
     def empty(self, *, name: str = "empty") -> Self:
         """Keep no record, for example for a loop that begins with nothing.
 

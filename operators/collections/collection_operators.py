@@ -59,7 +59,7 @@ class CollectionOperators(StreamBase[Record]):
         from tidewheel.operators.collections import stages
         from tidewheel.operators.collections.collection import Collection
         from tidewheel.operators.collections.update_stream import UpdateStream
-        from tidewheel.operators.collections.upserts import build_upserts, key_of
+        from tidewheel.operators.collections.upserts import build_from_upserts, key_of
 
         names = _checked_columns(name, columns, diff)
         domains = self.nesting.coordinate_domains
@@ -74,7 +74,7 @@ class CollectionOperators(StreamBase[Record]):
             raise GraphError(
                 f"operator {name!r}: upserts=True takes records (key, value) outside of loops, no columns= or diff="
             )
-        return Collection(UpdateStream(self._unary(name, build_upserts, key_of)))
+        return Collection(UpdateStream(self._unary(name, build_from_upserts, key_of)))
 
 
 def _checked_columns(name: str, columns: object, diff: object) -> tuple[str, ...]:

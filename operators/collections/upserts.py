@@ -1,4 +1,4 @@
-"""Pairs (key, value) that replace those with the same key, as updates of a collection."""
+"""Pairs (key, value) that replace those with the same key: into a collection as updates, and out of it again."""
 
 from itertools import chain
 from operator import add
@@ -6,7 +6,7 @@ from typing import Any
 
 from tidewheel.batches.batches import Batch, records
 from tidewheel.batches.one_nan import with_one_nan
-from tidewheel.differential.records import encode
+from tidewheel.differential.records import as_pairs, decode, diffs_of, encode
 from tidewheel.operators.base.division import Division, split_batches
 from tidewheel.progress import Time
 from tidewheel.runtime.description.plan import Schedule
@@ -21,7 +21,7 @@ def key_of(record: Any) -> Any:
     return record[0]
 
 
-def build_upserts(context: OperatorContext) -> Schedule:
+def build_from_upserts(context: OperatorContext) -> Schedule:
     """Build an operator that sends, when an epoch is complete, the updates that its pairs amount to."""
     pact = pacts_of(context)[0]
     parts = Division(lambda batches, workers: split_batches(batches, pact, workers), add)
@@ -51,3 +51,59 @@ def build_upserts(context: OperatorContext) -> Schedule:
                 output.send(token, encode([pair for pair, _ in updates], [count for _, count in updates]))
 
     return schedule
+
+
+def build_to_upserts(context: OperatorContext) -> Schedule:
+    """Build an operator that sends, when an epoch is complete, the pair of each key that has another value than before.
+
+    It keeps the present value of each key, so that it never sends one of two values without a word.
+    """
+    pact = pacts_of(context)[0]
+    parts = Division(lambda batches, workers: split_batches(batches, pact, workers), add)
+    held: dict[Time, list[Batch]] = parts.of_each().state(context, "held", dict)
+    present = context.keyed_state("present")
+    notificator = context.notificator()
+
+    def schedule(input: InputPort, output: OutputPort) -> None:
+        for lent, batch in input:
+            held.setdefault(lent.time, []).append(as_pairs(batch, f"operator {context.name!r}"))
+            notificator.notify_at(lent)
+        for token in notificator.ready(input):
+            pairs = []
+            for key, counts in _changed(held.pop(token.time, [])).items():
+                value = _only_value(key, present.pop(key, None), counts)
+                if value is not None:
+                    present[key] = value
+                pairs.append((key, value))
+            if pairs:
+                output.send(token, pairs)
+
+    return schedule
+
+
+def _changed(arrays: list[Batch]) -> dict[Any, dict[Any, int]]:
+    """Return the changed counts of values, other than 0, of each key that has any."""
+    counts: dict[Any, dict[Any, int]] = {}
+    for array in arrays:
+        for (key, value), count in zip(decode(array), diffs_of(array).tolist(), strict=True):
+            of_key = counts.setdefault(key, {})
+            of_key[value] = of_key.get(value, 0) + count
+    return {key: changed for key, of_key in counts.items() if (changed := {v: n for v, n in of_key.items() if n})}
+
+
+def _only_value(key: Any, before: Any, changed: dict[Any, int]) -> Any:
+    """Return the value of a key, None if it has none; raise ValueError if it has another number of values."""
+    counts = dict(changed)
+    if before is not None:
+        before = with_one_nan(before)  # an unpickled one is another object
+        counts[before] = counts.get(before, 0) + 1
+    values = [value for value, count in counts.items() if count]
+    if not values:
+        return None
+    if len(values) == 1 and counts[values[0]] == 1 and values[0] is not None:
+        return values[0]
+    found = ", ".join(f"{value!r:.100} ({counts[value]} times)" for value in values[:3])
+    raise ValueError(
+        f"upserts() sends one value of each key, other than None, and the key {key!r:.100} has {found}. Choose one "
+        "before, for example with reduce_max(), or count equal records once with distinct()"
+    )

@@ -50,6 +50,51 @@ def test_upserts_replace_and_remove() -> None:
     assert changes_of(batches, upserts=True) == expected
 
 
+def upserts_of(batches: list[tuple[int, Any]], workers: int = 2) -> list[tuple[int, Any, Any]]:
+    """Return (epoch, key, value) of all upserts of the collection of some records with counts."""
+    flow = tw.Dataflow("test")
+    stream = flow.source("records", tw.IterableSource([batches])).as_collection(diff=True)
+    stream.upserts().capture("upserts")
+    with tw.run(flow, workers=workers, engine="local") as job:
+        job.wait(60)
+        return sorted((one.time, *pair) for one in job.captured("upserts") for pair in one.batch)
+
+
+def test_upserts_have_each_key_whose_value_changes_once() -> None:
+    """Changes that cancel out are none; a key that has gone has None."""
+    batches = [
+        (0, [(("a", 1), 1), (("b", 2), 1)]),
+        (1, [(("a", 1), -1), (("a", 3), 1), (("b", 2), 1), (("b", 2), -1)]),
+        (2, [(("b", 2), -1)]),
+        (3, [(("b", 2), 1), (("a", 3), -1), (("a", 3), 1)]),
+    ]
+    assert upserts_of(batches) == [(0, "a", 1), (0, "b", 2), (1, "a", 3), (2, "b", None), (3, "b", 2)]
+    odd = [(0, [((1, float("nan")), 1)]), (1, [((1, float("nan")), 1), ((1, float("nan")), -1)])]
+    assert [(time, key) for time, key, _ in upserts_of(odd)] == [(0, 1)]
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [
+        [(0, [(("a", 1), 1), (("a", 2), 1)])],
+        [(0, [(("a", 1), 1)]), (1, [(("a", 2), 1)])],
+        [(0, [(("a", 1), 1)]), (1, [(("a", 1), 1)])],
+        [(0, [(("a", 1), -1)])],
+        [(0, [("a", 1)])],
+    ],
+    ids=["two at once", "two over time", "one twice", "less than none", "no pair"],
+)
+def test_upserts_refuse_keys_of_several_values(batches: list[tuple[int, Any]]) -> None:
+    with raises(tw.JobError):
+        upserts_of(batches)
+
+
+def test_upserts_in_a_loop_are_refused() -> None:
+    numbers = tw.Dataflow("test").input("records").as_collection()
+    with raises(tw.GraphError):
+        numbers.iterate(lambda inner: (inner.upserts(), inner)[1])
+
+
 def test_changes_make_the_same_collection_again() -> None:
     flow = tw.Dataflow("test")
     numbers = flow.source("numbers", tw.IterableSource([[(0, [1, 2, 2]), (1, [3])]])).as_collection()

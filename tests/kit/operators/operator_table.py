@@ -1167,6 +1167,12 @@ COLLECTIONS = [
     of_collection("reduce_sum", lambda numbers, _: pairs(numbers, number_of).reduce_sum()),
     of_collection("reduce_mean", lambda numbers, _: pairs(numbers, number_of).reduce_mean()),
     of_collection("top_k", lambda numbers, _: pairs(numbers, number_of).top_k(2)),
+    of_collection(
+        "upserts",
+        lambda numbers, _: pairs(numbers, number_of).reduce_max().upserts().as_collection(upserts=True),
+        plain=lambda numbers, _: pairs(numbers, number_of).reduce_max(),
+        loop="refused",
+    ),
     of_collection("join", joined_sums),
     of_collection(
         "semijoin", lambda numbers, _: pairs(numbers, number_of).semijoin(numbers.filter(lambda n: n in {0, 2}))
