@@ -110,6 +110,18 @@ def dataset_blocks(dataset: Any) -> "Iterator[tuple[ObjectRef[Any], int, int]]":
             yield (reference, 0, rows) if part is None else (reference, part.start_offset, part.num_rows)
 
 
+def use_context_of(dataset: Any) -> None:
+    """Have Ray Data follow the settings of a dataset in this process, and compute its blocks always in their order.
+
+    Relies on ``DataContext._set_current``; the public settings are those of a process that has made datasets.
+    """
+    from ray.data import DataContext
+
+    dataset.context.execution_options.preserve_order = True
+    dataset.context.enable_progress_bars = False  # they would appear among the lines of other processes
+    DataContext._set_current(dataset.context)
+
+
 def joined_at() -> tuple[str, str] | None:
     """Return the ``host:port`` of the control store, and the path of this node's raylet.
 

@@ -120,7 +120,8 @@ def dataset_job_s(folder: Path, rows: int, started: list[float]) -> float:
 
 def iterated_rows(folder: Path) -> int:
     """Count the rows of a dataset by `iter_batches`, block by block."""
-    batches = ray.data.read_parquet(str(folder)).iter_batches(batch_size=None, batch_format="pyarrow")
+    dataset = ray.data.read_parquet(str(folder))
+    batches: Iterator[Any] = iter(dataset.iter_batches(batch_size=None, batch_format="pyarrow"))
     return sum(batch.num_rows for batch in batches)
 
 

@@ -7,6 +7,7 @@
 import logging
 from collections import deque
 from collections.abc import Generator, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -99,7 +100,8 @@ class DatasetSource(InlineSource[Any]):
                         yield Fetched(missing, BlockPosition(number, end, block.before, block.rows), epoch)
                 row, number = 0, number + readers
         finally:
-            self.dealer.close.remote(reader, readers)
+            with suppress(Exception):  # the process has left its cluster
+                self.dealer.close.remote(reader, readers)
 
     def _block(self, answer: Any, number: int) -> Generator[Pause, None, Block | None]:
         found = yield from self._answer(answer, f"block {number}")
@@ -110,7 +112,7 @@ class DatasetSource(InlineSource[Any]):
 
     def _answer(self, answer: Any, awaited: str = "") -> Generator[Pause, None, Any]:
         """Return an answer of the dealer, which may take as long as the computation of a block."""
-        from ray.exceptions import GetTimeoutError, RayError
+        from ray.exceptions import GetTimeoutError, RayActorError
 
         from tidewheel.connectors.object_blocks.arrival import arrival
 
@@ -121,10 +123,10 @@ class DatasetSource(InlineSource[Any]):
             except GetTimeoutError:
                 waited_s += WARNS_AFTER_S
                 _LOGGER.warning(*self._still_waiting(awaited, waited_s))
-            except RayError as error:
+            except RayActorError as error:
                 raise DatasetError(
-                    f"dataset {self.name!r} cannot be read: the process that has it computed is gone, with all blocks "
-                    f"({type(error).__name__}). Call from_dataset again, and run the job anew"
+                    f"dataset {self.name!r} cannot be read: the process that has it computed is gone, with all blocks. "
+                    f"Call from_dataset again, and run the job anew: {error}"
                 ) from error
 
     def _still_waiting(self, awaited: str, waited_s: float) -> tuple[Any, ...]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from tidewheel.connectors.datasets.block_dealer import Block, BlockDealer, BlockPosition
 from tidewheel.connectors.datasets.failed_computation import said_of
-from tidewheel.host.ray_internals import dataset_blocks
+from tidewheel.host.ray_internals import dataset_blocks, use_context_of
 
 _END = (None, 0, 0)
 
@@ -24,17 +24,11 @@ class DealerActor:
 
     Args:
         name: the name of the source, for messages.
-        dataset: its context is that of this process, too.
+        dataset: a copy, whose settings become those of this process.
     """
 
     def __init__(self, name: str, dataset: Any) -> None:
-        from ray.data import DataContext
-
-        context = dataset.context
-        # The same dataset has its blocks in the same order at each computation, as positions need it.
-        context.execution_options.preserve_order = True
-        context.enable_progress_bars = False  # they would appear among the lines of other processes
-        DataContext._set_current(context)
+        use_context_of(dataset)
         logging.getLogger("ray.data").setLevel(logging.WARNING)
         os.environ["RAY_WARN_BLOCKING_GET_INSIDE_ASYNC"] = "0"  # Ray Data blocks threads of its own only
         self._name = name
@@ -60,7 +54,8 @@ class DealerActor:
         if self._failed:
             return self._failed
         if dealer.is_released(number):
-            return f"block {number} of dataset {self._name!r} was read and saved before, and is gone. {RUN_AGAIN}"
+            said = "was read and saved before, and is gone. Call from_dataset again, and run the job anew"
+            return f"block {number} of dataset {self._name!r} {said}"
         return dealer.answer(number)
 
     async def saved(self, reader: int, readers: int, position: BlockPosition) -> None:
@@ -114,9 +109,6 @@ class DealerActor:
     async def _until(self, condition: Callable[[], bool]) -> None:
         while not condition():
             await self._changed.wait()
-
-
-RUN_AGAIN = "Call from_dataset again, and run the job anew"
 
 
 def _close(blocks: Any) -> None:

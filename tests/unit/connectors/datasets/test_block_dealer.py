@@ -59,7 +59,8 @@ class Computed:
 def test_each_row_is_read_once_in_any_order_of_readers(sizes: list[int], readers: int, seed: int, saves: bool) -> None:
     """Over all readers each row comes once; no reader is given blocks that it has to wait for without end."""
     random, dealer = Random(seed), BlockDealer()
-    computed, found = Computed(dealer, sizes), []
+    computed = Computed(dealer, sizes)
+    found: list[int] = []
     for reader in random.sample(range(readers), readers):
         computed.open(reader, readers)
     left = {reader: reader for reader in range(readers)}
