@@ -4,7 +4,8 @@ Blocks without rows do not count. Reader ``r`` of ``n`` reads the blocks ``r``, 
 from its computation until its reader's position behind it is saved, so that a reader may begin again from there.
 Invariants:
 
-- A reader that opens before a block that is gone has the dataset computed again from its beginning.
+- A reader that opens before a block that is gone has the dataset computed again from its beginning; so has the first
+  one of the next job.
 - The next block is computed when a reader asks for it, and no open reader has `MOST_UNREAD` blocks to read. Epochs do
   not decrease from block to block, so no reader waits for a slower one to complete an epoch that it is behind itself.
 - A block at a saved position begins at the same row as before, and has as many. Otherwise the dataset has changed.
@@ -102,7 +103,8 @@ class BlockDealer:
         if is_new:
             self.readers = [_Reader(number, number - readers) for number in range(readers)]
         own = self.readers[reader]
-        begins_anew = is_new or first < own.floor or bool(self.changed or self.failure)
+        is_next_job = position is None and self.computed > 0 and not any(one.is_open for one in self.readers)
+        begins_anew = is_new or is_next_job or first < own.floor or bool(self.changed or self.failure)
         if begins_anew:
             self._begin_anew()
         self.readers[reader] = _Reader(first, first - readers, True, position, position is not None)

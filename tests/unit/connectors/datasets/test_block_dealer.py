@@ -142,6 +142,23 @@ def test_a_released_block_is_computed_again() -> None:
     assert computed.begins == 2
 
 
+def test_the_next_job_reads_one_computation_only() -> None:
+    """Rows of the one before, in blocks that its readers have left, may differ: a dataset may depend on chance."""
+    computed = Computed(BlockDealer(), [1] * 6)
+    computed.open(0, 2)
+    computed.open(1, 2)
+    computed.dealer.saved(0, 2, behind(0, computed.read_there(0, 0)))
+    assert computed.read(1, 1) is not None
+    computed.dealer.close(0, 2)
+    computed.dealer.close(1, 2)
+    computed.open(1, 2)
+    assert (computed.begins, computed.dealer.computed) == (2, 0)
+    assert computed.read(1, 1) is not None
+    computed.open(0, 2)
+    assert computed.begins == 2
+    assert [computed.read(number % 2, number) is not None for number in range(6)] == [True] * 6
+
+
 def test_a_new_dealer_leaves_out_what_was_read() -> None:
     """A new program goes on from a snapshot. A reader that had ended does not open; nothing waits for it."""
     computed = Computed(BlockDealer(), [1] * 41)
