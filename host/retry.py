@@ -91,7 +91,8 @@ class Retry:
     ) -> T:
         """Call a function until it returns; return its value.
 
-        ``on_failure`` receives each error that another attempt follows, and the number of failures.
+        ``on_failure`` receives each error that another attempt follows, and the number of failures. ``clock``,
+        ``sleep`` and ``draw`` replace time and chance, for tests and for a sleep that something ends.
 
         Raises:
             ValueError: neither ``attempts`` nor ``within_s`` is given.

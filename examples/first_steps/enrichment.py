@@ -29,8 +29,8 @@ def values(orders: tw.Stream[Order], port: int) -> tw.Stream[tuple[Order, int]]:
     async def value(order: Order) -> tuple[Order, int]:
         return order, order.pieces * await ask(port, order.article)
 
-    failures = (ConnectionError, TimeoutError)
-    return orders.rebalance().map_async(value, concurrency=64, timeout_s=5, retries=5, retry_on=failures)
+    again = tw.Retry(attempts=6, first_pause_s=0.01, jitter=0.5, on=(ConnectionError, TimeoutError))
+    return orders.rebalance().map_async(value, concurrency=64, timeout_s=5, retry=again)
 
 
 def main() -> None:

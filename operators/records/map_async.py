@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, suppress
 from copy import copy
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, TypeAlias
@@ -178,12 +177,18 @@ class AsyncCalls:
         self._finish(outcome)
 
     async def _result(self, record: Any) -> Any:
-        retry = self.policy.retry
+        retry, made = self.policy.retry, 0
+
+        async def attempt() -> Any:
+            nonlocal made
+            made += 1
+            return await self._attempt(record)
+
         try:
-            return await retry.call_async(partial(self._attempt, record))
+            return await retry.call_async(attempt)
         except retry.on as error:
             if retry.attempts != 1:
-                error.add_note(f"This was attempt {retry.attempts}, the last, for {_short(record)}.")
+                error.add_note(f"This was attempt {made}, the last, for {_short(record)}.")
             raise
 
     async def _attempt(self, record: Any) -> Any:

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from itertools import compress
+from math import inf
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias
 
 from tidewheel.batches.batches import Batch, keep, records
@@ -222,7 +223,7 @@ class RecordOperators(StreamBase[Record]):
 
         return self._pass_on(name, build_batchwise(look))[0]._for_effect()
 
-    @adds_operators("concurrency", "ordered", "timeout_s", "retries", "retry_on")
+    @adds_operators("concurrency", "ordered", "timeout_s", "retry")
     def map_async(
         self,
         function: Callable[[Record], Awaitable[Result]],
@@ -230,8 +231,7 @@ class RecordOperators(StreamBase[Record]):
         concurrency: int = 64,
         ordered: bool = False,
         timeout_s: float | None = None,
-        retries: int = 0,
-        retry_on: type[Exception] | tuple[type[Exception], ...] = Exception,
+        retry: Retry | None = None,
         name: str = "map_async",
     ) -> "Stream[Result]":
         """Replace each record by the result of ``await function(record)``, with many calls at a time.
@@ -247,8 +247,8 @@ class RecordOperators(StreamBase[Record]):
             ordered: whether results leave a worker in the order of their records; otherwise in order of completion.
             timeout_s: the seconds after which an attempt fails with TimeoutError; entering the manager has the same
                 limit, and fails the job.
-            retries: how many more attempts a failed call gets, without a pause; after them it fails the job.
-            retry_on: the exceptions after which there is another attempt.
+            retry: the attempts at a call that raises, and the pauses between them; the error of the last one fails the
+                job. None is one attempt.
             name: the operator's name.
 
         >>> import asyncio
@@ -258,7 +258,7 @@ class RecordOperators(StreamBase[Record]):
         ...     return word, len(word)
         >>> flow = tw.Dataflow("lengths")
         >>> words = flow.source("words", tw.IterableSource([[(0, ["tide", "wheel"])]]))
-        >>> _ = words.map_async(look_up, ordered=True, timeout_s=5).capture("lengths")
+        >>> _ = words.map_async(look_up, ordered=True, timeout_s=5, retry=tw.Retry(attempts=3)).capture("lengths")
         >>> with tw.run(flow, engine="local") as job:
         ...     job.wait()
         ...     [length for captured in job.captured("lengths") for length in captured.batch]
@@ -270,15 +270,23 @@ class RecordOperators(StreamBase[Record]):
         if not callable(function):
             raise GraphError(f"map_async takes a function, not {function!r}")
         check_positive("map_async", "concurrency", concurrency)
-        check_positive("map_async", "retries", retries, least=0)
         if timeout_s is not None and not (isinstance(timeout_s, int | float) and timeout_s > 0):
             raise GraphError(f"map_async: timeout_s is a number of seconds above 0, or None, not {timeout_s!r}")
-        kinds = retry_on if isinstance(retry_on, tuple) else (retry_on,)
-        if not all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds):
-            raise GraphError(f"map_async: retry_on is a class of exceptions or a tuple of them, not {retry_on!r}")
-        policy = CallPolicy(concurrency, timeout_s, Retry(attempts=retries + 1, first_pause_s=0.0, on=retry_on))
+        policy = CallPolicy(concurrency, timeout_s, _checked(retry))
         build = build_map_async(function, policy, ordered=ordered)
         return self._unary(name, build, notify=False, by_substream=True)._for_effect()
+
+
+def _checked(retry: Retry | None) -> Retry:
+    if retry is None:
+        return Retry(attempts=1)
+    if not isinstance(retry, Retry):
+        raise GraphError(f"map_async: retry is a tw.Retry, such as tw.Retry(attempts=3), not {retry!r}")
+    if retry.attempts is None and retry.within_s == inf:
+        raise GraphError(
+            "map_async: give retry attempts or within_s, as a call that always fails would be tried for ever"
+        )
+    return retry
 
 
 def _try_each(

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import tidewheel as tw
 from tests.kit.operators.calls import Server, call_threads, failure_of, job_of, refuse, run_to_end, within_deadline
 from tests.kit.runtime.one_operator import DEADLINE_S, captured
 
@@ -64,32 +65,43 @@ class Flaky:
 def test_a_call_is_tried_again() -> None:
     """So many more times; a result of the last attempt is a result like any other, and others do not wait for it."""
     flaky = Flaky(2, ConnectionError("reset"))
-    assert run_to_end(flaky.reply, [1], retries=2) == [(0, [1])]
+    assert run_to_end(flaky.reply, [1], retry=tw.Retry(attempts=3, first_pause_s=0)) == [(0, [1])]
     assert flaky.attempts == [1, 1, 1]
 
 
 def test_the_last_attempt_says_so() -> None:
     """The error is that of the last attempt."""
     flaky = Flaky(2, ConnectionError("reset"))
-    failure = failure_of(flaky.reply, [1], retries=1)
+    failure = failure_of(flaky.reply, [1], retry=tw.Retry(attempts=2, first_pause_s=0))
     assert "ConnectionError: reset" in str(failure)
     assert "This was attempt 2, the last, for 1." in failure.traceback_text
     assert flaky.attempts == [1, 1]
 
 
-@pytest.mark.parametrize("retry_on", [ConnectionError, (ConnectionError, TimeoutError)])
-def test_other_exceptions_are_final(retry_on: Any) -> None:
+def test_a_limit_of_time_ends_the_attempts() -> None:
+    """The error has the number of attempts that there were."""
+    flaky = Flaky(99, ConnectionError("reset"))
+    failure = failure_of(flaky.reply, [1], retry=tw.Retry(within_s=0.01, first_pause_s=0.004, factor=1))
+    assert f"This was attempt {len(flaky.attempts)}, the last, for 1." in failure.traceback_text
+    assert len(flaky.attempts) >= 2
+
+
+@pytest.mark.parametrize("on", [ConnectionError, (ConnectionError, TimeoutError)])
+def test_other_exceptions_are_final(on: Any) -> None:
     """Only what is named is tried again."""
+    retry = tw.Retry(attempts=6, first_pause_s=0, on=on)
     flaky = Flaky(1, ValueError("wrong"))
-    assert "ValueError: wrong" in str(failure_of(flaky.reply, [1], retries=5, retry_on=retry_on))
+    assert "ValueError: wrong" in str(failure_of(flaky.reply, [1], retry=retry))
     assert flaky.attempts == [1]
     again = Flaky(1, ConnectionError("reset"))
-    assert run_to_end(again.reply, [1], retries=5, retry_on=retry_on) == [(0, [1])]
+    assert run_to_end(again.reply, [1], retry=retry) == [(0, [1])]
 
 
 def test_a_time_out_may_be_tried_again(server: Server) -> None:
     """It is an exception like others, and each attempt has all of its time."""
-    with job_of(server.reply, [6], timeout_s=0.05, retries=100, retry_on=TimeoutError) as job:
+    with job_of(
+        server.reply, [6], timeout_s=0.05, retry=tw.Retry(within_s=60, first_pause_s=0, on=TimeoutError)
+    ) as job:
         assert within_deadline(job, lambda: len(server.cancelled) >= 2)
         server.let_go(6)
         job.wait(DEADLINE_S)

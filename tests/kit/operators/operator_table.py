@@ -122,7 +122,7 @@ RECORDS = [
     of_epoch(
         "map_async",
         lambda stream, number: stream.map_async(
-            lambda record: square(number(record)), concurrency=2, ordered=True, timeout_s=60, retries=1
+            lambda record: square(number(record)), concurrency=2, ordered=True, timeout_s=60, retry=tw.Retry(attempts=2)
         ),
         each_epoch(lambda ns: [n**2 for n in ns]),
         name="ordered",

@@ -175,10 +175,9 @@ def test_explain_knows_that_it_is_at_work(server: Server) -> None:
     [
         ({"concurrency": 0}, "map_async: concurrency is a whole number, 1 or more, not 0"),
         ({"concurrency": 2.5}, r"concurrency is a whole number, 1 or more, not 2\.5"),
-        ({"retries": -1}, "map_async: retries is a whole number, 0 or more, not -1"),
         ({"timeout_s": 0}, "map_async: timeout_s is a number of seconds above 0, or None, not 0"),
-        ({"retry_on": "all"}, "map_async: retry_on is a class of exceptions or a tuple of them, not 'all'"),
-        ({"retry_on": (ValueError, BaseException)}, "retry_on is a class of exceptions"),
+        ({"retry": 3}, r"map_async: retry is a tw\.Retry, such as tw\.Retry\(attempts=3\), not 3"),
+        ({"retry": tw.Retry()}, "map_async: give retry attempts or within_s"),
     ],
 )
 def test_wrong_options_are_refused_at_once(options: Any, message: str) -> None:
