@@ -53,7 +53,7 @@ def quiet(ray_cluster: str) -> Iterator[None]:
     ray_data = pytest.importorskip("ray.data", reason="needs the extra data: pip install 'tidewheel[data]'")
     context = ray_data.DataContext.get_current()
     before, context.enable_progress_bars = context.enable_progress_bars, False
-    ray_data.from_arrow(TABLE).materialize()
+    ray_data.range(1).materialize()
     yield
     context.enable_progress_bars = before
 
@@ -202,15 +202,13 @@ def test_an_error_of_a_function_says_what_and_where(data: Any) -> None:
         rows_of(dataset, engine="ray")
 
 
-@pytest.mark.parametrize("workers", [1, 3])
-def test_a_column_of_epochs(data: Any, workers: int) -> None:
-    """Each row has its epoch as time, and each worker's epochs do not decrease."""
-    ids = [{"id": n, "day": n // 10} for n in range(60)]
-    Random(1).shuffle(ids)
+def test_a_column_of_epochs(data: Any) -> None:
+    """Each row has its epoch as time, across the ends of blocks, and epochs are complete in time."""
     flow = tw.Dataflow("epochs")
-    stream = from_dataset(flow, "rows", data.from_items(ids, override_num_blocks=7).sort("day"), time="day")
+    rows = data.from_items([{"id": n, "day": n // 10} for n in range(60)], override_num_blocks=7)
+    stream = from_dataset(flow, "rows", rows, time="day")
     stream.group_by("day").aggregate(total=("id", "sum")).capture("totals")
-    with tw.run(flow, workers=workers) as job:
+    with tw.run(flow, workers=3, engine="local") as job:
         job.wait(DEADLINE_S)
         totals = [(one.time, row) for one in job.captured("totals") for row in one.batch.to_pylist()]
     found = sorted((time, row["day"], row["total"]) for time, row in totals)
@@ -349,9 +347,10 @@ def test_a_worker_that_is_killed_costs_no_row(data: Any, tmp_path: Path) -> None
 
 def test_a_lost_dealer_fails_the_job(data: Any, tmp_path: Path) -> None:
     """Its blocks are gone with it; the error says to begin anew."""
+    before = titled("ray::DealerActor")
     with tw.run(reading(numbered(data, tmp_path / "gate")), engine="local") as job:
         read_half(job)
-        (dealer,) = titled("ray::DealerActor")
+        (dealer,) = [process for process in titled("ray::DealerActor") if process not in before]
         dealer.kill()
         with pytest.raises(tw.JobError, match="the process that has it computed is gone, with all blocks"):
             job.wait(DEADLINE_S)
