@@ -15,6 +15,7 @@ from tidewheel.connectors.datasets.block_dealer import Block, BlockPosition
 from tidewheel.connectors.datasets.errors import DatasetError
 from tidewheel.connectors.object_blocks.epoch_slices import epoch_slices
 from tidewheel.host.extras import check_extra
+from tidewheel.host.log_lines import about
 from tidewheel.host.ray_cluster import actor_class, connect
 from tidewheel.operators.sources.contract import Fetched, Partition
 from tidewheel.operators.sources.inline_source import InlineSource, share_names, share_of
@@ -80,12 +81,12 @@ class DatasetSource(InlineSource[Any]):
         self.dealer.saved.remote(*share_of(partition), position)
 
     def _read(self, reader: int, readers: int, position: BlockPosition | None) -> Iterator[Fetched[Any] | Pause]:
-        yield from self._answer(self.dealer.open.remote(reader, readers, position))
         number = reader if position is None else position.next_block(readers)
         row = position.row if position is not None and position.number == number else 0
         asked: deque[Any] = deque()
         epoch: Time = None
         try:
+            yield from self._answer(self.dealer.open.remote(reader, readers, position))
             while True:
                 while len(asked) <= BLOCKS_AHEAD:
                     asked.append(self.dealer.block.remote(reader, number + len(asked) * readers))
@@ -122,7 +123,7 @@ class DatasetSource(InlineSource[Any]):
                 return (yield from arrival(answer, WARNS_AFTER_S))
             except GetTimeoutError:
                 waited_s += WARNS_AFTER_S
-                _LOGGER.warning(*self._still_waiting(awaited, waited_s))
+                _LOGGER.warning(*self._still_waiting(awaited, waited_s), extra=about(operator=self.name))
             except RayActorError as error:
                 raise DatasetError(
                     f"dataset {self.name!r} cannot be read: the process that has it computed is gone, with all blocks. "
@@ -136,8 +137,8 @@ class DatasetSource(InlineSource[Any]):
         said = "source %r has waited %.0f s for %s of its dataset; %g of the %g CPUs of the cluster are free"
         if free < 1:
             said += (
-                ". Ray Data computes blocks in tasks, which need one: other actors and tasks, or workers with "
-                "RuntimeConfig(resources={'CPU': ...}), have them"
+                ". Ray Data computes blocks in tasks, which need one. Those of the dataset have them all, or other "
+                "programs, or workers with RuntimeConfig(resources={'CPU': ...})"
             )
         return said, self.name, waited_s, awaited or "the actor", free, all_of
 
