@@ -345,15 +345,20 @@ def test_a_worker_that_is_killed_costs_no_row(data: Any, tmp_path: Path) -> None
         assert captured(job) == list(range(200))
 
 
+def lose_dealer(job: Any, others: list[Any]) -> None:
+    """Kill the dealer of a job that waits for it, and wait for the job."""
+    read_half(job)
+    (dealer,) = [process for process in titled("ray::DealerActor") if process not in others]
+    dealer.kill()
+    job.wait(DEADLINE_S)
+
+
 def test_a_lost_dealer_fails_the_job(data: Any, tmp_path: Path) -> None:
     """Its blocks are gone with it; the error says to begin anew."""
-    before = titled("ray::DealerActor")
-    with tw.run(reading(numbered(data, tmp_path / "gate")), engine="local") as job:
-        read_half(job)
-        (dealer,) = [process for process in titled("ray::DealerActor") if process not in before]
-        dealer.kill()
-        with pytest.raises(tw.JobError, match="the process that has it computed is gone, with all blocks"):
-            job.wait(DEADLINE_S)
+    others, flow = titled("ray::DealerActor"), reading(numbered(data, tmp_path / "gate"))
+    said = "the process that has it computed is gone, with all blocks"
+    with pytest.raises(tw.JobError, match=said), tw.run(flow, engine="local") as job:
+        lose_dealer(job, others)
 
 
 # ------------------------------------------------------------------ out
