@@ -7,12 +7,16 @@ from typing import Final, Literal, TypeAlias
 
 from tidewheel.progress.errors import TidewheelError
 
-Extra: TypeAlias = Literal["data", "gateway", "kafka", "notebook", "otel", "postgres", "spark", "testing"]
+Extra: TypeAlias = Literal[
+    "data", "delta", "gateway", "iceberg", "kafka", "notebook", "otel", "postgres", "spark", "testing"
+]
 """A name in the brackets of ``pip install 'tidewheel[...]'``."""
 
 LIBRARIES: Final[Mapping[Extra, tuple[str, ...]]] = {
     "data": ("pandas",),
+    "delta": ("deltalake",),
     "gateway": ("prometheus_client", "starlette", "uvicorn", "websockets"),
+    "iceberg": ("pyiceberg",),
     "kafka": ("confluent_kafka",),
     "notebook": ("anywidget", "traitlets"),
     "otel": ("opentelemetry",),

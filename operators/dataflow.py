@@ -6,16 +6,23 @@ from types import UnionType
 from typing import Any, overload
 
 from tidewheel.batches.batches import is_schema
-from tidewheel.operators.base.batchwise import build_batchwise
-from tidewheel.operators.base.stream_base import Record, check_list, check_positive, check_stream, make_pact, make_paths
-from tidewheel.operators.records.record_operators import Tried
+from tidewheel.operators.base.stream_base import (
+    Record,
+    caught_by,
+    check_list,
+    check_positive,
+    check_stream,
+    make_pact,
+    make_paths,
+)
+from tidewheel.operators.dead_letters import DeadLetters
 from tidewheel.operators.sources.contract import Source
 from tidewheel.operators.sources.inline_source import InlineBuild
-from tidewheel.operators.sources.input import InputBuild, OnBadRecord, Schema, check_for
+from tidewheel.operators.sources.input import InputBuild, Schema, check_for
 from tidewheel.operators.sources.partition_epochs import EpochRule
 from tidewheel.operators.sources.partitioned_source import OperatorSource, PartitionedSource
 from tidewheel.operators.sources.source import source_build
-from tidewheel.operators.sources.source_operators import SourceOperators
+from tidewheel.operators.sources.source_operators import SourceOperators, refuses_nothing
 from tidewheel.operators.stream import Feedback, Loop, Stream
 from tidewheel.operators.substreams.substream_operators import Bound, ends_wanted
 from tidewheel.progress import GraphError, PathSummary, TimeDomain
@@ -57,27 +64,23 @@ class Dataflow(Described):
     @overload
     def input(self, name: str) -> Stream[Any]: ...
     @overload
-    def input(self, name: str, records: type[Record]) -> Stream[Record]: ...
+    def input(self, name: str, records: type[Record], *, dead_letters: DeadLetters | None = None) -> Stream[Record]: ...
     @overload
-    def input(self, name: str, records: Schema) -> Stream[dict[str, Any]]: ...
-    @overload
-    def input(self, name: str, records: UnionType) -> Stream[Any]: ...
-    @overload
-    def input(self, name: str, records: type[Record], *, on_bad_record: OnBadRecord) -> Tried[Record, Any]: ...
-    @overload
-    def input(self, name: str, records: Schema | UnionType, *, on_bad_record: OnBadRecord) -> Tried[Any, Any]: ...
-    @adds_operators("on_bad_record")
     def input(
-        self, name: str, records: Any = None, *, on_bad_record: OnBadRecord | None = None
-    ) -> Stream[Any] | Tried[Any, Any]:
+        self, name: str, records: Schema, *, dead_letters: DeadLetters | None = None
+    ) -> Stream[dict[str, Any]]: ...
+    @overload
+    def input(self, name: str, records: UnionType, *, dead_letters: DeadLetters | None = None) -> Stream[Any]: ...
+    @adds_operators("dead_letters")
+    def input(self, name: str, records: Any = None, *, dead_letters: DeadLetters | None = None) -> Stream[Any]:
         """Add a stream that the driver feeds through ``job.input(name)``.
 
         Args:
             name: the input's name.
             records: the type of the records, of which ``send`` checks a sample (a row of Arrow is a dict), or a
                 `pyarrow.Schema` that each batch must have. None accepts anything.
-            on_bad_record: ``"divert"`` returns ``(results, failures)``, where a record of another type is a
-                `FailedRecord`.
+            dead_letters: where a record of another type goes, with a TypeError. Then each record is checked, by the
+                worker that receives it, and ``send`` does not raise.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("lengths")
@@ -89,16 +92,17 @@ class Dataflow(Described):
         ...     job.captured("lengths")
         [Captured(time=0, batch=[2, 2])]
         """
-        check = check_for(name, records, on_bad_record)
+        caught_by(self._description, f"input {name!r}", dead_letters)
+        check = check_for(name, records)
+        if check is None and dead_letters is not None:
+            raise GraphError(f"input {name!r}: dead_letters= needs a type of records, such as int, to check them")
         self._description.register("input", name, self._description.size)
-        if check is None or on_bad_record is None:
+        if check is None or dead_letters is None:
             return self._begin(f"input {name}", InputBuild(check), records)
-        came, build = self._begin(f"input {name}", InputBuild(), records), build_batchwise(check.divide)
-        results, failures = came._pass_on(f"check {name}", build, 2)
-        came._note_side_by_side({".results": results, ".failures": failures})
-        return Tried(results, Stream(self, failures._outlet))
+        came = self._begin(f"input {name}", InputBuild(), records)
+        return came._setting_aside(f"check {name}", check.divide, dead_letters, schema=came.schema)
 
-    @adds_operators("paced_by", "epochs_ahead", "epoch_every_s", "epoch_records")
+    @adds_operators("paced_by", "epochs_ahead", "epoch_every_s", "epoch_records", "dead_letters")
     def source(
         self,
         name: str,
@@ -108,6 +112,7 @@ class Dataflow(Described):
         epochs_ahead: int = 1,
         epoch_every_s: float | None = None,
         epoch_records: int | None = None,
+        dead_letters: DeadLetters | None = None,
     ) -> Stream[Record]:
         """Add a stream that each worker reads from its partitions of ``source``.
 
@@ -128,6 +133,8 @@ class Dataflow(Described):
             epoch_every_s: for a `Source` that says no epochs: begin an epoch every so many seconds.
             epoch_records: for such a source: a partition ends the epoch behind the unit with which it has read so many
                 records of it.
+            dead_letters: where what the source reads and cannot make a record of goes, such as a line that is no JSON;
+                its error fails the job otherwise.
 
         Raises:
             GraphError: an argument is wrong, or the source cannot be pickled.
@@ -143,9 +150,13 @@ class Dataflow(Described):
         check_positive(f"source {name!r}", "epochs_ahead", epochs_ahead)
         rule = EpochRule(epoch_every_s, epoch_records)
         if isinstance(source, Source):
-            operators = SourceOperators(name, source, rule, paced_by, epochs_ahead)
+            caught = caught_by(self._description, f"source {name!r}", dead_letters)
+            operators = SourceOperators(name, source, rule, paced_by, epochs_ahead, caught)
             operators.check(self._description)
-            return Stream(self, operators.add(self._description))
+            stream = Stream[Any](self, operators.add(self._description))
+            return stream if dead_letters is None else stream._without_letters(name, dead_letters)
+        if dead_letters is not None:
+            raise refuses_nothing(name, source)
         if rule != EpochRule():
             raise GraphError(f"source {name!r}: a {type(source).__qualname__} says its epochs itself")
         return self._begin(name, source_build(name, source, paced_by, epochs_ahead))
@@ -285,6 +296,38 @@ class Dataflow(Described):
             by_substream=ends_wanted(name, bound, ordered=ordered),
         )
         return tuple(Stream(self, outlet)._for_effect() for outlet in made)
+
+    def dead_letters(
+        self, name: str = "dead letters", catch: type[Exception] | tuple[type[Exception], ...] = Exception
+    ) -> DeadLetters:
+        """Return a stream of the records that operators and sources set aside, in place of failing the job.
+
+        Each operator or source to which you give it, as ``dead_letters=letters``, sends a record at which its function
+        raises there, as a `FailedRecord` at the time of the record. It is a stream like others: publish it, write it to
+        files, or capture it. Several may share it, in loops too.
+
+        Args:
+            name: its name.
+            catch: the exception, or a tuple of them, with which a record is set aside; any other fails the job.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("parsing")
+        >>> letters = flow.dead_letters()
+        >>> texts = flow.source("texts", tw.IterableSource([[(0, ["6", "two", "0"])]]))
+        >>> numbers = texts.map(int, dead_letters=letters, name="parse")
+        >>> _ = numbers.map(lambda n: 12 // n, dead_letters=letters, name="divide").capture("results")
+        >>> _ = letters.map(lambda letter: (letter.record, letter.error, letter.where)).capture("letters")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     job.wait()
+        ...     [result for captured in job.captured("results") for result in captured.batch]
+        ...     [letter for captured in job.captured("letters") for letter in captured.batch]
+        [2]
+        [('two', 'ValueError', 'parse'), (0, 'ZeroDivisionError', 'divide')]
+        """
+        caught = catch if isinstance(catch, tuple) else (catch,)
+        if not (caught and all(isinstance(kind, type) and issubclass(kind, Exception) for kind in caught)):
+            raise GraphError(f"dead_letters: catch is an exception class, or a tuple of some, not {catch!r}")
+        return DeadLetters(self, name, caught)
 
     def scope(self, name: str) -> Loop:
         """Return a loop in the outermost scope, to enter, feed back and leave by hand.

@@ -52,6 +52,15 @@ def redacted(text: str) -> str:
     return _SECRET.sub(_hidden, text)
 
 
+def has_apparent_secret(text: str) -> bool:
+    """Tell whether a text has what looks like a password, key or token.
+
+    >>> has_apparent_secret("s3://me:pw@host"), has_apparent_secret("s3://tides/prices")
+    (True, False)
+    """
+    return _SECRET.search(text) is not None
+
+
 def called(function: object) -> str:
     """Return the name of a function, or of an object's class, since its fields may have secrets.
 

@@ -1,16 +1,13 @@
 """What a client of Kafka is made with: the servers, the properties of librdkafka, and secrets by name."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from tidewheel.connectors.base.secret_settings import check_secrets, with_secrets
 from tidewheel.connectors.kafka.errors import KafkaError
 from tidewheel.host.extras import check_extra
 from tidewheel.progress import GraphError
-from tidewheel.runtime.description.secret import Secret
-
-_SECRET: Final = re.compile(r"password|secret|key\.pem|token$|user\.info|oauthbearer\.config")
 
 _OURS: Final = frozenset(
     {
@@ -46,7 +43,7 @@ class ClientConfig:
         check_extra("kafka", self.kind, KafkaError)
         if not isinstance(self.servers, str) or not self.servers:
             raise GraphError(f"{self.kind}: servers is one address or several, such as 'first:9092,second:9092'")
-        check_secrets(self.kind, self.given)
+        check_secrets(self.kind, "config", self.given, "KAFKA_PASSWORD")
         if ours := sorted(_OURS & self.given.keys()):
             raise GraphError(f"{self.kind}: config has {', '.join(ours)}, which the {self.kind} sets itself: remove it")
 
@@ -56,18 +53,3 @@ class ClientConfig:
         Those of the user take the place of ``defaults``.
         """
         return {**defaults, **with_secrets(self.given), "bootstrap.servers": self.servers}
-
-
-def check_secrets(kind: str, config: Mapping[str, Any]) -> None:
-    """Raise GraphError if a property that is secret by its name has a value in clear."""
-    for name, value in config.items():
-        if _SECRET.search(name) and not isinstance(value, Secret):
-            raise GraphError(
-                f"{kind}: config[{name!r}] would be pickled with the dataflow. Put it into the environment of the "
-                f"workers, and its name here: tw.Secret('KAFKA_PASSWORD')"
-            )
-
-
-def with_secrets(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return properties with the values of secrets, which this process reads from its environment."""
-    return {name: value.value() if isinstance(value, Secret) else value for name, value in config.items()}

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from tidewheel.connectors.kafka.client_config import check_secrets, with_secrets
+from tidewheel.connectors.base.secret_settings import check_secrets, with_secrets
 from tidewheel.connectors.kafka.errors import KafkaError
 
 Part: TypeAlias = Literal["value", "key"]
@@ -78,7 +78,7 @@ class _Registered(Format):
     _needs: ClassVar[str]
 
     def __post_init__(self) -> None:
-        check_secrets(type(self).__name__, self.config)
+        check_secrets(type(self).__name__, "config", self.config, "KAFKA_PASSWORD")
 
     def decoder(self, topic: str, part: Part) -> Decode:
         """Return the client's deserializer."""

@@ -12,7 +12,7 @@ from tidewheel.connectors.kafka.formats import Decode, Format, Part
 from tidewheel.connectors.kafka.kafka_record import KafkaRecord
 from tidewheel.connectors.kafka.topic_client import TopicClient
 from tidewheel.host.retry import Retry
-from tidewheel.operators.sources.contract import Fetched, Partition, Source
+from tidewheel.operators.sources.contract import Fetched, Partition, Refused, Source
 from tidewheel.operators.sources.partitioned_source import Pause
 from tidewheel.progress import GraphError
 
@@ -90,12 +90,17 @@ class KafkaSource(Source[KafkaRecord]):
             while end is None or offset < end:
                 messages = client.take(_WAIT_S)
                 records: list[KafkaRecord] = []
+                refused: list[Refused] = []
                 for message in messages:
                     if (error := message.error()) is None:
                         if end is not None and message.offset() >= end:
                             offset = end
                             break
-                        records.append(decoding.record(message))
+                        try:
+                            records.append(decoding.record(message))
+                        except KafkaError as error_of_one:
+                            raw = decoding.as_record(message, message.value(), message.key())
+                            refused.append(Refused(raw, error_of_one, f"offset {message.offset()}"))
                         offset = message.offset() + 1
                     elif is_end(error):
                         offset = max(offset, message.offset())  # behind the marks of transactions, too
@@ -107,7 +112,7 @@ class KafkaSource(Source[KafkaRecord]):
                     yield Pause(0)
                 else:
                     position = offset, end
-                    yield Fetched(records, position)
+                    yield Fetched(records, position, refused=refused)
 
     def _range(
         self, client: TopicClient, topic: str, number: int, position: tuple[int, int | None] | None
@@ -162,9 +167,12 @@ class _Decoding:
         except Exception as error:
             raise KafkaError(
                 f"the {part} of topic {self._topic!r}, partition {self._number}, offset {message.offset()} is not in "
-                f"its format: {type(error).__name__}: {error}. Correct the format, or read bytes and decode them in an "
-                "operator that knows what to do with such a record"
+                f"its format: {type(error).__name__}: {error}. Correct the format, or go on without "
+                "such records: flow.source(..., dead_letters=flow.dead_letters())"
             ) from error
+        return self.as_record(message, value, key)
+
+    def as_record(self, message: Any, value: Any, key: Any) -> KafkaRecord:
         kind, timestamp_ms = message.timestamp()
         headers = message.headers()
         return KafkaRecord(

@@ -7,11 +7,20 @@ from reprlib import repr as short
 from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
+from tidewheel.batches.batches import Batch
+from tidewheel.operators.base.setting_aside import (
+    Caught,
+    Divide,
+    Refuse,
+    build_dividing,
+    build_setting_aside,
+    those_for_which,
+)
 from tidewheel.operators.base.side_by_side import what_to_give
 from tidewheel.operators.keys.columns import check_names
 from tidewheel.progress import GraphError, Nesting, PathSummary
 from tidewheel.progress.redaction import called
-from tidewheel.runtime.description.dataflow_description import Outlet
+from tidewheel.runtime.description.dataflow_description import DataflowDescription, Outlet
 from tidewheel.runtime.description.pacts import Exchange, Key, Pact
 from tidewheel.runtime.description.plan import Build, BySubstream, KeyedTransform, Transform
 
@@ -20,6 +29,7 @@ if TYPE_CHECKING:
     import typing_extensions
 
     from tidewheel.operators.dataflow import Dataflow
+    from tidewheel.operators.dead_letters import DeadLetters
     from tidewheel.operators.stream import Stream
 
     # Python's own type variables have defaults from 3.13 on.
@@ -129,6 +139,56 @@ class StreamBase(Generic[Record]):
         )
         return tuple(self._made(outlet, schema) for outlet in made)
 
+    def _setting_aside(
+        self,
+        name: str,
+        divide: Divide,
+        dead_letters: "DeadLetters",
+        *,
+        schema: "pa.Schema | None" = None,
+    ) -> "Stream[Any]":
+        """Add an operator that sends ``divide(batch, refuse)``, and the records that this refuses as dead letters."""
+        build = build_setting_aside(divide, caught_by(self._description, name, dead_letters))
+        made, letters = self._operator(name, [], 2, build, notify=False, by_substream=True)
+        dead_letters._receive(letters)
+        made.schema = schema
+        return made
+
+    def _with_good_keys(
+        self,
+        name: str,
+        key: Key,
+        dead_letters: "DeadLetters",
+        *others: Key | None,
+    ) -> "Stream[Record]":
+        """Set aside the records without such a key, or at which another function of a record raises."""
+        owner = Exchange(key)
+        functions = [one for one in others if callable(one)]
+
+        def is_good(record: Any) -> bool:
+            owner.split([record], 2)
+            for function in functions:
+                function(record)
+            return True
+
+        chosen = those_for_which(is_good)
+        is_called = callable(key) or bool(functions)
+
+        def divide(batch: Batch, refuse: Refuse) -> Batch:
+            return chosen(batch, refuse) if is_called or isinstance(batch, list) else batch
+
+        return self._setting_aside(f"{name}: keys", divide, dead_letters, schema=self.schema)
+
+    def _without_letters(
+        self, name: str, dead_letters: "DeadLetters", schema: "pa.Schema | None" = None
+    ) -> "Stream[Any]":
+        """Take the letters out of what the operator of this stream sends, which is named ``name``."""
+        build = build_dividing(self._description.operators[self._outlet.source.operator].name)
+        made, letters = self._operator(f"{name}: dead letters", [], 2, build, notify=False, by_substream=True)
+        dead_letters._receive(letters)
+        made.schema = schema
+        return made
+
     def _one_more(self) -> "Stream[Any]":
         return self._made(self._description.add_output(self._outlet))
 
@@ -178,6 +238,20 @@ def check_stream(name: str, other: object) -> Outlet:
     if not isinstance(other, StreamBase):
         raise GraphError(f"operator {name!r} reads streams, not {short(other)}{what_to_give(other)}")
     return other._outlet
+
+
+def caught_by(description: DataflowDescription, name: str, dead_letters: "DeadLetters | None") -> Caught:
+    """Return the exceptions after which an operator sends a letter; raise GraphError if it could not."""
+    from tidewheel.operators.dead_letters import DeadLetters
+
+    if dead_letters is None:
+        return ()
+    if not isinstance(dead_letters, DeadLetters) or dead_letters._description is not description:
+        raise GraphError(
+            f"{name}: dead_letters= takes what flow.dead_letters() of the same dataflow has returned, not "
+            f"{short(dead_letters)}"
+        )
+    return dead_letters._caught
 
 
 def check_function(name: str, function: object) -> None:

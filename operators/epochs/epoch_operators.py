@@ -4,7 +4,7 @@ from collections.abc import Callable
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, overload
 
-from tidewheel.operators.base.stream_base import KeyType, Record, Result, State, StreamBase, check_function
+from tidewheel.operators.base.stream_base import KeyType, Record, Result, State, StreamBase, caught_by, check_function
 from tidewheel.operators.epochs.fold import Fold, build_partial, build_per_epoch, pruned_fold
 from tidewheel.operators.epochs.gathered_epochs import build_gathered, joined
 from tidewheel.operators.epochs.key_fold import Add, KeyFold, Start, counting_folds
@@ -17,6 +17,7 @@ from tidewheel.runtime.description.origin import adds_operators
 from tidewheel.runtime.description.pacts import Key, Pact
 
 if TYPE_CHECKING:
+    from tidewheel.operators.dead_letters import DeadLetters
     from tidewheel.operators.stream import Stream
 
 
@@ -40,6 +41,7 @@ class EpochOperators(StreamBase[Record]):
         *,
         add: Callable[[Record, Record], Record],
         combine: Callable[[Record, Record], Record] | None = None,
+        dead_letters: "DeadLetters | None" = ...,
         name: str = ...,
     ) -> "Stream[tuple[KeyType, Record]]": ...
 
@@ -51,6 +53,7 @@ class EpochOperators(StreamBase[Record]):
         add: Callable[[Record, Record], Record],
         finish: Callable[[KeyType, Record], Result],
         combine: Callable[[Record, Record], Record] | None = None,
+        dead_letters: "DeadLetters | None" = ...,
         name: str = ...,
     ) -> "Stream[Result]": ...
 
@@ -62,6 +65,7 @@ class EpochOperators(StreamBase[Record]):
         start: Start[State],
         add: Add[State, Record],
         combine: Callable[[State, State], State] | None = None,
+        dead_letters: "DeadLetters | None" = ...,
         name: str = ...,
     ) -> "Stream[tuple[KeyType, State]]": ...
 
@@ -74,10 +78,11 @@ class EpochOperators(StreamBase[Record]):
         add: Add[State, Record],
         finish: Callable[[KeyType, State], Result],
         combine: Callable[[State, State], State] | None = None,
+        dead_letters: "DeadLetters | None" = ...,
         name: str = ...,
     ) -> "Stream[Result]": ...
 
-    @adds_operators("finish")
+    @adds_operators("finish", "dead_letters")
     def aggregate(
         self,
         key: Callable[[Record], Any] | Names,
@@ -86,6 +91,7 @@ class EpochOperators(StreamBase[Record]):
         add: Callable[[Any, Any], Any],
         finish: Callable[[Any, Any], Any] | None = None,
         combine: Callable[[Any, Any], Any] | None = None,
+        dead_letters: "DeadLetters | None" = None,
         name: str = "aggregate",
     ) -> "Stream[Any]":
         """Fold the records of each key and epoch into a state, and send one result for each.
@@ -100,6 +106,8 @@ class EpochOperators(StreamBase[Record]):
             finish: makes the result of a key and its state; the default is the pair.
             combine: merges two states; it may change the first. With it, workers fold their own records first and only
                 states travel to the keys' owners.
+            dead_letters: where a record goes at which ``key``, ``start`` or ``add`` raises; None fails the job.
+                The state of its key stays as it was, unless a function has changed it in place.
             name: the operator's name.
 
         >>> import tidewheel as tw
@@ -119,10 +127,20 @@ class EpochOperators(StreamBase[Record]):
         """
         fold = KeyFold.checked("aggregate", key, self.schema, start, add, finish)
         both = add if combine is None and start is None else combine
+        if both is not None:
+            check_function("aggregate, for combine,", both)
+        if dead_letters is None:
+            if both is None:
+                return self._unary(name, build_per_epoch(fold.per_epoch()), key)
+            return self._in_two(name, fold.partially(both), fold.combined(both), _KEY)
+        caught = caught_by(self._description, "aggregate", dead_letters)
+        records = self._with_good_keys(name, key, dead_letters)
         if both is None:
-            return self._unary(name, build_per_epoch(fold.per_epoch()), key)
-        check_function("aggregate, for combine,", both)
-        return self._in_two(name, fold.partially(both), fold.combined(both), _KEY)
+            results = records._unary(name, build_per_epoch(fold.per_epoch(caught)), key)
+            return results._without_letters(name, dead_letters)
+        first, second = fold.partially(both, caught), fold.combined(both)
+        partially = records._unary(f"{name}: partial", build_partial(first), notify=False)
+        return partially._without_letters(name, dead_letters)._unary(name, build_per_epoch(second), _KEY)
 
     @overload
     def count(self, key: None = None, *, name: str = ...) -> "Stream[tuple[Record, int]]": ...

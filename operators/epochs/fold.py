@@ -33,6 +33,7 @@ class Fold:
         add: returns the state with a batch added; it may change its argument.
         split: divides the state among a number of workers, by the pact of the input.
         merge: merges two workers' states; it may change the first.
+        tried: adds a batch to the state in place, in place of ``add``, and returns the letters of refused records.
     """
 
     start: Callable[[], Any]
@@ -41,6 +42,7 @@ class Fold:
     size: Callable[[Any], int] = len
     split: Callable[[Any, Pact, int], Sequence[Any]] = lambda states, _, workers: split_by_key(states, workers)
     merge: Callable[[Any, Any], Any] = updated
+    tried: Callable[[Any, Batch], Batch] | None = None
 
     def division(self, context: OperatorContext) -> Division:
         """Return the division of an operator's folds by time; state without another place goes to worker 0."""
@@ -63,7 +65,10 @@ def build_per_epoch(fold: Fold) -> Build:
                 if time not in epochs:
                     epochs[time] = fold.start()
                     notificator.notify_at(lent)
-                epochs[time] = fold.add(epochs[time], batch)
+                if fold.tried is None:
+                    epochs[time] = fold.add(epochs[time], batch)
+                else:
+                    output.send(lent, fold.tried(epochs[time], batch))
             for token in notificator.ready(input, sequential=False):
                 if token.time in epochs:
                     output.send(token, fold.finish(epochs.pop(token.time)))
@@ -98,7 +103,10 @@ def build_partial(fold: Fold) -> Build:
                 if time not in states:
                     states[time] = fold.start()
                     waiting.notify_at(lent)
-                states[time] = fold.add(states[time], batch)
+                if fold.tried is None:
+                    states[time] = fold.add(states[time], batch)
+                else:
+                    output.send(lent, fold.tried(states[time], batch))
                 quiet.pop(time, None)
                 if fold.size(states[time]) > MOST_KEPT:
                     finish(time)

@@ -15,6 +15,7 @@ from reprlib import repr as short
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from tidewheel.batches.batches import Batch, is_arrow
+from tidewheel.operators.base.setting_aside import Aside, Caught, letter
 from tidewheel.operators.epochs.fold import Fold
 from tidewheel.operators.keys.arrow_rows import as_table
 from tidewheel.operators.keys.record_keys import Keys, as_key, as_record, may_have_nan
@@ -77,17 +78,39 @@ class KeyFold:
         """Return the state with some records added; raise TypeError as `added` does."""
         return added(self.add, state, rows) if rows else state
 
+    def fold_each(self, states: States, key: Any, rows: list[Any], caught: Caught) -> list[Aside]:
+        """Add the rows of a key one by one; return the letters of those at which a function raises a ``caught`` error.
+
+        These leave the state as it was, unless the function has changed it in place.
+        """
+        failed = []
+        for row in rows:
+            try:
+                states[key] = self.fold_rows(states[key], [row]) if key in states else self.begin([row])
+            except caught as error:
+                failed.append(Aside(letter(row, error)))
+        return failed
+
+    def tried(self, caught: Caught) -> Callable[[States, Batch], list[Aside]] | None:
+        """Return a function that adds a batch as `fold_each` does; None if nothing is caught."""
+
+        def fold(states: States, batch: Batch) -> list[Aside]:
+            groups = self.keys.grouped(batch).items()
+            return [aside for key, rows in groups for aside in self.fold_each(states, key, rows, caught)]
+
+        return fold if caught else None
+
     def results(self, states: States) -> list[Any]:
         return _pairs(states) if self.result is None else [self.result(*item) for item in states.items()]
 
-    def per_epoch(self) -> Fold:
+    def per_epoch(self, caught: Caught = ()) -> Fold:
         """Return the fold of an epoch on the workers that own the keys."""
-        return Fold(dict, self.fold, self.results)
+        return Fold(dict, self.fold, self.results, tried=self.tried(caught))
 
-    def partially(self, combine: Callable[[Any, Any], Any]) -> Fold:
+    def partially(self, combine: Callable[[Any, Any], Any], caught: Caught = ()) -> Fold:
         """Return the first half of the fold; it makes pairs (key, state)."""
         add = self.combined(combine).add
-        return Fold(dict, self.fold, _pairs, merge=lambda one, other: add(one, _pairs(other)))
+        return Fold(dict, self.fold, _pairs, merge=lambda one, other: add(one, _pairs(other)), tried=self.tried(caught))
 
     def combined(self, combine: Callable[[Any, Any], Any]) -> Fold:
         return _combined(

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
-from tidewheel.operators.base.stream_base import KeyType, Record, Result, State, StreamBase, check_function
+from tidewheel.operators.base.stream_base import KeyType, Record, Result, State, StreamBase, caught_by, check_function
 from tidewheel.operators.epochs.fold import build_partial, pruned_fold
 from tidewheel.operators.epochs.key_fold import Add, KeyFold, Start
 from tidewheel.operators.epochs.keyed_state import Accumulation, StatefulMap, build_keyed_state
@@ -18,6 +18,7 @@ from tidewheel.runtime.description.plan import EndsWanted
 from tidewheel.runtime.description.shards import owners_of
 
 if TYPE_CHECKING:
+    from tidewheel.operators.dead_letters import DeadLetters
     from tidewheel.operators.stream import Stream
 
 Scope: TypeAlias = Literal["stream", "substream"]
@@ -40,6 +41,7 @@ class KeyedOperators(StreamBase[Record]):
         key: Callable[[Record], KeyType] | Names,
         *,
         add: Callable[[Record, Record], Record],
+        dead_letters: "DeadLetters | None" = ...,
         name: str = ...,
     ) -> "Stream[tuple[KeyType, Record]]": ...
 
@@ -50,6 +52,7 @@ class KeyedOperators(StreamBase[Record]):
         *,
         add: Callable[[Record, Record], Record],
         finish: Callable[[KeyType, Record], Result],
+        dead_letters: "DeadLetters | None" = ...,
         name: str = ...,
     ) -> "Stream[Result]": ...
 
@@ -60,6 +63,7 @@ class KeyedOperators(StreamBase[Record]):
         *,
         start: Start[State],
         add: Add[State, Record],
+        dead_letters: "DeadLetters | None" = ...,
         name: str = ...,
     ) -> "Stream[tuple[KeyType, State]]": ...
 
@@ -71,10 +75,11 @@ class KeyedOperators(StreamBase[Record]):
         start: Start[State],
         add: Add[State, Record],
         finish: Callable[[KeyType, State], Result],
+        dead_letters: "DeadLetters | None" = ...,
         name: str = ...,
     ) -> "Stream[Result]": ...
 
-    @adds_operators("finish")
+    @adds_operators("finish", "dead_letters")
     def accumulate(
         self,
         key: Callable[[Record], Any] | Names,
@@ -82,6 +87,7 @@ class KeyedOperators(StreamBase[Record]):
         start: Start[State] | None = None,
         add: Callable[[Any, Any], Any],
         finish: Callable[[Any, Any], Any] | None = None,
+        dead_letters: "DeadLetters | None" = None,
         name: str = "accumulate",
     ) -> "Stream[Any]":
         """Fold the records of each key over all epochs; each epoch sends the states of its keys.
@@ -95,6 +101,8 @@ class KeyedOperators(StreamBase[Record]):
             add: returns the state with a record added; it may change a state that ``start`` has made.
             finish: makes the result of a key and its state, which must not change with the state; the default is the
                 key with a shallow copy of the state.
+            dead_letters: where a record goes at which ``key``, ``start`` or ``add`` raises; None fails the
+                job. The state of its key stays as it was, unless a function has changed it in place.
             name: the operator's name.
 
         >>> import tidewheel as tw
@@ -108,9 +116,14 @@ class KeyedOperators(StreamBase[Record]):
         [(0, [('ann', 5), ('bob', 1)]), (1, [('ann', 3)])]
         """
         fold = KeyFold.checked("accumulate", key, self.schema, start, add, finish)
-        return self._unary(name, build_keyed_state(Accumulation(fold)), key)
+        if dead_letters is None:
+            return self._unary(name, build_keyed_state(Accumulation(fold)), key)
+        tried = build_keyed_state(Accumulation(fold, caught_by(self._description, "accumulate", dead_letters)))
+        return (
+            self._with_good_keys(name, key, dead_letters)._unary(name, tried, key)._without_letters(name, dead_letters)
+        )
 
-    @adds_operators("order")
+    @adds_operators("order", "dead_letters")
     def stateful_map(
         self,
         key: Callable[[Record], Any] | Names,
@@ -119,6 +132,7 @@ class KeyedOperators(StreamBase[Record]):
         step: Callable[[State, Record], tuple[State, Result]],
         order: Callable[[Record], Any] | Names | None = None,
         scope: Scope = "stream",
+        dead_letters: "DeadLetters | None" = None,
         name: str = "stateful_map",
     ) -> "Stream[Result]":
         """Replace each record by a result that depends on its key's earlier records.
@@ -135,6 +149,8 @@ class KeyedOperators(StreamBase[Record]):
                 from run to run.
             scope: ``"substream"`` keeps states by key within each substream and drops them when it has ended;
                 ``"stream"`` keeps them as long as the job runs.
+            dead_letters: where a record goes at which ``key``, ``order``, ``start`` or ``step`` raises; None fails the
+                job. The state of its key stays as it was, unless a function has changed it in place.
             name: the operator's name.
 
         >>> import tidewheel as tw
@@ -153,13 +169,17 @@ class KeyedOperators(StreamBase[Record]):
         keys = Keys.checked("stateful_map", key, self.schema)
         check_function("stateful_map, for start,", start)
         check_function("stateful_map, for step,", step)
-        mapped = StatefulMap(keys, start, step, Order.checked("stateful_map", order, self.schema))
+        ordered = Order.checked("stateful_map", order, self.schema)
+        mapped = StatefulMap(keys, start, step, ordered, caught_by(self._description, "stateful_map", dead_letters))
+        if scope not in ("stream", "substream"):
+            raise GraphError(f'stateful_map: scope is "stream" or "substream", not {scope!r}')
+        records = self if dead_letters is None else self._with_good_keys(name, key, dead_letters, order)
         if scope == "substream":
             ends = EndsWanted(ordered=False, waits=True)
-            return self._unary(name, build_state_by_substream(mapped), key, by_substream=ends)
-        if scope != "stream":
-            raise GraphError(f'stateful_map: scope is "stream" or "substream", not {scope!r}')
-        return self._unary(name, build_keyed_state(mapped), key)
+            results = records._unary(name, build_state_by_substream(mapped), key, by_substream=ends)
+        else:
+            results = records._unary(name, build_keyed_state(mapped), key)
+        return results if dead_letters is None else results._without_letters(name, dead_letters)
 
     @adds_operators("order")
     def deduplicate(

@@ -11,6 +11,7 @@ from reprlib import repr as short
 from typing import Any, Protocol, TypeAlias
 
 from tidewheel.batches.batches import Batch
+from tidewheel.operators.base.setting_aside import Aside, Caught, letter
 from tidewheel.operators.epochs.gathered_epochs import build_gathered, joined
 from tidewheel.operators.epochs.key_fold import KeyFold
 from tidewheel.operators.keys.record_keys import Keys
@@ -54,16 +55,25 @@ class Accumulation:
     """Adds records to the states of their keys; the changed states are the results."""
 
     fold: KeyFold
+    caught: Caught = ()
 
     def process(self, kept: Kept, batches: list[Batch]) -> Batch:
         changed: Kept = {}
+        failed: list[Any] = []
         for key, rows in _rows_by_key(self.fold.keys, batches, None).items():
-            changed[key] = self.fold.fold_rows(kept[key], rows) if key in kept else self.fold.begin(rows)
+            if self.caught:
+                states = {key: kept[key]} if key in kept else {}
+                refused = self.fold.fold_each(states, key, rows, self.caught)
+                failed += refused
+                if len(refused) < len(rows):
+                    changed.update(states)
+            else:
+                changed[key] = self.fold.fold_rows(kept[key], rows) if key in kept else self.fold.begin(rows)
         kept.update(changed)
         if self.fold.result is not None:
-            return self.fold.results(changed)
+            return self.fold.results(changed) + failed
         # A sent result must not change with the state, which may be changed in place.
-        return [(key, copy(state)) for key, state in changed.items()]
+        return [(key, copy(state)) for key, state in changed.items()] + failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +84,19 @@ class StatefulMap:
     start: Callable[[], Any]
     step: Callable[..., Any]
     order: Order | None
+    caught: Caught = ()
 
     def process(self, kept: Kept, batches: list[Batch]) -> Batch:
-        """Return the result of each record; the state None is forgotten."""
+        """Return the result of each record, or its letter; the state None is forgotten."""
         results: list[Any] = []
         for key, rows in _rows_by_key(self.keys, batches, self.order).items():
             state = kept.get(key)  # None is never kept
             for record in rows:
-                if state is None:
-                    state = self.start()
-                returned = self.step(state, record)
+                try:
+                    returned = self.step(self.start() if state is None else state, record)
+                except self.caught as error:
+                    results.append(Aside(letter(record, error)))
+                    continue
                 if not isinstance(returned, tuple) or len(returned) != 2:
                     raise TypeError(f"step must return a pair (state, result), not {short(returned)}{_at(key, record)}")
                 state, result = returned

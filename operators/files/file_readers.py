@@ -6,11 +6,14 @@ Arrow IPC. A reader that begins at a position gets the batches that one from the
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from tidewheel.batches.batches import Batch
+from tidewheel.operators.files.bad_lines import Refuse, parsed_lines
 from tidewheel.operators.files.compression import bare, decompressed
 from tidewheel.operators.files.line_blocks import line_blocks
 from tidewheel.operators.files.schema_fit import SchemaFit
@@ -45,15 +48,20 @@ class TextReader:
 
     encoding: str = "utf-8"
     errors: str = "strict"
+    refuse: Refuse | None = None
 
     def read(self, file: StoredFile, start: int = 0) -> Iterator[tuple[list[str], int]]:
         """Yield the lines of each block."""
         with opened(file) as raw, decompressed(raw, file.path) as reader:
             for block, end in line_blocks(reader, start):
-                text = block.decode(self.encoding, self.errors)
-                if "\r" in text:
-                    text = text.replace("\r\n", "\n").replace("\r", "\n")
-                yield text.removesuffix("\n").split("\n"), end
+                parts = parsed_lines(block, end - len(block), self._lines, self.refuse)
+                yield _chained(parts), end
+
+    def _lines(self, block: bytes, _: int) -> list[str]:
+        text = block.decode(self.encoding, self.errors)
+        if "\r" in text:
+            text = text.replace("\r\n", "\n").replace("\r", "\n")
+        return text.removesuffix("\n").split("\n")
 
     def schema_of(self, file: StoredFile) -> None:
         """Return None: a line is a text."""
@@ -65,18 +73,25 @@ class JsonLinesReader:
     """Reads a JSON value a line: as it is, or with ``fit`` as the columns of that."""
 
     fit: SchemaFit | None = None
+    refuse: Refuse | None = None
 
     def read(self, file: StoredFile, start: int = 0) -> Iterator[tuple[Batch, int]]:
         """Yield the values of each block."""
-        decode = msgspec.json.Decoder().decode_lines
         with opened(file) as raw, decompressed(raw, file.path) as reader:
             for block, end in line_blocks(reader, start):
-                try:
-                    values = decode(block)
-                except msgspec.DecodeError as error:
-                    raise ValueError(f"a line after offset {end - len(block)} is no JSON: {error}") from None
-                if values:
-                    yield values if self.fit is None else _rows(values, self.fit), end
+                parts = parsed_lines(block, end - len(block), self._values, self.refuse)
+                values = _chained([values for values, _ in parts])
+                if self.fit is not None and values:
+                    yield _in_one([rows for _, rows in parts if rows is not None]), end
+                elif values or not parts:
+                    yield values, end
+
+    def _values(self, block: bytes, offset: int) -> "tuple[list[Any], pa.RecordBatch | None]":
+        try:
+            values = msgspec.json.Decoder().decode_lines(block)
+        except msgspec.DecodeError as error:
+            raise ValueError(f"a line after offset {offset} is no JSON: {error}") from None
+        return values, _rows(values, self.fit) if values and self.fit is not None else None
 
     def schema_of(self, file: StoredFile) -> None:
         """Return None: a line has the names that it has."""
@@ -96,8 +111,9 @@ class CsvReader:
     options: "csv.ParseOptions | None" = None
     columns: Sequence[str] | None = None
     fit: SchemaFit | None = None
+    refuse: Refuse | None = None
 
-    def read(self, file: StoredFile, start: int = 0) -> "Iterator[tuple[pa.RecordBatch, int]]":
+    def read(self, file: StoredFile, start: int = 0) -> Iterator[tuple[Batch, int]]:
         """Yield the rows of each block."""
         layout = self._layout_of(file) if start else None
         with opened(file) as raw, decompressed(raw, file.path) as reader:
@@ -105,8 +121,12 @@ class CsvReader:
                 rows = block
                 if layout is None:
                     layout, rows = self._layout(block), block[_first_line(block) :]
-                for batch in self._parsed(rows, layout, end - len(block)):
-                    yield batch if self.fit is None else self.fit.fit(batch), end
+                parse = partial(self._fitted, layout)
+                parts = parsed_lines(rows, end - len(rows), parse, self.refuse, may_cut=not self._quote())
+                if batches := _chained(parts):
+                    yield _in_one(batches), end
+                elif not parts:
+                    yield [], end
 
     def schema_of(self, file: StoredFile) -> "pa.Schema":
         """Return the columns of a file, with the types that its first block has."""
@@ -142,6 +162,10 @@ class CsvReader:
         if self.options is None or not self.options.newlines_in_values or not self.options.quote_char:
             return b""
         return str(self.options.quote_char).encode()
+
+    def _fitted(self, layout: "_Layout", rows: bytes, offset: int) -> "list[pa.RecordBatch]":
+        batches = self._parsed(rows, layout, offset)
+        return batches if self.fit is None else [self.fit.fit(batch) for batch in batches]
 
     def _parsed(self, rows: bytes, layout: "_Layout", offset: int) -> "list[pa.RecordBatch]":
         import pyarrow as pa
@@ -280,6 +304,20 @@ def _arrow_batches(file: "pa.NativeFile", start: int) -> "Iterator[tuple[int, pa
     for number, batch in enumerate(reader):
         if number >= start:
             yield number, batch
+
+
+def _chained(parts: list[list[Any]]) -> list[Any]:
+    return parts[0] if len(parts) == 1 else list(chain.from_iterable(parts))
+
+
+def _in_one(batches: "list[pa.RecordBatch]") -> "pa.RecordBatch":
+    """Return the rows of a block in one batch, since a position is behind all of them."""
+    import pyarrow as pa
+
+    if len(batches) == 1:
+        return batches[0]
+    (whole,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return whole
 
 
 def _rows(values: list[Any], fit: SchemaFit) -> "pa.RecordBatch":

@@ -37,7 +37,7 @@ class SchemaFit:
             if found.names.count(name) > 1 and name in self.schema.names:
                 raise ValueError(f"column {name!r} is there twice: write it under two names")
         for field in self.schema:
-            if field.name in found.names and not _is_castable(found.field(field.name).type, field.type):
+            if field.name in found.names and not is_castable(found.field(field.name).type, field.type):
                 raise ValueError(_unlike(field.name, found.field(field.name).type, field.type))
 
     def fit(self, batch: "pa.RecordBatch") -> "pa.RecordBatch":
@@ -64,16 +64,17 @@ class SchemaFit:
         return pa.record_batch(columns, schema=self.schema)
 
 
-def _is_castable(found: "pa.DataType", wanted: "pa.DataType") -> bool:
+def is_castable(found: "pa.DataType", wanted: "pa.DataType") -> bool:
+    """Tell whether values of a type can be of another one without a change, unless they are too large for it."""
     from pyarrow import types
 
     if found == wanted or types.is_null(found):
         return True
     if types.is_dictionary(found):
-        return _is_castable(found.value_type, wanted)
+        return is_castable(found.value_type, wanted)
     if types.is_nested(found) or types.is_nested(wanted):
         return False
-    return any(kind(found) and kind(wanted) for kind in (_is_number, types.is_temporal, _is_text))
+    return any(kind(found) and kind(wanted) for kind in (_is_number, types.is_temporal, _is_text, _is_bytes))
 
 
 def _is_number(given: "pa.DataType") -> bool:
@@ -86,6 +87,12 @@ def _is_text(given: "pa.DataType") -> bool:
     from pyarrow import types
 
     return bool(types.is_string(given) or types.is_large_string(given) or types.is_string_view(given))
+
+
+def _is_bytes(given: "pa.DataType") -> bool:
+    from pyarrow import types
+
+    return bool(types.is_binary(given) or types.is_large_binary(given) or types.is_fixed_size_binary(given))
 
 
 def _unlike(name: str, found: "pa.DataType", wanted: "pa.DataType") -> str:

@@ -8,6 +8,7 @@ import asyncio
 import inspect
 import logging
 import threading
+import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, suppress
@@ -21,6 +22,7 @@ from tidewheel.batches.batches import records
 from tidewheel.host.log_lines import about
 from tidewheel.host.retry import Retry
 from tidewheel.operators.base.division import Division
+from tidewheel.operators.base.setting_aside import Aside, Caught, letter
 from tidewheel.progress import Time
 from tidewheel.progress.redaction import called
 from tidewheel.runtime.description.plan import Build
@@ -43,11 +45,43 @@ class CallPolicy:
     Attributes:
         concurrency: the number of calls under way at a time.
         timeout_s: the time for each attempt, and for the context manager before, in seconds; None for any time.
+        per_second: the attempts that begin in a second on all workers together; None for any number.
+        batch_size: the greatest number of records in the list that a call gets; None for a record alone.
     """
 
     concurrency: int
     timeout_s: float | None = None
     retry: Retry = Retry(attempts=1)  # noqa: RUF009 - it is frozen
+    per_second: float | None = None
+    batch_size: int | None = None
+
+    @property
+    def most_records(self) -> int:
+        """The number of records that calls under way may have."""
+        return self.concurrency * (self.batch_size or 1)
+
+
+class CallPace:
+    """The moments at which one worker may begin its share of the calls: evenly, however late the ones before were.
+
+    In any t seconds all workers begin at most ``per_second * t`` calls, and one more each.
+
+    >>> pace = CallPace(10, workers=2, clock=lambda: 0.0)
+    >>> pace.pause_s(), pace.pause_s(), pace.pause_s()
+    (0.0, 0.2, 0.4)
+    """
+
+    def __init__(self, per_second: float, workers: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._interval_s = workers / per_second
+        self._clock = clock
+        self._next_s = clock()
+
+    def pause_s(self) -> float:
+        """Return the seconds until the next call may begin, which is taken with that."""
+        now_s = self._clock()
+        begins_s = max(self._next_s, now_s)
+        self._next_s = begins_s + self._interval_s
+        return begins_s - now_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +98,8 @@ class AsyncCalls:
     """The calls of one operator on one worker, on an event loop in a thread from the first call to `close`.
 
     Attributes:
-        function: called with each record; its result is awaited. An asynchronous context manager is entered before the
-            first call, and its result is called instead.
+        function: called with each record, or a list of some; its result is awaited. An asynchronous context manager is
+            entered before the first call, and its result is called instead.
         activate: called on the thread when there are outcomes.
     """
 
@@ -73,6 +107,7 @@ class AsyncCalls:
     function: Callable[[Any], Awaitable[Any]]
     policy: CallPolicy
     activate: Callable[[], None]
+    pace: CallPace | None = None
     _waiting: deque[tuple[int, Any]] = field(default_factory=deque)
     _under_way: set["asyncio.Task[None]"] = field(default_factory=set)
     _outcomes: deque[Outcome] = field(default_factory=deque)
@@ -147,7 +182,8 @@ class AsyncCalls:
 
     def _fill(self) -> None:
         while self._is_open and self._waiting and len(self._under_way) < self.policy.concurrency:
-            task = self._loop.create_task(self._call(*self._waiting.popleft()))
+            count = min(self.policy.batch_size or 1, len(self._waiting))
+            task = self._loop.create_task(self._call([self._waiting.popleft() for _ in range(count)]))
             self._under_way.add(task)
             task.add_done_callback(self._make_room)
 
@@ -167,14 +203,27 @@ class AsyncCalls:
         if self._serving is not None:
             self._serving.cancel()
 
-    async def _call(self, number: int, record: Any) -> None:
+    async def _call(self, calls: list[tuple[int, Any]]) -> None:
+        numbers, found = [number for number, _ in calls], [record for _, record in calls]
+        given = found[0] if self.policy.batch_size is None else found
         try:
-            outcome = Outcome(number, await self._result(record))
+            result = await self._result(given)
+            results = [result] if self.policy.batch_size is None else self._one_for_each(found, result)
+            outcomes = list(map(Outcome, numbers, results))
         except BaseException as error:
             if isinstance(error, asyncio.CancelledError) and self._closed.is_set():
                 raise
-            outcome = Outcome(number, error=_raisable(error, f"the call for {_short(record)}"))
-        self._finish(outcome)
+            failure = _raisable(error, f"the call for {_short(given)}")
+            outcomes = [Outcome(number, error=failure) for number in numbers]
+        self._finish(*outcomes)
+
+    def _one_for_each(self, found: list[Any], result: Any) -> list[Any]:
+        if not isinstance(result, list | tuple) or len(result) != len(found):
+            raise TypeError(
+                "map_async with batch_size= calls a function that returns a list with the result of each record of its "
+                f"list; for {len(found)} records {called(self.function)} returned {_short(result)}"
+            )
+        return list(result)
 
     async def _result(self, record: Any) -> Any:
         retry, made = self.policy.retry, 0
@@ -192,6 +241,8 @@ class AsyncCalls:
             raise
 
     async def _attempt(self, record: Any) -> Any:
+        if self.pace is not None and (pause_s := self.pace.pause_s()):
+            await asyncio.sleep(pause_s)
         coming = self.function(record)
         if not inspect.isawaitable(coming):
             raise TypeError(
@@ -212,8 +263,8 @@ class AsyncCalls:
                 raise
             raise TimeoutError(f"{what} took longer than timeout_s={self.policy.timeout_s:g}") from error
 
-    def _finish(self, outcome: Outcome) -> None:
-        self._outcomes.append(outcome)
+    def _finish(self, *outcomes: Outcome) -> None:
+        self._outcomes.extend(outcomes)
         if not self._is_told:
             self._is_told = True
             self.activate()
@@ -233,9 +284,11 @@ def _short(record: Any) -> str:
     return text if len(text) <= _LONGEST_RECORD else f"{text[:_LONGEST_RECORD]}..."
 
 
-def build_map_async(function: Callable[[Any], Awaitable[Any]], policy: CallPolicy, *, ordered: bool) -> Build:
-    """Build an operator that calls ``function`` for each record."""
-    return lambda context: _MapAsync(context, function, policy, ordered=ordered).schedule
+def build_map_async(
+    function: Callable[[Any], Awaitable[Any]], policy: CallPolicy, *, ordered: bool, caught: Caught = ()
+) -> Build:
+    """Build an operator that calls ``function`` for each record; those with a ``caught`` error are set aside."""
+    return lambda context: _MapAsync(context, function, policy, ordered=ordered, caught=caught).schedule
 
 
 def _deal(pending: dict[int, Any], workers: int) -> list[dict[int, Any]]:
@@ -258,16 +311,24 @@ class _MapAsync:
     """
 
     def __init__(
-        self, context: OperatorContext, function: Callable[[Any], Awaitable[Any]], policy: CallPolicy, *, ordered: bool
+        self,
+        context: OperatorContext,
+        function: Callable[[Any], Awaitable[Any]],
+        policy: CallPolicy,
+        *,
+        ordered: bool,
+        caught: Caught,
     ) -> None:
         own = copy(function) if hasattr(function, "__aenter__") else function
         name = f"tidewheel-async-{context.name}-{context.worker}"
-        self._calls = AsyncCalls(name, own, policy, context.activate)
+        pace = None if policy.per_second is None else CallPace(policy.per_second, context.workers)
+        self._calls = AsyncCalls(name, own, policy, context.activate, pace)
         context.on_close(self._calls.close)
         instance_of(context).waits_for = "results of calls that are under way"
         self._context = context
-        self._concurrency = policy.concurrency
+        self._most = policy.most_records
         self._ordered = ordered
+        self._caught = caught
         self._tokens = context.notificator()
         self._pending: dict[int, tuple[_Place, Any]] = _DIVISION.state(context, "pending", dict)
         self._tokens._drop_others({place for place, _ in self._pending.values()})
@@ -287,7 +348,7 @@ class _MapAsync:
             self._context.expect_activation()
 
     def _read(self, input: InputPort) -> None:
-        while len(self._pending) < self._concurrency and (message := next(iter(input), None)) is not None:
+        while len(self._pending) < self._most and (message := next(iter(input), None)) is not None:
             lent, batch = message
             assert not isinstance(lent.label, MixedLabel), "messages are divided"
             place = lent.time, lent.label
@@ -300,16 +361,18 @@ class _MapAsync:
 
     def _results(self, outcomes: list[Outcome]) -> Iterator[tuple[_Place, Any]]:
         for outcome in outcomes:
-            number, error = outcome.number, outcome.error
+            number, error, result = outcome.number, outcome.error, outcome.result
+            if number is not None and isinstance(error, self._caught):
+                result, error = Aside(letter(self._pending[number][1], error)), None
             if error is not None:
                 if number is not None:
                     instance_of(self._context).work_at(self._pending[number][0][0])
                 raise error
             assert number is not None, "an outcome without a number has an error"
             if self._ordered:
-                self._arrived[number] = outcome.result
+                self._arrived[number] = result
             else:
-                yield self._pending.pop(number)[0], outcome.result
+                yield self._pending.pop(number)[0], result
         while self._next_to_send in self._arrived:
             place, _ = self._pending.pop(self._next_to_send)
             yield place, self._arrived.pop(self._next_to_send)

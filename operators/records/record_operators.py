@@ -1,41 +1,31 @@
 """Stateless operators, which treat one record or batch at a time."""
 
-from collections.abc import Awaitable, Callable, Iterable
-from functools import partial
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import compress
 from math import inf
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, overload
 
 from tidewheel.batches.batches import Batch, keep, records
 from tidewheel.host.retry import Retry
 from tidewheel.operators.base.batchwise import build_batchwise, with_keys_repeated
-from tidewheel.operators.base.failed_record import FailedRecord
-from tidewheel.operators.base.side_by_side import no_stream_itself
-from tidewheel.operators.base.stream_base import Record, Result, StreamBase, callback, check_function, check_positive
+from tidewheel.operators.base.setting_aside import all_results_of, results_of, those_for_which, whole_batches
+from tidewheel.operators.base.stream_base import (
+    Record,
+    Result,
+    StreamBase,
+    callback,
+    caught_by,
+    check_function,
+    check_positive,
+)
 from tidewheel.operators.keys.columns import Expression, is_expression, schema_after
 from tidewheel.operators.tables.projection import Selection
 from tidewheel.progress import GraphError, Time
 from tidewheel.runtime.description.origin import adds_operators
 
 if TYPE_CHECKING:
+    from tidewheel.operators.dead_letters import DeadLetters
     from tidewheel.operators.stream import Stream
-
-
-Caught: TypeAlias = type[Exception] | tuple[type[Exception], ...]
-"""The exceptions that make a record a failed one."""
-
-
-@no_stream_itself
-class Tried(NamedTuple, Generic[Result, Record]):
-    """The two outputs of `try_map`.
-
-    Attributes:
-        results: the values that the function returned.
-        failures: a `FailedRecord` for each record at which it raised.
-    """
-
-    results: "Stream[Result]"
-    failures: "Stream[FailedRecord[Record]]"
 
 
 class RecordOperators(StreamBase[Record]):
@@ -43,13 +33,20 @@ class RecordOperators(StreamBase[Record]):
 
     __slots__ = ()
 
-    @adds_operators()
-    def map(self, function: Callable[[Record], Result], *, name: str = "map") -> "Stream[Result]":
+    @adds_operators("dead_letters")
+    def map(
+        self,
+        function: Callable[[Record], Result],
+        *,
+        dead_letters: "DeadLetters | None" = None,
+        name: str = "map",
+    ) -> "Stream[Result]":
         """Replace each record by ``function(record)``.
 
         The function must return a new object, such as ``{**record, "n": 1}``: other operators on the worker read the
         same record. ``RuntimeConfig(check_records=True)``, or ``TIDEWHEEL_CHECK_RECORDS=1``, fails an operator that
-        changes a record.
+        changes a record. With ``dead_letters``, of `Dataflow.dead_letters`, a record at which the function raises goes
+        there; else the job fails. So it is for all operators that have this argument.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("doubles")
@@ -61,11 +58,21 @@ class RecordOperators(StreamBase[Record]):
         [Captured(time=0, batch=[2, 4, 6])]
         """
         check_function("map", function)
+        if dead_letters is not None:
+            return self._setting_aside(name, results_of(function), dead_letters)
         return self._stage(name, lambda batch: [function(record) for record in records(batch)], one_to_one=True)
 
-    @adds_operators()
-    def flat_map(self, function: Callable[[Record], Iterable[Result]], *, name: str = "flat_map") -> "Stream[Result]":
+    @adds_operators("dead_letters")
+    def flat_map(
+        self,
+        function: Callable[[Record], Iterable[Result]],
+        *,
+        dead_letters: "DeadLetters | None" = None,
+        name: str = "flat_map",
+    ) -> "Stream[Result]":
         """Replace each record by all records of ``function(record)``.
+
+        With ``dead_letters`` a record at which it raises goes there whole, and none of its results is sent.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("words")
@@ -80,18 +87,26 @@ class RecordOperators(StreamBase[Record]):
         [Captured(time=0, batch=['to', 'be', 'or', 'not'])]
         """
         check_function("flat_map", function)
+        if dead_letters is not None:
+            return self._setting_aside(name, all_results_of(function), dead_letters)
         return self._stage(
             name,
             lambda batch: [result for record in records(batch) for result in function(record)],
             with_keys=lambda batch, keys: with_keys_repeated((function(record) for record in records(batch)), keys),
         )
 
-    @adds_operators()
-    def filter(self, predicate: Callable[[Record], object] | Expression, *, name: str = "filter") -> "Stream[Record]":
+    @adds_operators("dead_letters")
+    def filter(
+        self,
+        predicate: Callable[[Record], object] | Expression,
+        *,
+        dead_letters: "DeadLetters | None" = None,
+        name: str = "filter",
+    ) -> "Stream[Record]":
         """Keep the records for which ``predicate(record)`` is true; each batch keeps its kind.
 
         On tables it may be an expression of `pyarrow.compute`, such as ``pc.field("n") > 1``, which Arrow computes.
-        Null counts as false.
+        Null counts as false. With ``dead_letters``, a table that Arrow cannot compute goes there whole.
 
         >>> import pyarrow as pa
         >>> import tidewheel as tw
@@ -105,13 +120,18 @@ class RecordOperators(StreamBase[Record]):
         """
         if is_expression(predicate):
             selection = Selection(predicate)
-            return self._stage(name, selection.of, schema=schema_after("filter", selection.of, self.schema))
+            schema = schema_after("filter", selection.of, self.schema)
+            if dead_letters is not None:
+                return self._setting_aside(name, whole_batches(selection.of), dead_letters, schema=schema)
+            return self._stage(name, selection.of, schema=schema)
         if not callable(predicate):
             raise GraphError(
                 f"filter takes a function of a record, or an expression such as pc.field('n') > 1, not {predicate!r}"
             )
         check_function("filter", predicate)
         holds = predicate
+        if dead_letters is not None:
+            return self._setting_aside(name, those_for_which(holds), dead_letters, schema=self.schema)
 
         def keep_matching(batch: Batch) -> Batch:
             if isinstance(batch, list):
@@ -124,42 +144,17 @@ class RecordOperators(StreamBase[Record]):
 
         return self._stage(name, keep_matching, schema=self.schema, with_keys=keep_with_keys)
 
-    @adds_operators()
-    def try_map(
-        self, function: Callable[[Record], Result], catch: Caught = Exception, *, name: str = "try_map"
-    ) -> Tried[Result, Record]:
-        """Replace each record by ``function(record)``; divert records at which it raises.
-
-        Args:
-            function: a function of a record.
-            catch: the exception, or a tuple of them, that diverts a record; any other fails the job.
-            name: the operator's name.
-
-        Returns:
-            ``(results, failures)``; a failure is a `FailedRecord`, ``(record, error, message)``.
-
-        >>> import tidewheel as tw
-        >>> flow = tw.Dataflow("parsing")
-        >>> parsed, failures = flow.source("texts", tw.IterableSource([[(0, ["1", "two"])]])).try_map(int)
-        >>> _ = parsed.capture("parsed")
-        >>> _ = failures.map(lambda failed: (failed.record, failed.error)).capture("failures")
-        >>> with tw.run(flow, engine="local") as job:
-        ...     job.wait()
-        ...     job.captured("parsed"), job.captured("failures")
-        ([Captured(time=0, batch=[1])], [Captured(time=0, batch=[('two', 'ValueError')])])
-        """
-        check_function("try_map", function)
-        kinds = catch if isinstance(catch, tuple) else (catch,)
-        if not (kinds and all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds)):
-            raise GraphError(f"try_map: catch is an exception class, or a tuple of some, not {catch!r}")
-        build = build_batchwise(partial(_try_each, function, catch))
-        results, failures = self._operator(name, [], 2, build, notify=False, by_substream=True)
-        self._note_side_by_side({".results": results, ".failures": failures})
-        return Tried(results, failures)
-
-    @adds_operators()
-    def map_batches(self, function: Callable[[Any], Batch], *, name: str = "map_batches") -> "Stream[Any]":
+    @adds_operators("dead_letters")
+    def map_batches(
+        self,
+        function: Callable[[Any], Batch],
+        *,
+        dead_letters: "DeadLetters | None" = None,
+        name: str = "map_batches",
+    ) -> "Stream[Any]":
         """Replace each batch by ``function(batch)``; an empty result is not sent.
+
+        With ``dead_letters`` a batch at which it raises goes there whole, as the record of one letter.
 
         >>> import pyarrow as pa
         >>> import pyarrow.compute as pc
@@ -175,11 +170,21 @@ class RecordOperators(StreamBase[Record]):
         [{'square': [1, 4, 9]}]
         """
         check_function("map_batches", function)
+        if dead_letters is not None:
+            return self._setting_aside(name, whole_batches(function), dead_letters)
         return self._stage(name, function)
 
-    @adds_operators()
-    def inspect(self, function: Callable[[Record], object], *, name: str = "inspect") -> "Stream[Record]":
+    @adds_operators("dead_letters")
+    def inspect(
+        self,
+        function: Callable[[Record], object],
+        *,
+        dead_letters: "DeadLetters | None" = None,
+        name: str = "inspect",
+    ) -> "Stream[Record]":
         """Call ``function`` with each record and pass the batch on unchanged; `inspect_batches` tells the time, too.
+
+        With ``dead_letters`` a record at which it raises goes there, and not on.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("shown")
@@ -190,6 +195,9 @@ class RecordOperators(StreamBase[Record]):
         wheel
         """
         call = callback("inspect", function)
+        if dead_letters is not None:
+            seen = those_for_which(lambda record: (call(record), True))
+            return self._setting_aside(name, seen, dead_letters, schema=self.schema)._for_effect()
 
         def look(batch: Batch) -> Batch:
             for record in records(batch):
@@ -223,17 +231,50 @@ class RecordOperators(StreamBase[Record]):
 
         return self._pass_on(name, build_batchwise(look))[0]._for_effect()
 
-    @adds_operators("concurrency", "ordered", "timeout_s", "retry")
+    @overload
     def map_async(
         self,
         function: Callable[[Record], Awaitable[Result]],
+        *,
+        concurrency: int = ...,
+        ordered: bool = ...,
+        timeout_s: float | None = ...,
+        retry: Retry | None = ...,
+        per_second: float | None = ...,
+        batch_size: None = None,
+        dead_letters: "DeadLetters | None" = ...,
+        name: str = ...,
+    ) -> "Stream[Result]": ...
+
+    @overload
+    def map_async(
+        self,
+        function: Callable[[list[Record]], Awaitable[Sequence[Result]]],
+        *,
+        concurrency: int = ...,
+        ordered: bool = ...,
+        timeout_s: float | None = ...,
+        retry: Retry | None = ...,
+        per_second: float | None = ...,
+        batch_size: int,
+        dead_letters: "DeadLetters | None" = ...,
+        name: str = ...,
+    ) -> "Stream[Result]": ...
+
+    @adds_operators("concurrency", "ordered", "timeout_s", "retry", "per_second", "batch_size", "dead_letters")
+    def map_async(  # noqa: PLR0913 - each limits something of its own
+        self,
+        function: Callable[[Any], Awaitable[Any]],
         *,
         concurrency: int = 64,
         ordered: bool = False,
         timeout_s: float | None = None,
         retry: Retry | None = None,
+        per_second: float | None = None,
+        batch_size: int | None = None,
+        dead_letters: "DeadLetters | None" = None,
         name: str = "map_async",
-    ) -> "Stream[Result]":
+    ) -> "Stream[Any]":
         """Replace each record by the result of ``await function(record)``, with many calls at a time.
 
         Calls run on an event loop in a thread of each worker. A time is complete once its last call is done. At
@@ -249,6 +290,13 @@ class RecordOperators(StreamBase[Record]):
                 limit, and fails the job.
             retry: the attempts at a call that raises, and the pauses between them; the error of the last one fails the
                 job. None is one attempt.
+            per_second: how many attempts begin in a second, on all workers together; None for any number. Each worker
+                begins an equal share of them, evenly. In any t seconds there are at most ``per_second * t``, and one
+                more for each worker.
+            batch_size: calls ``function`` with lists of up to so many records, of one or several epochs; it returns a
+                list with the result of each. A call takes the records that wait, and does not wait for more.
+            dead_letters: where a record goes whose last attempt has raised, and so each record of a list; None fails
+                the job.
             name: the operator's name.
 
         >>> import asyncio
@@ -272,9 +320,15 @@ class RecordOperators(StreamBase[Record]):
         check_positive("map_async", "concurrency", concurrency)
         if timeout_s is not None and not (isinstance(timeout_s, int | float) and timeout_s > 0):
             raise GraphError(f"map_async: timeout_s is a number of seconds above 0, or None, not {timeout_s!r}")
-        policy = CallPolicy(concurrency, timeout_s, _checked(retry))
-        build = build_map_async(function, policy, ordered=ordered)
-        return self._unary(name, build, notify=False, by_substream=True)._for_effect()
+        if per_second is not None and not (isinstance(per_second, int | float) and 0 < per_second < inf):
+            raise GraphError(f"map_async: per_second is a number of attempts above 0, or None, not {per_second!r}")
+        if batch_size is not None:
+            check_positive("map_async", "batch_size", batch_size)
+        policy = CallPolicy(concurrency, timeout_s, _checked(retry), per_second, batch_size)
+        caught = caught_by(self._description, "map_async", dead_letters)
+        build = build_map_async(function, policy, ordered=ordered, caught=caught)
+        results = self._unary(name, build, notify=False, by_substream=True)._for_effect()
+        return results if dead_letters is None else results._without_letters(name, dead_letters)
 
 
 def _checked(retry: Retry | None) -> Retry:
@@ -287,15 +341,3 @@ def _checked(retry: Retry | None) -> Retry:
             "map_async: give retry attempts or within_s, as a call that always fails would be tried for ever"
         )
     return retry
-
-
-def _try_each(
-    function: Callable[[Any], Any], caught: Caught, batch: Batch, *_: object
-) -> tuple[list[Any], list[FailedRecord[Any]]]:
-    made, failed = [], []
-    for record in records(batch):
-        try:
-            made.append(function(record))
-        except caught as error:
-            failed.append(FailedRecord(record, type(error).__name__, str(error)))
-    return made, failed

@@ -61,12 +61,12 @@ class OutputOperators(StreamBase[Record]):
         A job warns of an unread stream that is not ignored; `Job.statistics` counts its records as ``records_dropped``.
 
         >>> import tidewheel as tw
-        >>> flow = tw.Dataflow("parsed")
-        >>> parsed, failures = flow.source("texts", tw.RecordSource(["1", "two", "3"])).try_map(int)
-        >>> _ = parsed.capture("parsed"), failures.ignore()
+        >>> flow = tw.Dataflow("small ones")
+        >>> small, rest = flow.source("numbers", tw.RecordSource([1, 20, 3])).branch(lambda n: n < 9)
+        >>> _ = small.capture("small"), rest.ignore()
         >>> with tw.run(flow, engine="local") as job:
         ...     job.wait()
-        ...     job.captured("parsed"), job.statistics().operators["try_map"].records_dropped
+        ...     job.captured("small"), job.statistics().operators["branch"].records_dropped
         ([Captured(time=0, batch=[1, 3])], 1)
         """
         self._description.ignored.add(self._outlet.source)

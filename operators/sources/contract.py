@@ -11,7 +11,7 @@ in one snapshot, and never looks into it. Invariants:
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from inspect import iscoroutinefunction, isgeneratorfunction, signature
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -29,6 +29,23 @@ Partition: TypeAlias = str | int
 
 
 @dataclass(frozen=True, slots=True)
+class Refused:
+    """What a source has read and cannot make a record of, such as a message that is not in its format.
+
+    A source that was given ``dead_letters`` sends it there. In any other job the error fails the source.
+
+    Attributes:
+        record: what was read, as bytes or text.
+        error: the reason.
+        place: where it was, such as ``"offset 17"``.
+    """
+
+    record: Any
+    error: Exception
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
 class Fetched(Generic[Record_co]):
     """A batch of a partition, yielded by `Source.open`; `(batch, position)` is short for ``Fetched(batch, position)``.
 
@@ -39,6 +56,7 @@ class Fetched(Generic[Record_co]):
         frontier: the least times of this batch and later ones, where these may be before ``epoch``; by default that.
         is_whole: False in the middle of a unit, such as a transaction: the rest is in the same epoch, so no epoch ends
             behind this batch.
+        refused: a `Refused` for each thing that was read and has become no record.
     """
 
     batch: Iterable[Record_co] | Any
@@ -46,6 +64,7 @@ class Fetched(Generic[Record_co]):
     epoch: Time = None
     is_whole: bool = True
     frontier: tuple[Time, ...] | None = None
+    refused: Sequence[Any] = ()
 
 
 class Source(ABC, Generic[Record_co]):

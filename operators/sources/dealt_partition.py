@@ -57,15 +57,17 @@ class DealtPartition:
         self.move((epoch,) if fetched.frontier is None else fetched.frontier)
         if pace is not None and not pace.lets_go_to(epoch, self.begun):
             return False
-        self.send(epoch, fetched.batch, output)
+        self.send(epoch, fetched, output)
         self.position = fetched.position
         return True
 
-    def send(self, epoch: Time, batch: Any, output: OutputPort) -> None:
-        """Send a batch at an epoch that the tokens allow."""
+    def send(self, epoch: Time, fetched: Fetched[Any], output: OutputPort) -> None:
+        """Send a batch, and the letters of what was refused, at an epoch that the tokens allow."""
         for token in self.tokens:
             if token.time == epoch:
-                output.send(token, batch)
+                output.send(token, fetched.batch)
+                output.send(token, list(fetched.refused))
                 return
         with self.tokens.delayed(epoch) as token:
-            output.send(token, batch)
+            output.send(token, fetched.batch)
+            output.send(token, list(fetched.refused))

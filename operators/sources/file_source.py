@@ -6,10 +6,12 @@ refuses: each file is read once. Worker 0 lists the files, once or again and aga
 
 import time
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from tidewheel.batches.batches import Batch
 from tidewheel.host.retry import Retry
+from tidewheel.operators.files.bad_lines import BadLine
 from tidewheel.operators.files.file_readers import (
     FORMATS,
     ArrowReader,
@@ -21,7 +23,7 @@ from tidewheel.operators.files.file_readers import (
     format_of,
 )
 from tidewheel.operators.files.schema_fit import SchemaFit
-from tidewheel.operators.sources.contract import Fetched, Partition, Source
+from tidewheel.operators.sources.contract import Fetched, Partition, Refused, Source
 from tidewheel.progress import GraphError
 from tidewheel.storage.store_url import is_url
 from tidewheel.storage.stored_files import FileFinder, Paths, StoredFile, modified_s, replaced
@@ -216,8 +218,19 @@ class FileSource(Source[Any]):
         """Read a file from a position on; its last batch is empty, and comes once the file has not changed."""
         at: int = position or 0
         batch: Batch
-        for batch, at in self._reader.read(StoredFile.named(str(partition)), at):  # noqa: B020 - `at` goes on
-            yield Fetched(batch, at, is_whole=not self._whole_files)
+        refused: list[Refused] = []
+        file = StoredFile.named(str(partition))
+
+        def refuse(bad: BadLine) -> None:
+            bad.error.add_note(f"This is file {file.path}.")
+            refused.append(Refused(bad.line, bad.error, f"offset {bad.offset}"))
+
+        reader = self._reader
+        if isinstance(reader, CsvReader | JsonLinesReader | TextReader):
+            reader = replace(reader, refuse=refuse)
+        for batch, at in reader.read(file, at):  # noqa: B020 - `at` goes on
+            yield Fetched(batch, at, is_whole=not self._whole_files, refused=tuple(refused))
+            refused.clear()
         yield Fetched([], at)
 
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from itertools import compress
 from operator import not_
 from reprlib import repr as short
-from typing import Any, Literal, Protocol, TypeAlias, get_origin
+from typing import Any, Protocol, get_origin
 
 from tidewheel.batches.batches import Batch, is_numpy, is_schema, keep, length, records, take_slice
-from tidewheel.operators.base.failed_record import FailedRecord
+from tidewheel.operators.base.setting_aside import Refuse
 from tidewheel.operators.keys.columns import check_schema
 from tidewheel.operators.substreams.labeller import Labeller, SubstreamKeys
 from tidewheel.progress import GraphError
@@ -37,11 +37,7 @@ class Schema(Protocol):
         """Return a column's name, type, and whether it may have nulls."""
 
 
-OnBadRecord: TypeAlias = Literal["divert"]
-"""The treatment of a record that is not of the type of its input, other than that `send` raises."""
-
-
-def check_for(name: str, kind: object, on_bad_record: OnBadRecord | None = None) -> "RecordCheck | SchemaCheck | None":
+def check_for(name: str, kind: object) -> "RecordCheck | SchemaCheck | None":
     """Return the check of the input ``name`` for records of a type or batches of a `pyarrow.Schema`, if any.
 
     >>> check = check_for("numbers", int)
@@ -53,13 +49,8 @@ def check_for(name: str, kind: object, on_bad_record: OnBadRecord | None = None)
     TypeError: input 'numbers' has records of int, not str: '1'
 
     Raises:
-        GraphError: ``kind`` is neither, or ``on_bad_record`` is wrong or comes without a type.
+        GraphError: ``kind`` is neither.
     """
-    if on_bad_record not in (None, "divert") or (on_bad_record is not None and kind is None):
-        raise GraphError(
-            f'input {name!r}: on_bad_record is None, or "divert" for an input with a type of records: it is '
-            f"{on_bad_record!r}, and the type {kind!r}"
-        )
     if kind is None:
         return None
     if is_schema(kind):
@@ -83,12 +74,14 @@ class SchemaCheck:
         """Return a batch as a table of the schema; raise TypeError if it has another one."""
         return check_schema(batch, self.schema)
 
-    def divide(self, batch: Batch, *_: object) -> tuple[Batch | None, list[FailedRecord[Any]] | None]:
-        """Return a batch and None, or None and a failure for each row of a batch with another schema."""
+    def divide(self, batch: Batch, refuse: Refuse) -> Batch:
+        """Return a batch; or nothing, and refuse each row of a batch with another schema."""
         try:
-            return self(batch), None
+            return self(batch)
         except TypeError as error:
-            return None, [FailedRecord(row, "TypeError", str(error)) for row in records(batch)]
+            for row in records(batch):
+                refuse(row, error)
+            return []
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,15 +102,16 @@ class RecordCheck:
                 raise TypeError(self._reason(record))
         return batch
 
-    def divide(self, batch: Batch, *_: object) -> tuple[Batch | None, list[FailedRecord[Any]] | None]:
-        """Return the records of the type, and a failure for each other record; None for none."""
+    def divide(self, batch: Batch, refuse: Refuse) -> Batch:
+        """Return the records of the type, and refuse each other record."""
         wanted = [isinstance(record, self.classes) for record in self._some(batch, 1, 0)]
         if all(wanted):
-            return batch, None
+            return batch
         if len(wanted) < length(batch):  # all records of an Arrow table or an array of numbers are of one type
             wanted = [False] * length(batch)
-        failed = compress(records(batch), map(not_, wanted))
-        return keep(batch, wanted), [FailedRecord(record, "TypeError", self._reason(record)) for record in failed]
+        for record in compress(records(batch), map(not_, wanted)):
+            refuse(record, TypeError(self._reason(record)))
+        return keep(batch, wanted)
 
     def _some(self, batch: Batch, step: int, turn: int) -> list[Any]:
         is_mixed = isinstance(batch, list) or (is_numpy(batch) and batch.dtype.hasobject)

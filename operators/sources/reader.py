@@ -10,6 +10,7 @@ from typing import Any
 
 from tidewheel.batches.batches import length
 from tidewheel.operators.base.division import Division
+from tidewheel.operators.base.setting_aside import Caught
 from tidewheel.operators.sources.contract import Fetched, Partition, Source, saves
 from tidewheel.operators.sources.dealing import reader_of
 from tidewheel.operators.sources.dealt_partition import DealtPartition
@@ -67,6 +68,7 @@ class ReaderBuild:
     rule: EpochRule
     paced_by: str | None
     epochs_ahead: int
+    caught: Caught = ()
 
     @property
     def endless(self) -> bool:
@@ -103,7 +105,7 @@ class _Reader:
         self._saves = saves(build.source)
         self._saving = self._host.saving
         self._saver = PositionSaver(build.source, context.name, context.activator)
-        self._readings = Readings(build.source, context.name, context.activator)
+        self._readings = Readings(build.source, context.name, context.activator, caught=build.caught)
         self._news = news_of(context, build.news)
         self._news.wake.append(context.activate)
         context.on_close(build.source.close)
@@ -217,14 +219,14 @@ class _Reader:
             if self._source.look_every_s is not None:
                 self._begin(fetched.epoch)
             return True
-        records, epoch = length(fetched.batch), dealt.epoch
+        records, epoch = length(fetched.batch) + len(fetched.refused), dealt.epoch
         if dealt.place.may_move:
             epoch = later(epoch, latest)
         self._instance.work_at(epoch)
         dealt.move((epoch,))
         if self._pace is not None and records and not self._pace.lets_go_to(epoch, dealt.begun):
             return False
-        dealt.send(epoch, fetched.batch, output)
+        dealt.send(epoch, fetched, output)
         dealt.position = fetched.position
         self._note(name, fetched, epoch if records or dealt.place.records else epoch - 1)
         if dealt.place.fetched(self._rule, records, is_whole=fetched.is_whole):

@@ -16,7 +16,8 @@ from typing import Any, TypeAlias
 from tidewheel.batches.batches import length, size_in_bytes
 from tidewheel.batches.held_bytes import RecordSizes
 from tidewheel.host.log_lines import about
-from tidewheel.operators.sources.contract import Fetched, Partition, Source, as_fetched, batch_of
+from tidewheel.operators.base.setting_aside import Aside, Caught, letter
+from tidewheel.operators.sources.contract import Fetched, Partition, Refused, Source, as_fetched, batch_of
 from tidewheel.operators.sources.partitioned_source import Pause
 from tidewheel.runtime.worker.failure import PartError
 from tidewheel.transport.frames import unpicklable
@@ -53,13 +54,23 @@ class Readings:
         name: the name of the source, for threads and log lines.
         wake: called on a thread that has read something.
         most_bytes: how much memory batches may take that wait for the loop.
+        caught: the errors with which what the source refuses is kept with the batch; another one ends the reading.
     """
 
-    def __init__(self, source: Source[Any], name: str, wake: Callable[[], None], most_bytes: int = MOST_BYTES) -> None:
+    def __init__(
+        self,
+        source: Source[Any],
+        name: str,
+        wake: Callable[[], None],
+        most_bytes: int = MOST_BYTES,
+        *,
+        caught: Caught = (),
+    ) -> None:
         self._source = source
         self._name = name
         self._wake = wake
         self._most_bytes = most_bytes
+        self._caught = caught
         self._changed = threading.Condition()
         self._readings: dict[Partition, _Reading] = {}
         self._bytes = 0
@@ -148,12 +159,17 @@ class Readings:
                     self._closed.wait(yielded.seconds)
                     continue
                 fetched = as_fetched(self._source, reading.partition, yielded)
+                for refused in fetched.refused:
+                    if not isinstance(refused.error, self._caught):
+                        raise refused.error
                 batch = batch_of(fetched)
                 if is_first:
                     self._check_position(reading.partition, fetched.position)
                     is_first = False
                 size = size_in_bytes(batch, sizes) if length(batch) else 0
-                if not self._put(reading, replace(fetched, batch=batch), size):
+                letters = [_letter(reading.partition, refused) for refused in fetched.refused]
+                size += size_in_bytes(letters, sizes) if letters else 0
+                if not self._put(reading, replace(fetched, batch=batch, refused=letters), size):
                     return
                 reading.position = fetched.position
         finally:
@@ -188,3 +204,7 @@ def failed_part(name: str, what: str, error: BaseException) -> PartError:
     failed = PartError(name, None, what)
     failed.__cause__ = error
     return failed
+
+
+def _letter(partition: Partition, refused: Refused) -> Aside:
+    return Aside(letter(refused.record, refused.error, f", partition {partition!r}, {refused.place}"))

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from tidewheel.operators.base.setting_aside import Caught
 from tidewheel.operators.sources.contract import Source, check_source_object
 from tidewheel.operators.sources.dealing import DealPact
 from tidewheel.operators.sources.discoverer import DiscovererBuild
@@ -15,6 +16,11 @@ from tidewheel.runtime.description.dataflow_description import DataflowDescripti
 from tidewheel.runtime.description.pacts import BroadcastPact
 
 
+def refuses_nothing(name: str, source: object) -> GraphError:
+    kind = type(source).__qualname__
+    return GraphError(f"source {name!r}: a {kind} has no record that it could refuse: leave out dead_letters=")
+
+
 @dataclass(frozen=True, slots=True)
 class SourceOperators:
     """The operators of a source in a dataflow.
@@ -23,6 +29,7 @@ class SourceOperators:
         rule: when an epoch ends, for a source that says none.
         paced_by: the probe at which epochs complete before later ones begin; None for no limit.
         epochs_ahead: how many epochs of a partition may be incomplete there.
+        caught: the errors with which its outlet has letters of refused records among the others.
     """
 
     name: str
@@ -30,12 +37,15 @@ class SourceOperators:
     rule: EpochRule
     paced_by: str | None
     epochs_ahead: int
+    caught: Caught = ()
 
     def check(self, description: DataflowDescription) -> None:
         """Raise GraphError if the source or an argument cannot be used in a dataflow."""
         name, source = self.name, self.source
         if not isinstance(source, InlineSource):
             check_source_object(name, source)
+        elif self.caught:
+            raise refuses_nothing(name, source)
         self.rule.check(name)
         if source.says_epochs and self.rule != EpochRule():
             raise GraphError(f"source {name!r}: a {type(source).__qualname__} says its epochs itself")
@@ -57,7 +67,7 @@ class SourceOperators:
         news = f"{name} {description.size}"  # another source may have its name
         listing = DiscovererBuild(news, self.source, self.rule)
         (deals,) = description.add_operator(f"{name}: partitions", [], [root], listing, notify=False)
-        reading = ReaderBuild(news, self.source, self.rule, self.paced_by, self.epochs_ahead)
+        reading = ReaderBuild(news, self.source, self.rule, self.paced_by, self.epochs_ahead, self.caught)
         records, told = description.add_operator(name, [deals], [root, root], reading, pacts=[DealPact()])
         hearing = NewsBuild(news)
         description.add_operator(f"{name}: news", [told], [], hearing, pacts=[BroadcastPact()], notify=False)

@@ -56,6 +56,10 @@ class EventTimeReader:
         times = self._times(batch, rows)
         return list(zip(read_keys(batch, rows, self.keys), times, rows, strict=True)), times
 
+    def read_one(self, record: Any) -> None:
+        """Raise an error unless a record has a key and an event time."""
+        self.read([record])
+
     def _times(self, batch: Batch, rows: Any) -> list[EventTime]:
         if callable(self.at):
             at = self.at

@@ -30,6 +30,7 @@ from tidewheel.runtime.description.origin import adds_operators
 from tidewheel.runtime.description.pacts import BroadcastPact, Key
 
 if TYPE_CHECKING:
+    from tidewheel.operators.dead_letters import DeadLetters
     from tidewheel.operators.stream import Stream
 
 
@@ -78,6 +79,7 @@ class WindowOperators(StreamBase[Record]):
         flush_at: Time | None = None,
         at_most_ahead: Duration | None = None,
         clock: Callable[[], Any] | None = None,
+        dead_letters: "DeadLetters | None" = None,
         name: str = ...,
     ) -> Windowed[Record, list[Record]]: ...
 
@@ -93,6 +95,7 @@ class WindowOperators(StreamBase[Record]):
         flush_at: Time | None = None,
         at_most_ahead: Duration | None = None,
         clock: Callable[[], Any] | None = None,
+        dead_letters: "DeadLetters | None" = None,
         name: str = ...,
     ) -> Windowed[Record, Value]: ...
 
@@ -110,6 +113,7 @@ class WindowOperators(StreamBase[Record]):
         flush_at: Time | None = None,
         at_most_ahead: Duration | None = None,
         clock: Callable[[], Any] | None = None,
+        dead_letters: "DeadLetters | None" = None,
         name: str = ...,
     ) -> Windowed[Record, State]: ...
 
@@ -128,10 +132,11 @@ class WindowOperators(StreamBase[Record]):
         flush_at: Time | None = None,
         at_most_ahead: Duration | None = None,
         clock: Callable[[], Any] | None = None,
+        dead_letters: "DeadLetters | None" = None,
         name: str = ...,
     ) -> Windowed[Record, Value]: ...
 
-    @adds_operators("finish", "at_most_ahead", "clock")
+    @adds_operators("finish", "at_most_ahead", "clock", "dead_letters")
     def window(  # noqa: PLR0913 - each decides something of its own, and most may be left out
         self,
         windows: Windows,
@@ -146,6 +151,7 @@ class WindowOperators(StreamBase[Record]):
         flush_at: Time | None = None,
         at_most_ahead: Duration | None = None,
         clock: Callable[[], Any] | None = None,
+        dead_letters: "DeadLetters | None" = None,
         name: str = "window",
     ) -> Windowed[Record, Any]:
         """Gather the records of each key by when they happened, and send the result when a window closes.
@@ -170,6 +176,8 @@ class WindowOperators(StreamBase[Record]):
             clock: returns the present as an event time; each worker reads it once a batch. By default the wall clock,
                 in UTC for naive datetimes. A restored job reads it again, so a record that was too far ahead may then
                 be in time: see "Records of the future" in docs/how-to/windows.md.
+            dead_letters: where a record goes at which ``key`` or ``at`` raises, or that has no event time; None fails
+                the job. An error of another function fails it in any case.
             name: the operator's name.
 
         Raises:
@@ -194,16 +202,19 @@ class WindowOperators(StreamBase[Record]):
         fold = make_fold(start, add, finish, combine, sessions=isinstance(windows, SessionWindows))
         keys = Keys.checked("window", key, self.schema)
         _check(self, windows, at, lateness, flush_at)
-        if at is None:
+        reader = None if at is None else EventTimeReader(keys, at, durations_of(windows)[0])
+        stream: StreamBase[Record] = self
+        if dead_letters is not None:
+            stream = self._with_good_keys(name, key, dead_letters, None if reader is None else reader.read_one)
+        if reader is None:
             has_no_limit = at_most_ahead is None and clock is None
             _require(has_no_limit, "with at=None, no record is ahead of its time: no at_most_ahead, no clock")
             build = build_epoch_windows(windows, fold, keys, self.nesting.domain)
-            results, late = self._operator(name, [], 2, build, [key])
+            results, late = stream._operator(name, [], 2, build, [key])
             return Windowed(results, late._stage(f"{name} late", lambda batch: batch)._for_effect(is_asked_for=False))
-        length = durations_of(windows)[0]
-        limit = AheadLimit.checked("operator 'window'", at_most_ahead, clock, length)
-        read = partial(read_timed, EventTimeReader(keys, at, length), limit, partial(too_far_ahead, windows))
-        timed, latest, ahead = self._operator(f"{name} times", [], 3, build_reading(read), [key], notify=False)
+        limit = AheadLimit.checked("operator 'window'", at_most_ahead, clock, reader.length)
+        read = partial(read_timed, reader, limit, partial(too_far_ahead, windows))
+        timed, latest, ahead = stream._operator(f"{name} times", [], 3, build_reading(read), [key], notify=False)
         build = build_event_windows(windows, fold, lateness, flush_at)
         results, late = timed._operator(name, [latest], 2, build, [None, BroadcastPact()])
         # The late records have an operator of their own, so that statistics count them whether or not an operator reads

@@ -101,6 +101,16 @@ class DataflowDescription:
         described.output_scopes = (*described.output_scopes, outlet.scope)
         return replace(outlet, source=Source(outlet.source.operator, len(described.output_scopes) - 1))
 
+    def add_input(self, to: Outlet, outlet: Outlet) -> None:
+        """Let the operator of ``to`` read one stream more, of its own scope."""
+        described = self._operators[to.source.operator]
+        self._check_ours(described.name, outlet)
+        self._check_one_scope(described.name, (to.scope, outlet.scope))
+        described.input_scopes = (*described.input_scopes, outlet.scope)
+        described.sources.append(outlet.source)
+        described.pacts = (*described.pacts, None)
+        described.gathers = True
+
     def declare(self, name: str, outlet: Outlet, change: Callable[[Any], Build] | None = None) -> Outlet:
         """Declare that records get the keys of their substreams at an operator's first output.
 
@@ -179,10 +189,14 @@ class DataflowDescription:
         named = {kind: dict(known) for kind, known in self._named.items()}
         attachments, effects = dict(self.attachments), dict(self.effects)
         side_by_side, ignored = list(self.side_by_side), set(self.ignored)
+        inputs = [len(operator.sources) for operator in self._operators]
         try:
             yield
         except BaseException:
             del self._operators[size:]
+            for operator, count in zip(self._operators, inputs, strict=True):
+                del operator.sources[count:]
+                operator.input_scopes, operator.pacts = operator.input_scopes[:count], operator.pacts[:count]
             self._names, self._named, self.attachments, self.effects = names, named, attachments, effects
             self.side_by_side, self.ignored = side_by_side, ignored
             raise

@@ -44,6 +44,8 @@ class DescribedOperator:
     origin: Origin = field(default_factory=Origin)
     base_name: str = ""
     """The name before a number made it unique."""
+    gathers: bool = False
+    """Whether it has inputs from operators that were added later."""
 
     def plan(self) -> OperatorPlan:
         """Return the form that workers run; raise GraphError if an input is not connected."""
@@ -69,6 +71,7 @@ class DescribedOperator:
             len(self.output_scopes),
             self.transform is not None,
             marks,
+            self.gathers,
         )
 
 

@@ -34,6 +34,7 @@ class OperatorOutline:
     outputs: int
     is_stage: bool
     marks: tuple[str, ...]
+    gathers: bool = False
 
     @property
     def short_name(self) -> str:
@@ -53,10 +54,16 @@ class Edge:
     operator: int
     port: int
     pact: Pact | None
+    is_gathered: bool = False
+
+    @property
+    def is_late(self) -> bool:
+        """Whether its source was described later than its target."""
+        return self.source is not None and self.source.operator >= self.operator
 
     @property
     def goes_back(self) -> bool:
-        return self.source is not None and self.source.operator >= self.operator
+        return self.is_late and not self.is_gathered
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +93,7 @@ class Outline:
     def edges_to(self, index: int) -> list[Edge]:
         operator = self.operators[index]
         return [
-            Edge(source, index, port, pact)
+            Edge(source, index, port, pact, operator.gathers)
             for port, (source, pact) in enumerate(zip(operator.sources, operator.pacts, strict=True))
         ]
 

@@ -65,8 +65,10 @@ def layout_of(outline: Outline, sizes: Sequence[Size]) -> Layout:
     """
     edges, behind = outline.edges(), len(outline.operators)
     closing = {edge.operator for edge in edges if edge.goes_back}
+    gathered = _gathered(edges)
+    ranks = [index + behind * ((index in closing) + 2 * (index in gathered)) for index in range(behind)]
     levels: list[_Level] = []
-    root = _Level(outline.blocks(), [index + behind * (index in closing) for index in range(behind)], (), levels)
+    root = _Level(outline.blocks(), ranks, (), levels)
     home = {item: level for level in levels for item in level.items if isinstance(item, int)}
     for edge in edges:
         if edge.source is not None:
@@ -78,6 +80,15 @@ def layout_of(outline: Outline, sizes: Sequence[Size]) -> Layout:
     for level in reversed(levels):
         layout.routes += level.routes(outline, layout.operators)
     return layout
+
+
+def _gathered(edges: Sequence[Edge]) -> set[int]:
+    """Return the operators that read later ones, and those behind them, which a drawing shows last."""
+    found = {edge.operator for edge in edges if edge.is_late and edge.is_gathered}
+    for edge in edges:
+        if edge.source is not None and edge.source.operator in found and not edge.is_late:
+            found.add(edge.operator)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

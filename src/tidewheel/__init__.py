@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tidewheel.operators.dataflow import Dataflow as Dataflow
     from tidewheel.operators.sinks.sink import Sink as Sink
     from tidewheel.operators.sources.contract import Fetched as Fetched
+    from tidewheel.operators.sources.contract import Refused as Refused
     from tidewheel.operators.sources.contract import Source as Source
     from tidewheel.operators.sources.file_source import FileSource as FileSource
     from tidewheel.operators.sources.parquet_source import ParquetSource as ParquetSource
@@ -60,7 +61,7 @@ _WHERE: Final = {
     "tidewheel.operators.collections.collection": ("Collection",),
     "tidewheel.operators.dataflow": ("Dataflow",),
     "tidewheel.operators.sinks.sink": ("Sink",),
-    "tidewheel.operators.sources.contract": ("Fetched", "Source"),
+    "tidewheel.operators.sources.contract": ("Fetched", "Refused", "Source"),
     "tidewheel.operators.sources.file_source": ("FileSource",),
     "tidewheel.operators.sources.parquet_source": ("ParquetSource",),
     "tidewheel.operators.sources.partitioned_source": ("Pause",),

@@ -9,8 +9,8 @@ from tidewheel.public_names import public_names
 
 if TYPE_CHECKING:
     from tidewheel.operators.base.failed_record import FailedRecord as FailedRecord
+    from tidewheel.operators.dead_letters import DeadLetters as DeadLetters
     from tidewheel.operators.joins.interval_join_operators import IntervalJoined as IntervalJoined
-    from tidewheel.operators.records.record_operators import Tried as Tried
     from tidewheel.operators.records.routing_operators import Branches as Branches
     from tidewheel.operators.records.routing_operators import NamedBranches as NamedBranches
     from tidewheel.operators.sinks.write_files import WrittenEpoch as WrittenEpoch
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 
 _WHERE: Final = {
     "tidewheel.operators.base.failed_record": ("FailedRecord",),
+    "tidewheel.operators.dead_letters": ("DeadLetters",),
     "tidewheel.operators.joins.interval_join_operators": ("IntervalJoined",),
-    "tidewheel.operators.records.record_operators": ("Tried",),
     "tidewheel.operators.records.routing_operators": ("Branches", "NamedBranches"),
     "tidewheel.operators.sinks.write_files": ("WrittenEpoch",),
     "tidewheel.operators.sources.partitioned_source": ("OperatorSource", "PartitionedSource"),

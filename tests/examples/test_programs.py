@@ -7,14 +7,17 @@ import sys
 import pytest
 
 from tests.examples.index import EXAMPLES, programs
+from tests.kit.connectors.postgres_fixtures import database, postgres
 from tests.packaging.repository import ROOT
+
+__all__ = ["database", "postgres"]
 
 DEADLINE_S = 120
 LONGEST = 80
 SUBJECTS = {"first_steps", "loops", "windows"}
 """Those whose programs run here on the local engine; test_incremental.py runs collections."""
 
-ON_RAY = {"billing", "dependencies", "flights", "incremental_join", "watch_components"}
+ON_RAY = {"billing", "dependencies", "flights", "incremental_join", "linked_accounts", "watch_components"}
 """Programs that have no local engine. test_dependencies.py runs the second and the last of them."""
 
 
@@ -61,6 +64,12 @@ def test_it_runs_on_ray(ray_cluster: str) -> None:
 def test_bills_are_stored_once(ray_cluster: str) -> None:
     """Though who stores them crashes, each time between storing and acknowledging."""
     assert run_program("billing", RAY_ADDRESS=ray_cluster) == "120 bills of 21420 cents in all, after 3 crashes\n"
+
+
+@pytest.mark.ray
+def test_accounts_are_linked(ray_cluster: str, database: str) -> None:
+    """From a broker of the program through a loop into a Postgres server, and into Delta Lake."""
+    run_program("linked_accounts", "--postgres", database, RAY_ADDRESS=ray_cluster)
 
 
 def test_examples_are_short() -> None:

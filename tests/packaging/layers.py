@@ -59,9 +59,12 @@ LAYERS = {
     "operators/sources": "files, queues, topics, sources of one's own",
     "operators/joins": "joins of streams and tables",
     "operators/collections": "`Collection`",
-    "connectors": "brokers, databases, Ray Datasets",
+    "connectors": "brokers, databases, lake tables, Ray Datasets",
+    "connectors/base": "what connectors have in common: secrets of settings, records as rows, attempts",
     "connectors/object_blocks": "rows in Ray's object store, block by block: what Datasets and DataFrames share",
     "connectors/datasets": "Ray Datasets in and out",
+    "connectors/delta": "tables of Delta Lake: versions in, epochs out",
+    "connectors/iceberg": "Iceberg tables: snapshots in, epochs out",
     "connectors/kafka": "Kafka: topics in, epochs out",
     "connectors/postgres": "a Postgres database: its changes in, epochs out",
     "spark_bridge": "Spark sessions on Ray, DataFrames in and out",
@@ -84,7 +87,7 @@ TYPES_ABOVE = {
 }
 """Folders that name types of a folder above them, under TYPE_CHECKING."""
 
-FLUENT = {"operators/stream.py", "operators/dataflow.py"}
+FLUENT = {"operators/stream.py", "operators/dataflow.py", "operators/dead_letters.py"}
 """Modules whose classes have all operators as methods. Each operator returns a `Stream`, so its folder names that."""
 
 

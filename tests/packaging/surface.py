@@ -20,6 +20,8 @@ DOORS: Final = (
     "tidewheel.errors",
     "tidewheel.progress",
     "tidewheel.connectors.datasets",
+    "tidewheel.connectors.delta",
+    "tidewheel.connectors.iceberg",
     "tidewheel.connectors.kafka",
     "tidewheel.connectors.postgres",
     "tidewheel.spark_bridge",

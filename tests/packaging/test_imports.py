@@ -20,7 +20,9 @@ from tests.packaging.repository import (
 from tidewheel.host.extras import LIBRARIES, Extra
 
 HOMES: dict[Extra, tuple[str, ...]] = {
+    "delta": ("connectors/delta/",),
     "gateway": ("gateway/", "console/page/", "console/metrics/metrics_page.py"),
+    "iceberg": ("connectors/iceberg/",),
     "kafka": ("connectors/kafka/",),
     "notebook": ("console/notebook/",),
     "otel": ("console/metrics/open_telemetry.py",),

@@ -13,7 +13,6 @@ import pytest
 
 import tidewheel as tw
 from tidewheel.batches.batches import Batch
-from tidewheel.operators.base.failed_record import FailedRecord
 from tidewheel.operators.joins.interval_join_operators import IntervalJoined
 from tidewheel.operators.records.routing_operators import Branches, NamedBranches
 from tidewheel.operators.sinks.write_files import WrittenEpoch
@@ -115,8 +114,9 @@ def test_records() -> None:
     assert_type(stream.map(pair).map(lambda found: found[1]), tw.Stream[int])
     assert_type(stream.flat_map(str.split), tw.Stream[str])
     assert_type(stream.filter(str.isupper), tw.Stream[str])
-    assert_type(stream.try_map(int).results, tw.Stream[int])
-    assert_type(stream.try_map(int).failures, tw.Stream[FailedRecord[str]])
+    letters = stream.flow.dead_letters()
+    assert_type(stream.map(int, dead_letters=letters), tw.Stream[int])
+    assert_type(letters.map(lambda letter: letter.message), tw.Stream[str])
     assert_type(stream.map_batches(len), tw.Stream[Any])
     assert_type(stream.inspect(length), tw.Stream[str])
     assert_type(stream.inspect_batches(lambda batch, time, worker: len(batch)), tw.Stream[str])
@@ -124,7 +124,7 @@ def test_records() -> None:
     stream.flat_map(length)  # type: ignore[arg-type]
     stream.filter(half)  # type: ignore[arg-type]
     stream.map(length).filter(str.isupper)  # type: ignore[arg-type]
-    stream.try_map(half)  # type: ignore[arg-type]
+    stream.map(half, dead_letters=letters)  # type: ignore[arg-type]
     stream.inspect(half)  # type: ignore[arg-type]
 
 
@@ -320,8 +320,14 @@ def test_coroutines() -> None:
     async def look_up(word: str) -> int:
         return len(word)
 
+    async def look_up_all(found: list[str]) -> list[int]:
+        return list(map(len, found))
+
     stream = words(numbers())
     assert_type(stream.map_async(look_up), tw.Stream[int])
+    assert_type(stream.map_async(look_up_all, batch_size=9), tw.Stream[int])
+    stream.map_async(look_up, batch_size=9)  # type: ignore[arg-type]
+    stream.map_async(look_up_all)  # type: ignore[arg-type]
     stream.map(length).map_async(look_up)  # type: ignore[arg-type]
     stream.map_async(length)  # type: ignore[arg-type]
 

@@ -14,10 +14,6 @@ from tidewheel.operators.records.routing_operators import NamedBranches
 Describe = Callable[[tw.Stream[Any]], dict[str, tw.Stream[Any]]]
 
 
-def tried(numbers: tw.Stream[Any]) -> dict[str, tw.Stream[Any]]:
-    return numbers.try_map(lambda n: 100 // n)._asdict()
-
-
 def branched(numbers: tw.Stream[Any]) -> dict[str, tw.Stream[Any]]:
     return numbers.branch(lambda n: n > 0)._asdict()
 
@@ -49,7 +45,6 @@ def run(describe: Describe, capture: str, ignore: tuple[str, ...] = ()) -> tw.ty
 
 
 EACH: list[tuple[Describe, str, dict[str, tuple[str, int]]]] = [
-    (tried, "results", {"failures": ("try_map", 1)}),
     (branched, "matching", {"rest": ("branch", 1)}),
     (windowed, "results", {"late": ("window late", 2)}),
     (joined, "results", {"late": ("interval_join late", 2), "other_late": ("interval_join other late", 2)}),
@@ -86,20 +81,20 @@ def test_what_is_ignored_is_counted_without_a_word(
 def test_of_several_streams_each_is_named_in_one_warning(caplog: pytest.LogCaptureFixture) -> None:
     """A job says all that it has to say at once; streams of a partition go by number, named branches by name."""
     flow = tw.Dataflow("flow")
-    numbers = flow.input("numbers", int, on_bad_record="divert").results
+    numbers = flow.input("numbers", int)
     numbers.partition(3, lambda n: n % 3)[1].capture("part")
     numbers.branch(name="sizes", small=lambda n: n < 5, large=lambda n: n > 99).small.capture("small")
     numbers.branch_when(bool, name="later").rest.probe("rest")
     with tw.run(flow, engine="local") as job:
         with job.input("numbers") as feed:
-            feed.send([1, 2, 7, "x"])
+            feed.send([1, 2, 7])
         job.wait(DEADLINE_S)
         operators = job.statistics().operators
     (said,) = [record.getMessage() for record in caplog.records]
-    names = "'check numbers'.failures, 'partition'[0], 'partition'[2], 'sizes'.large, 'sizes'.rest, 'later'.matching"
+    names = "'partition'[0], 'partition'[2], 'sizes'.large, 'sizes'.rest, 'later'.matching"
     assert f"nothing reads {names}, so" in said
     dropped = {name: one.records_dropped for name, one in operators.items() if one.records_dropped}
-    assert dropped == {"check numbers": 1, "partition": 1, "sizes": 1, "later": 3}
+    assert dropped == {"partition": 1, "sizes": 1, "later": 3}
 
 
 def test_windows_of_epochs_have_no_late_records_to_read(caplog: pytest.LogCaptureFixture) -> None:
@@ -115,12 +110,12 @@ def test_windows_of_epochs_have_no_late_records_to_read(caplog: pytest.LogCaptur
 def test_what_has_a_reader_or_an_effect_is_not_counted(caplog: pytest.LogCaptureFixture) -> None:
     """Statistics count what is lost by a stream side by side with others, not at the ends of a dataflow."""
     flow = tw.Dataflow("flow")
-    tries = flow.input("numbers").try_map(int)
-    tries.results.inspect(abs)
-    tries.failures.map(lambda failed: failed.record).probe("failures")
+    sizes = flow.input("numbers").branch(lambda n: n < 9)
+    sizes.matching.inspect(abs)
+    sizes.rest.map(abs).probe("rest")
     with tw.run(flow, engine="local") as job:
         with job.input("numbers") as feed:
-            feed.send([1, "x"])
+            feed.send([1, 10])
         job.wait(DEADLINE_S)
         assert not any(one.records_dropped for one in job.statistics().operators.values())
     assert caplog.records == []
@@ -138,7 +133,6 @@ def test_an_ignored_stream_of_one_alone_is_no_loose_end(caplog: pytest.LogCaptur
 @pytest.mark.parametrize(
     ("make", "has"),
     [
-        (lambda s: s.try_map(int), ".results and .failures: call map of one of them, such as .results.map(...)"),
         (lambda s: s.branch(bool), ".matching and .rest: call map of one of them, such as .matching.map(...)"),
         (lambda s: s.branch(a=bool, b=abs), ".a, .b and .rest: call map of one of them, such as .a.map(...)"),
         (

@@ -225,7 +225,8 @@ def test_bad_records_go_to_a_stream_of_their_own(
 ) -> None:
     """Each as a `FailedRecord` that says why, at its time; the others go on, and the job does not fail."""
     flow = tw.Dataflow("typed")
-    good, bad = flow.input("in", records, on_bad_record="divert")
+    bad = flow.dead_letters()
+    good = flow.input("in", records, dead_letters=bad)
     good.map(lambda record: record).capture("good")
     bad.capture("bad")
     with tw.run(flow, engine="local", workers=workers) as job:
@@ -237,13 +238,16 @@ def test_bad_records_go_to_a_stream_of_their_own(
             (3, record) for record in results
         ]
         found = [(entry.time, failed) for entry in job.captured("bad") for failed in entry.batch]
-    assert found == [(3, tw.types.FailedRecord(record, "TypeError", reason)) for record, reason in failures]
+    assert [(time, failed[:4]) for time, failed in found] == [
+        (3, (record, "TypeError", reason, "check in")) for record, reason in failures
+    ]
 
 
 def test_bad_records_of_a_divided_input() -> None:
     """The good ones can be divided into substreams, whose ends come though records were diverted."""
     flow = tw.Dataflow("typed")
-    good, bad = flow.input("in", tuple, on_bad_record="divert")
+    bad = flow.dead_letters()
+    good = flow.input("in", tuple, dead_letters=bad)
     parts = good.substreams("part", key=lambda pair: pair[0], last=lambda pair: pair[1] == 2)
     parts.collect_substream(lambda key, pairs: (key, len(pairs))).capture("good")
     bad.capture("bad")
@@ -255,13 +259,16 @@ def test_bad_records_of_a_divided_input() -> None:
         assert [failed.record for entry in job.captured("bad") for failed in entry.batch] == ["wrong"]
 
 
-@pytest.mark.parametrize(("records", "choice"), [(None, "divert"), (int, "drop"), (int, True)], ids=str)
-def test_a_choice_that_there_is_not_is_refused(records: Any, choice: Any) -> None:
-    """Such as to divert what has no type; the dataflow stays as it was."""
+def test_letters_of_what_has_no_type_are_refused() -> None:
+    """There would be none, and so are those that are no letters; the dataflow stays as it was."""
     flow = tw.Dataflow("typed")
+    letters = flow.dead_letters()
     with raises(tw.GraphError):
-        flow.input("in", records, on_bad_record=choice)
-    assert description_of(flow).size == 0
+        flow.input("in", None, dead_letters=letters)  # type: ignore[call-overload]
+    with raises(tw.GraphError):
+        flow.input("in", int, dead_letters="divert")  # type: ignore[call-overload]
+    assert description_of(flow).size == 1
+    flow.input("in")
 
 
 @pytest.mark.parametrize("records", [3, "int", [int], ...], ids=str)
@@ -285,7 +292,7 @@ def test_a_schema_is_known_from_the_input_on() -> None:
 def test_what_is_left_has_the_schema_of_the_input() -> None:
     """So a column that there is not is found when the dataflow is described, and a join knows the columns."""
     flow = tw.Dataflow("typed")
-    good, bad = flow.input("in", SCHEMA, on_bad_record="divert")
-    assert (good.schema, bad.schema) == (SCHEMA, None)
+    good = flow.input("in", SCHEMA, dead_letters=flow.dead_letters())
+    assert good.schema == SCHEMA
     with raises(tw.GraphError):
         good.select("m")

@@ -66,19 +66,22 @@ def nothing(*_: Any) -> None:
 # ---------------------------------------------------------------------- record by record
 
 
-def inverse(number: int) -> int:
-    """Return what number times the result, modulo 7, is one."""
-    return pow(number, -1, 7)
+def no_fives(record: Any) -> int:
+    """Return the number of a record that is no multiple of five."""
+    if number_of(record) % 5 == 0:
+        raise ValueError(record)
+    return number_of(record)
 
 
-def inverses(stream: tw.Stream[Any], number: Read) -> tw.Stream[Any]:
-    """Return the inverses, and the numbers that have none with the error."""
-    results, failures = stream.try_map(lambda record: inverse(number(record)), catch=ValueError)
-    return results.concat(failures.map(lambda failed: (number_of(failed.record), failed.error, failed.message)))  # type: ignore[arg-type,return-value]
+def others(numbers: Iterable[int]) -> list[int]:
+    """Return the numbers at which `no_fives` does not raise."""
+    return [n for n in numbers if n % 5]
 
 
-def inverse_or_error(number: int) -> Any:
-    return inverse(number) if number % 7 else (number, "ValueError", "base is not invertible for the given modulus")
+def letters(stream: tw.Stream[Any]) -> tw.types.DeadLetters:
+    made = stream.flow.dead_letters()
+    made.ignore()
+    return made
 
 
 async def square(number: int) -> int:
@@ -86,6 +89,10 @@ async def square(number: int) -> int:
     for _ in range(number % 3):
         await asyncio.sleep(0)
     return number**2
+
+
+async def squares(numbers: list[int]) -> list[int]:
+    return [await square(number) for number in numbers]
 
 
 RECORDS = [
@@ -113,7 +120,34 @@ RECORDS = [
         each_epoch(lambda ns: [n for n in ns for _ in range(n % 3)]),
         order="kept",
     ),
-    OperatorCase("try_map", inverses, each_epoch(lambda ns: map(inverse_or_error, ns))),
+    OperatorCase(
+        "map",
+        lambda stream, _: stream.map(no_fives, dead_letters=letters(stream)),
+        each_epoch(others),
+        name="dead letters",
+        order="kept",
+    ),
+    passing(
+        "filter",
+        lambda stream, _: stream.filter(lambda record: no_fives(record) > 2, dead_letters=letters(stream)),
+        each_epoch(lambda ns: [n for n in others(ns) if n > 2]),
+        name="dead letters",
+    ),
+    of_epoch(
+        "map_async",
+        lambda stream, number: stream.map_async(
+            lambda some: squares([number(record) for record in some]), batch_size=3, ordered=True, per_second=1e6
+        ),
+        each_epoch(lambda ns: [n**2 for n in ns]),
+        name="lists",
+        order="kept",
+    ),
+    of_epoch(
+        "map_async",
+        lambda stream, _: stream.map_async(lambda record: square(no_fives(record)), dead_letters=letters(stream)),
+        each_epoch(lambda ns: [n**2 for n in others(ns)]),
+        name="dead letters",
+    ),
     of_epoch(
         "map_async",
         lambda stream, number: stream.map_async(lambda record: square(number(record))),
@@ -613,6 +647,18 @@ EPOCHS = [
     ),
     of_epoch(
         "aggregate",
+        lambda stream, _: stream.aggregate(
+            lambda record: no_fives(record) % 3,
+            start=int,
+            add=lambda total, record: total + number_of(record),
+            combine=add,
+            dead_letters=letters(stream),
+        ),
+        each_epoch(lambda ns: [(key, sum(found)) for key, found in by_remainder(others(ns)).items()]),
+        name="dead letters",
+    ),
+    of_epoch(
+        "aggregate",
         lambda stream, number: stream.aggregate(
             lambda record: number(record) % 2, start=list, add=in_place, finish=lambda key, state: (key, sorted(state))
         ),
@@ -688,6 +734,12 @@ def triples(earlier: list[int], numbers: list[int]) -> Iterable[tuple[int, ...]]
             yield number % 2, *alike[-3:]
 
 
+def good_totals(earlier: list[int], numbers: list[int]) -> Iterable[tuple[int, int]]:
+    """Return the sum of all numbers so far, without multiples of five, for each remainder that these numbers have."""
+    totals = by_remainder(others(earlier + numbers))
+    return [(key, sum(totals[key])) for key in by_remainder(others(numbers))]
+
+
 KEYS = [
     of_all_epochs(
         "accumulate",
@@ -695,6 +747,17 @@ KEYS = [
             lambda record: number_of(record) % 3, start=int, add=lambda total, record: total + number(record)
         ),
         with_earlier(lambda earlier, ns: [(key, sum(by_remainder(earlier + ns)[key])) for key in by_remainder(ns)]),
+    ),
+    of_all_epochs(
+        "accumulate",
+        lambda stream, _: stream.accumulate(
+            lambda record: number_of(record) % 3,
+            start=int,
+            add=lambda total, record: total + no_fives(record),
+            dead_letters=letters(stream),
+        ),
+        with_earlier(good_totals),
+        name="dead letters",
     ),
     of_all_epochs(
         "accumulate",

@@ -36,6 +36,7 @@ KEY: Final = ("n", None, 3, (), ["n"], ("n", 1))
 
 KEY_OR_NONE: Final = ("n", 3, (), ["n"], ("n", 1))
 OPTIONAL: Final = (OMITTED, 0)
+LETTERS: Final = (OMITTED, 0, "letters")
 
 ANYTHING: Final = {
     "sort": ("reverse",),
@@ -47,16 +48,12 @@ ANYTHING: Final = {
 """Arguments of which any value makes sense, by operator."""
 
 ARGUMENTS: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
-    "map": {"function": OF_A_RECORD},
-    "filter": {"predicate": OF_A_RECORD},
-    "flat_map": {"function": OF_A_RECORD},
-    "inspect": {"function": OF_A_RECORD},
-    "try_map": {
-        "function": OF_A_RECORD,
-        "catch": (ValueError, (), "ValueError", BaseException, KeyboardInterrupt, (ValueError, 3), None),
-    },
+    "map": {"function": OF_A_RECORD, "dead_letters": LETTERS},
+    "filter": {"predicate": OF_A_RECORD, "dead_letters": LETTERS},
+    "flat_map": {"function": OF_A_RECORD, "dead_letters": LETTERS},
+    "inspect": {"function": OF_A_RECORD, "dead_letters": LETTERS},
     "inspect_batches": {"function": FUNCTION},
-    "map_batches": {"function": FUNCTION},
+    "map_batches": {"function": FUNCTION, "dead_letters": LETTERS},
     "branch_when": {"predicate": FUNCTION},
     "partition": {"parts": (2, 0, -2, True, 2.0, None), "function": OF_A_RECORD},
     "exchange": {"key": KEY},
@@ -76,14 +73,22 @@ ARGUMENTS: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
         "add": (max, 0, None),
         "finish": OPTIONAL,
         "combine": OPTIONAL,
+        "dead_letters": LETTERS,
     },
-    "accumulate": {"key": KEY, "start": (int, 0), "add": (max, 0, None), "finish": OPTIONAL},
+    "accumulate": {
+        "key": KEY,
+        "start": (int, 0),
+        "add": (max, 0, None),
+        "finish": OPTIONAL,
+        "dead_letters": LETTERS,
+    },
     "stateful_map": {
         "key": KEY,
         "start": (int, 0, None),
         "step": (divmod, 0, None),
         "order": KEY_OR_NONE,
         "scope": ("stream", "all", None),
+        "dead_letters": LETTERS,
     },
     "Collection.map": {"function": FUNCTION},
     "Collection.filter": {"predicate": FUNCTION},

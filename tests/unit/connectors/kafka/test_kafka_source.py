@@ -226,8 +226,32 @@ def test_a_record_that_cannot_be_read_is_named(cluster: MockCluster) -> None:
 
 def test_a_key_that_cannot_be_read_is_named(cluster: MockCluster) -> None:
     cluster.send("tides", [(b"1", b"poison")])
+    [fetched] = bounded(cluster, key=Json(int)).open("tides/0", None)
+    assert isinstance(fetched, tw.Fetched)
+    [refused] = fetched.refused
     with raises(KafkaError):
-        list(bounded(cluster, key=Json(int)).open("tides/0", None))
+        raise refused.error
+
+
+def test_a_poisoned_message_is_a_letter(cluster: MockCluster) -> None:
+    """With the bytes of its key and value, and its place; the messages around it are read."""
+    cluster.send("tides", [(b"1", b"7"), (b"poison", b"8"), (b"3", b"key"), (b"4", None)], partition=2)
+    flow = tw.Dataflow("tides")
+    letters = flow.dead_letters()
+    source = bounded(cluster, value=Json(int), key=Json(int))
+    flow.source("tides", source, dead_letters=letters).map(lambda record: record.value).capture("values")
+    letters.capture("letters")
+    with tw.run(flow, workers=2, engine="local") as job:
+        job.wait(timeout_s=30)
+        values = [value for captured in job.captured("values") for value in captured.batch]
+        found = [letter for captured in job.captured("letters") for letter in captured.batch]
+    assert values == [1, 4]
+    assert [(letter.record.value, letter.record.key, letter.record.offset) for letter in found] == [
+        (b"poison", b"8", 1),
+        (b"3", b"key", 2),
+    ]
+    assert [letter.where for letter in found] == [f"tides, partition 'tides/2', offset {n}" for n in (1, 2)]
+    assert {letter.error for letter in found} == {"KafkaError"}
 
 
 def test_records_that_were_deleted_are_an_error(cluster: MockCluster) -> None:

@@ -2,20 +2,33 @@
 
 import asyncio
 import pickle
+import time
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import tidewheel as tw
 from tests.kit.messages import raises
-from tests.kit.operators.calls import Server, asking, call_threads, failure_of, job_of, refuse, within_deadline
+from tests.kit.operators.calls import (
+    Server,
+    asking,
+    call_threads,
+    failure_of,
+    job_of,
+    refuse,
+    run_to_end,
+    within_deadline,
+)
 from tests.kit.operators.operator_case import number_of
 from tests.kit.runtime.one_operator import DEADLINE_S, captured, feed, settle
 from tests.unit.runtime.worker.test_worker_loop import command, running, watch_until
 from tests.waiting import eventually
-from tidewheel.operators.records.map_async import CallPolicy, build_map_async
+from tidewheel.operators.records.map_async import CallPace, CallPolicy, build_map_async
 from tidewheel.runtime.messages.feeder_status import Phase
 from tidewheel.runtime.worker.operator_context import instance_of
 
@@ -177,6 +190,9 @@ def test_explain_knows_that_it_is_at_work(server: Server) -> None:
         ({"concurrency": 2.5}, r"concurrency is a whole number, 1 or more, not 2\.5"),
         ({"timeout_s": 0}, "map_async: timeout_s is a number of seconds above 0, or None, not 0"),
         ({"retry": 3}, r"map_async: retry is a tw\.Retry, such as tw\.Retry\(attempts=3\), not 3"),
+        ({"per_second": 0}, "map_async: per_second is a number of attempts above 0, or None, not 0"),
+        ({"per_second": float("inf")}, "per_second is a number of attempts above 0"),
+        ({"batch_size": 0}, "map_async: batch_size is a whole number, 1 or more, not 0"),
         ({"retry": tw.Retry()}, "map_async: give retry attempts or within_s"),
     ],
 )
@@ -185,7 +201,7 @@ def test_wrong_options_are_refused_at_once(options: Any, message: str) -> None:
     with pytest.raises(tw.GraphError, match=message):
         tw.Dataflow("test").input("numbers").map_async(square, **options)
     with raises(tw.GraphError):
-        tw.Dataflow("test").input("numbers").map_async(3)  # type: ignore[arg-type]
+        tw.Dataflow("test").input("numbers").map_async(3)  # type: ignore[call-overload]
 
 
 # ------------------------------------------------------------------ what calls share, and the end
@@ -343,3 +359,190 @@ def test_a_worker_that_ends_leaves_no_thread(server: Server) -> None:
         command(loop, 0, "send", 0, [3])
         watch_until(loop, lambda status: status.phase is Phase.FAILED)
     assert call_threads() == []
+
+
+# ------------------------------------------------------------------ lists, and calls a second
+
+
+class Lists:
+    """Squares the numbers of a list, and remembers the lists."""
+
+    def __init__(self, fails_at: int | None = None) -> None:
+        self.lists: list[list[int]] = []
+        self.fails_at = fails_at
+
+    async def __call__(self, numbers: list[int]) -> list[int]:
+        self.lists.append(numbers)
+        await asyncio.sleep(0)
+        if self.fails_at in numbers:
+            raise ConnectionError(f"no answer for {self.fails_at}")
+        return [number**2 for number in numbers]
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("workers", [1, 3])
+def test_calls_get_lists(ordered: bool, workers: int) -> None:
+    """A list may have records of several epochs; each result has the time of its record, and the order is kept."""
+    function = Lists()
+    epochs = [list(range(start, start + 6)) for start in range(0, 60, 6)]
+    flow = asking(function, batch_size=8, concurrency=1, ordered=ordered)
+    with tw.run(flow, workers=workers, engine="local") as job:
+        feed(job, *epochs)
+        job.wait(DEADLINE_S)
+        found: dict[int, list[int]] = {}
+        for epoch, batch in captured(job):
+            found.setdefault(epoch, []).extend(batch)
+    squares = {epoch: [n**2 for n in numbers] for epoch, numbers in enumerate(epochs)}
+    assert {epoch: sorted(batch) for epoch, batch in found.items()} == squares
+    assert max(map(len, function.lists)) == 8
+    assert sorted(n for numbers in function.lists for n in numbers) == list(range(60))
+    if workers == 1:
+        assert found == squares
+        assert any(len({n // 6 for n in numbers}) > 1 for numbers in function.lists), "some have two epochs"
+
+
+def test_a_call_does_not_wait_for_a_full_list() -> None:
+    """Few records are sent at once."""
+    function = Lists()
+    assert run_to_end(function, [3], [4], batch_size=1000) == [(0, [9]), (1, [16])]
+
+
+def test_no_more_records_are_read_than_lists_can_have(server: Server) -> None:
+    """So many lists as calls may be under way."""
+
+    async def reply(numbers: list[int]) -> list[int]:
+        return [await server.reply(number) for number in numbers]
+
+    flow = asking(reply, concurrency=2, batch_size=3)
+    with tw.run(flow, engine="local") as job:
+        for epoch in range(10):
+            job.input("numbers").send([epoch])
+            job.input("numbers").advance_to(epoch + 1)
+        assert within_deadline(job, lambda: len(server.begun) == 2)
+        assert job.statistics().operators["map_async"].messages_in == 6
+        server.let_go(*range(10))
+        job.input("numbers").close()
+        job.wait(DEADLINE_S)
+
+
+@pytest.mark.parametrize("result", [None, [1], 7, {1: 2, 2: 3}], ids=str)
+def test_a_list_has_a_result_for_each_record(result: Any) -> None:
+    """Any other result fails the job: there is no telling whose it is."""
+
+    async def wrong(numbers: list[int]) -> Any:
+        return result
+
+    assert "for 2 records " in str(failure_of(wrong, [1, 2], batch_size=2))
+
+
+def test_a_list_is_tried_again_whole_and_its_records_are_letters() -> None:
+    """After the last attempt, each by itself; other lists do not notice."""
+    function = Lists(fails_at=3)
+    flow = tw.Dataflow("test")
+    letters = flow.dead_letters()
+    retry = tw.Retry(attempts=2, first_pause_s=0)
+    numbers = flow.input("numbers")
+    numbers.map_async(function, batch_size=2, retry=retry, ordered=True, dead_letters=letters).capture("results")
+    letters.capture("letters")
+    with tw.run(flow, engine="local") as job:
+        feed(job, [1, 2], [3, 4], [5])
+        job.wait(DEADLINE_S)
+        assert captured(job) == [(0, [1, 4]), (2, [25])]
+        found = [(entry.time, one.record, one.error) for entry in job.captured("letters") for one in entry.batch]
+    assert found == [(1, 3, "ConnectionError"), (1, 4, "ConnectionError")]
+    assert function.lists.count([3, 4]) == 2
+
+
+def test_what_a_snapshot_has_of_a_list_is_called_for_again(tmp_path: Path, server: Server) -> None:
+    """Each record once, whatever list it was in."""
+
+    def begin(workers: int, server: Server) -> tw.types.Job:
+        async def reply(numbers: list[int]) -> list[int]:
+            return [await server.reply(number) for number in numbers]
+
+        flow = asking(reply, batch_size=4, concurrency=1, name="ask")
+        return tw.run(flow, workers=workers, engine="local", snapshots=tw.Snapshots(tmp_path, every_s=1000))
+
+    with begin(1, server) as job:
+        feed(job, [1, 2, 3, 4], [5, 6])
+        server.let_go(1)
+        assert within_deadline(job, lambda: 2 in server.begun)
+        job.snapshot()
+        job.stop()
+    second = Server()
+    second.let_go(*range(7))
+    with begin(2, second) as job:
+        job.wait(DEADLINE_S)
+        assert sorted((epoch, n) for epoch, batch in captured(job) for n in batch) == [
+            (0, 1), (0, 4), (0, 9), (0, 16), (1, 25), (1, 36)
+        ]  # fmt: skip
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.now_s = 50.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def begun_at(pace: CallPace, clock: Clock, arrivals_s: list[float]) -> list[float]:
+    """Return when calls begin that are asked for at some moments."""
+    moments = []
+    for arrival_s in arrivals_s:
+        clock.now_s = arrival_s
+        moments.append(arrival_s + pace.pause_s())
+    return moments
+
+
+def most_in(moments: list[float], window_s: float) -> int:
+    """Return the greatest number of moments in any window of some seconds."""
+    return max(sum(begin <= moment < begin + window_s - 1e-6 for moment in moments) for begin in moments)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+@given(st.lists(st.floats(0, 5), min_size=1, max_size=60), st.sampled_from([2.0, 7.5, 30.0]))
+def test_all_workers_together_keep_to_the_calls_a_second(workers: int, arrivals_s: list[float], rate: float) -> None:
+    """In any window, however records arrive: as many as the limit says, and one more for each worker."""
+    moments: list[float] = []
+    for worker in range(workers):
+        clock = Clock()
+        clock.now_s = 0.0
+        moments += begun_at(CallPace(rate, workers, clock), clock, sorted(arrivals_s)[worker::workers])
+    for window_s in (0.5, 1.0, 3.0):
+        assert most_in(moments, window_s) <= rate * window_s + workers
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_a_busy_job_makes_as_many_calls_as_it_may(workers: int) -> None:
+    """Each worker begins its equal share."""
+    moments: list[float] = []
+    for _ in range(workers):
+        clock = Clock()
+        moments += begun_at(CallPace(30, workers, clock), clock, [50.0] * 100)
+    assert sum(50.0 <= moment < 52.0 for moment in moments) == pytest.approx(60, abs=workers)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_a_running_job_keeps_to_the_calls_a_second(workers: int) -> None:
+    """Each attempt counts, also one that fails and is made again."""
+    moments: list[float] = []
+    failing = {3, 4, 5}
+
+    async def call(number: int) -> int:
+        moments.append(time.monotonic())
+        if number in failing:
+            failing.remove(number)
+            raise ConnectionError
+        return number
+
+    flow = tw.Dataflow("test")
+    retry = tw.Retry(attempts=2, first_pause_s=0)
+    flow.input("numbers").rebalance().map_async(call, per_second=200, retry=retry).capture("results")
+    with tw.run(flow, workers=workers, engine="local") as job:
+        feed(job, list(range(27)))
+        job.wait(DEADLINE_S)
+    assert len(moments) == 30
+    assert max(moments) - min(moments) >= (30 / workers - 1) * workers / 200 - 0.05

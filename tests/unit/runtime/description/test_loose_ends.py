@@ -74,7 +74,7 @@ def test_a_stream_that_nobody_reads_is_found(describe: Callable[[Numbers], objec
         lambda numbers: numbers.flow.operator([numbers], 2, build, name="own"),
         lambda numbers: numbers.flow.operator([numbers], 0, build, name="own"),
         lambda numbers: numbers.branch(bool).rest.capture("rest"),
-        lambda numbers: numbers.try_map(abs).results.capture("results"),
+        lambda numbers: numbers.map(abs, dead_letters=numbers.flow.dead_letters().ignore()).capture("results"),
         lambda numbers: numbers.window(tw.TumblingWindows(1), key=abs, at=abs).results.capture("results"),
         lambda numbers: numbers.window(tw.TumblingWindows(1), key=abs, at=abs).late.capture("late"),
         lambda numbers: numbers.window(tw.TumblingWindows(1), key=abs, at=abs).late.probe("late"),

@@ -1,0 +1,160 @@
+"""The sink that appends each epoch to a table of Delta Lake, in one transaction with its number.
+
+The log of the table has the last epoch, as the version of an application. One handle of the table is loaded, asked for
+it and written through. So the library refuses a commit if the epoch was written since: by a worker that seemed dead, or
+by an attempt whose outcome did not arrive.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tidewheel.batches.batches import Batch
+from tidewheel.connectors.base.attempts import attempted
+from tidewheel.connectors.base.table_rows import TableRows
+from tidewheel.connectors.delta.errors import DeltaError
+from tidewheel.connectors.delta.table_address import TableAddress, arrow_schema
+from tidewheel.host.retry import Retry
+from tidewheel.operators.sinks.sink import Sink
+from tidewheel.progress import GraphError, Time
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from deltalake import DeltaTable
+
+
+class DeltaSink(Sink):
+    """A table of Delta Lake as the destination of `Stream.sink`; needs the extra ``delta``.
+
+    Records are Arrow tables, dicts by column, named tuples or dataclasses. Columns that a record lacks are null. Each
+    epoch is appended in one transaction, which also notes the epoch. So a reader sees each epoch once and whole, and
+    other programs may write the table, too.
+
+    A table that does not exist is created with the first epoch. The sink never changes the columns of a table. When you
+    add one to the table, the job may go on, and its records may have that column from then on.
+
+    Args:
+        table: its path, or a URL such as ``s3://bucket/tides``.
+        name: names the sink in the table, for all runs of this job and for no other sink: its application is
+            ``tidewheel-`` and the name.
+        partition_by: the columns by which a new table is divided.
+        schema: the columns of a new table; by default those of the first epoch.
+        storage_options: options of the store, as deltalake takes them. A password is a `tidewheel.Secret`.
+
+    Raises:
+        GraphError: an argument is wrong, such as a password in clear.
+        DeltaError: the extra is not installed.
+    """
+
+    retry = Retry(within_s=60.0, first_pause_s=0.1, longest_pause_s=5.0, jitter=0.5, on=OSError)
+
+    def __init__(
+        self,
+        table: str | Path,
+        *,
+        name: str,
+        partition_by: str | Sequence[str] = (),
+        schema: "pa.Schema | None" = None,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._address = TableAddress.of("DeltaSink", table, storage_options)
+        if not isinstance(name, str) or not name:
+            raise GraphError(f"DeltaSink: name is a text, not {name!r}")
+        self._application = f"tidewheel-{name}"
+        self._partition_by = [partition_by] if isinstance(partition_by, str) else list(partition_by)
+        self._new_schema = schema
+        self._schema: pa.Schema | None = None
+        self._table: DeltaTable | None = None
+        self._rows = TableRows(repr(self._address), DeltaError)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_schema": None, "_table": None}
+
+    def __repr__(self) -> str:
+        return repr(self._address)
+
+    def prepare(self, epoch: Time, records: Batch) -> "pa.Table":
+        """Return the records as rows of the table. They are stored once the epoch is complete."""
+        found = self._rows.untyped(records)
+        if self._schema is None or not set(found.column_names) <= set(self._schema.names):
+            self._try(self._look)  # the table is new, or has a new column
+        return found if self._schema is None else self._rows.typed(found, self._schema)
+
+    def commit(self, epoch: Time, parts: "list[pa.Table]") -> None:
+        """Append an epoch unless the table has it, and note it."""
+        if type(epoch) is not int or epoch < 0:
+            raise DeltaError(f"{self!r}: the log notes integers from 0 on as epochs, and this one is {epoch!r}")
+        self._try(lambda: self._store(epoch, parts))
+
+    def last_committed(self) -> int | None:
+        """Return the epoch that the log has; raise DeltaError if the table does not fit."""
+        self._try(self._look)
+        return None if self._table is None else self._last(self._table)
+
+    def _try(self, act: Callable[[], None]) -> None:
+        def guarded() -> None:
+            try:
+                with self._address.clear_errors():
+                    act()
+            except BaseException:
+                self._table = None  # the next attempt loads it anew, and so learns what has become of the last one
+                raise
+
+        attempted(guarded, self.retry, self, DeltaError)
+
+    def _look(self) -> None:
+        """Load the table, or what is new of it."""
+        if self._table is not None:
+            self._table.update_incremental()
+        else:
+            self._table = self._address.find()
+        if self._table is None:
+            return
+        self._schema = arrow_schema(self._table)
+        divided = self._table.metadata().partition_columns
+        if self._partition_by and divided != self._partition_by:
+            raise DeltaError(
+                f"{self!r}: partition_by={self._partition_by}, and the table is divided by {divided}. Leave "
+                "partition_by out, which is for new tables"
+            )
+
+    def _last(self, table: "DeltaTable") -> int | None:
+        return table.transaction_version(self._application)
+
+    def _store(self, epoch: int, parts: "list[pa.Table]") -> None:
+        import pyarrow as pa
+        from deltalake import CommitProperties, Transaction, write_deltalake
+
+        self._look()
+        table = self._create(parts) if self._table is None else self._table
+        last = self._last(table)
+        if last is not None and last >= epoch:
+            return
+        assert self._schema is not None, "the table has one"
+        rows = pa.concat_tables([self._rows.typed(part, self._schema) for part in parts])
+        noted = Transaction(self._application, epoch, int(time.time() * 1000))
+        write_deltalake(table, rows, mode="append", commit_properties=CommitProperties(app_transactions=[noted]))
+
+    def _create(self, parts: "list[pa.Table]") -> "DeltaTable":
+        """Create the table without rows, unless another program has."""
+        import pyarrow as pa
+        from deltalake import DeltaTable
+
+        schema = self._new_schema
+        if schema is None:
+            schema = self._rows.untyped(pa.concat_tables(parts, promote_options="permissive")).schema
+        if empty := [field.name for field in schema if pa.types.is_null(field.type)]:
+            raise DeltaError(
+                f"{self!r}: columns {empty} of the first epoch have only nulls. Say their types by schema="
+            )
+        DeltaTable.create(
+            self._address.uri,
+            schema,
+            mode="ignore",
+            partition_by=self._partition_by or None,
+            storage_options=self._address.store_options(),
+        )
+        self._look()
+        assert self._table is not None, "it is there now"
+        return self._table

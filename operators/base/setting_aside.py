@@ -1,0 +1,131 @@
+"""Operators that set aside the records at which a function raises, in place of failing the job.
+
+A stateless operator has an output for them. Any other sends them as `Aside` records on its only output, at the time of
+the record, and the next operator divides the two. So they leave in the same step as the results, and a snapshot has
+both or neither.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeAlias
+
+from tidewheel.batches.batches import Batch, is_arrow, is_numpy, keep, records
+from tidewheel.operators.base.failed_record import FailedRecord, failed_record
+from tidewheel.runtime.description.plan import Build, Schedule
+from tidewheel.runtime.worker.operator_context import OperatorContext
+from tidewheel.runtime.worker.ports import InputPort, OutputPort
+from tidewheel.transport.frames import unpicklable
+
+Caught: TypeAlias = tuple[type[Exception], ...]
+"""The exceptions after which a record is set aside; empty where none is."""
+
+Refuse: TypeAlias = Callable[[Any, Exception], None]
+"""Sets a record aside, with its error; raises an error that is none of those to catch."""
+
+Divide: TypeAlias = Callable[[Batch, Refuse], Batch]
+"""Returns the result of a batch, without those records that it has set aside."""
+
+_NOTHING: Final = object()
+
+
+class Aside:
+    """A letter among the results of an operator, which `build_dividing` takes out again."""
+
+    __slots__ = ("letter",)
+
+    def __init__(self, letter: FailedRecord[Any]) -> None:
+        self.letter = letter
+
+
+def letter(record: Any, error: BaseException, where: str = "") -> FailedRecord[Any]:
+    """Return a failed record that can be pickled; `build_dividing` puts the operator's name before ``where``."""
+    is_plain = is_arrow(record) or (is_numpy(record) and not record.dtype.hasobject)
+    if not is_plain and unpicklable(record) is not None:
+        record = f"{record!r:.4000}"
+    return failed_record(record, error, where)
+
+
+def results_of(function: Callable[[Any], Any]) -> Divide:
+    """Return the division of a batch into the results of a function, and the records at which it raises."""
+    return lambda batch, refuse: [one for one in _tried(function, batch, refuse) if one is not _NOTHING]
+
+
+def all_results_of(function: Callable[[Any], Iterable[Any]]) -> Divide:
+    """Return the same division for a function with several results."""
+
+    def divide(batch: Batch, refuse: Refuse) -> Batch:
+        tried = _tried(lambda record: list(function(record)), batch, refuse)
+        return [result for made in tried if made is not _NOTHING for result in made]
+
+    return divide
+
+
+def those_for_which(predicate: Callable[[Any], object]) -> Divide:
+    """Return the division of a batch into the records that a predicate keeps, and those at which it raises."""
+
+    def divide(batch: Batch, refuse: Refuse) -> Batch:
+        kept = [one is True for one in _tried(lambda record: bool(predicate(record)), batch, refuse)]
+        return batch if all(kept) else keep(batch, kept)
+
+    return divide
+
+
+def whole_batches(function: Callable[[Any], Batch]) -> Divide:
+    """Return the division that sets a whole batch aside if a function of the batch raises."""
+
+    def divide(batch: Batch, refuse: Refuse) -> Batch:
+        try:
+            return function(batch)
+        except Exception as error:  # noqa: BLE001 - the letter has it
+            refuse(batch, error)
+            return []
+
+    return divide
+
+
+def _tried(function: Callable[[Any], Any], batch: Batch, refuse: Refuse) -> list[Any]:
+    made = []
+    for record in records(batch):
+        try:
+            result = function(record)
+        except Exception as error:  # noqa: BLE001 - the letter has it
+            refuse(record, error)
+            result = _NOTHING
+        made.append(result)
+    return made
+
+
+def build_setting_aside(divide: Divide, caught: Caught) -> Build:
+    """Build an operator of two outputs, for results and for letters."""
+
+    def build(context: OperatorContext) -> Schedule:
+        def schedule(input: InputPort, output: OutputPort, letters: OutputPort) -> None:
+            failed: list[FailedRecord[Any]] = []
+
+            def refuse(record: Any, error: Exception) -> None:
+                if not isinstance(error, caught):
+                    raise error
+                failed.append(letter(record, error, context.name))
+
+            for lent, batch in input:
+                output.send(lent, divide(batch, refuse))
+                letters.send(lent, failed[:])
+                failed.clear()
+
+        return schedule
+
+    return build
+
+
+def build_dividing(where: str) -> Build:
+    """Build the operator that takes letters out of the results of the one before, ``where`` they come from."""
+
+    def schedule(input: InputPort, output: OutputPort, letters: OutputPort) -> None:
+        for lent, batch in input:
+            if type(batch) is not list or not any(type(one) is Aside for one in batch):
+                output.send(lent, batch)
+                continue
+            failed = [one.letter for one in batch if type(one) is Aside]
+            output.send(lent, [one for one in batch if type(one) is not Aside])
+            letters.send(lent, [one._replace(where=f"{where}{one.where}") for one in failed])
+
+    return lambda context: schedule

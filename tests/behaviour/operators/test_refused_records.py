@@ -1,0 +1,169 @@
+"""What a source reads and cannot make a record of: a letter for each, once, at its time, also across a crash."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import tidewheel as tw
+from tests.kit.messages import raises
+from tests.kit.operators.harness import DEADLINE_S, settle
+from tidewheel.batches.batches import records
+from tidewheel.operators.files import line_blocks
+
+GOOD = [n for n in range(60) if n % 7]
+BAD = [n for n in range(60) if not n % 7]
+
+
+class Messages(tw.Source[int]):
+    """Numbers as text, of which each seventh is no number."""
+
+    look_every_s = None
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def partitions(self) -> list[str]:
+        return ["even", "odd"]
+
+    def open(self, partition: Any, position: Any) -> Iterator[tw.Fetched[int]]:
+        numbers = range(partition == "odd", 60, 2)
+        for begin in range(position or 0, len(numbers), 5):
+            some = numbers[begin : begin + 5]
+            refused = [tw.Refused(f"no {n}", self.error, f"offset {n}") for n in some if n % 7 == 0]
+            yield tw.Fetched([n for n in some if n % 7], begin + 5, refused=refused)
+
+
+def described(source: Any) -> tw.Dataflow:
+    flow = tw.Dataflow("refused")
+    letters = flow.dead_letters("letters")
+    flow.source("numbers", source, dead_letters=letters).capture("results")
+    letters.capture("letters")
+    return flow
+
+
+def all_of(job: tw.types.Job, name: str) -> list[Any]:
+    return [record for captured in job.captured(name) for record in records(captured.batch)]
+
+
+@pytest.mark.parametrize("rounds", [1, 3, 9])
+def test_a_source_of_ones_own_goes_on_behind_them(rounds: int, tmp_path: Path) -> None:
+    """A batch of a partition and its letters are in one step: a snapshot at any moment has both or neither."""
+
+    def begin(workers: int) -> tw.types.Job:
+        snapshots = tw.Snapshots(tmp_path, every_s=1000)
+        return tw.run(
+            described(Messages(ValueError("no number"))), workers=workers, engine="local", snapshots=snapshots
+        )
+
+    with begin(2) as job:
+        for _ in range(rounds):
+            job.run_round()  # type: ignore[attr-defined]
+        job.snapshot()
+        settle(job)
+        job.stop()
+    with begin(3) as job:
+        job.wait(DEADLINE_S)
+        assert sorted(all_of(job, "results")) == GOOD
+        letters = all_of(job, "letters")
+    assert sorted(letter.record for letter in letters) == sorted(f"no {n}" for n in BAD)
+    assert {(letter.error, letter.message) for letter in letters} == {("ValueError", "no number")}
+    places = {f"numbers, partition '{'odd' if n % 2 else 'even'}', offset {n}" for n in BAD}
+    assert {letter.where for letter in letters} == places
+
+
+def test_a_letter_has_the_epoch_of_its_batch() -> None:
+    """That is the epoch of the records which were read with it."""
+    with tw.run(described(Messages(ValueError("no number"))), workers=2, engine="local") as job:
+        job.wait(DEADLINE_S)
+        epochs = {n: captured.time for captured in job.captured("results") for n in captured.batch}
+        for captured in job.captured("letters"):
+            for letter in captured.batch:
+                n = int(letter.record.removeprefix("no "))
+                neighbour = n + 2 if n // 10 == (n + 2) // 10 else n - 2
+                assert captured.time == epochs[neighbour]
+
+
+@pytest.mark.parametrize("letters", [False, True], ids=["without letters", "of other errors"])
+def test_the_error_fails_the_job(letters: bool) -> None:
+    """With its own class and words, unless there are letters of such errors."""
+    flow = tw.Dataflow("refused")
+    of_others = flow.dead_letters(catch=OSError).ignore() if letters else None
+    flow.source("numbers", Messages(LookupError("no number")), dead_letters=of_others).capture("results")
+    with raises(tw.JobError) as caught:
+        tw.run(flow, engine="local").wait(DEADLINE_S)
+    assert isinstance(caught.value.__cause__, LookupError)
+
+
+SCHEMA = pa.schema({"n": pa.int64()})
+
+FILES = {
+    "jsonl": ([json.dumps({"n": n}) if n % 7 else f"{{n: {n}" for n in range(60)], {}),
+    "jsonl, columns": ([json.dumps({"n": n if n % 7 else f"seven {n}"}) for n in range(60)], {"schema": SCHEMA}),
+    "csv": (["n", *[str(n) if n % 7 else f"x{n}" for n in range(60)]], {"schema": SCHEMA}),
+}
+
+
+@pytest.mark.parametrize("block_bytes", [1, 40, 1 << 20])
+@pytest.mark.parametrize("cut", [0, 4])
+@pytest.mark.parametrize("name", FILES)
+def test_bad_lines_of_a_file(
+    name: str, cut: int, block_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is found among its neighbours, in blocks of any size, also if a block has only bad ones."""
+    assert line_blocks.line_blocks.__defaults__ is not None
+    monkeypatch.setattr(line_blocks.line_blocks, "__defaults__", (0, b"", block_bytes))
+    lines, options = FILES[name]
+    (tmp_path / f"file.{name.partition(',')[0]}").write_text("\n".join(lines) + "\n")
+
+    def begin() -> tw.types.Job:
+        source = tw.FileSource(tmp_path / f"file.{name.partition(',')[0]}", **options)
+        snapshots = tw.Snapshots(tmp_path / "snapshots", every_s=1000)
+        return tw.run(described(source), workers=2, engine="local", snapshots=snapshots)
+
+    with begin() as job:
+        for _ in range(cut):
+            job.run_round()  # type: ignore[attr-defined]
+        job.snapshot()
+        job.stop()
+    with begin() as job:
+        job.wait(DEADLINE_S)
+        assert Counter(record["n"] for record in all_of(job, "results")) == Counter(GOOD)
+        letters = all_of(job, "letters")
+    bad = [line for n, line in enumerate(lines[-60:]) if n % 7 == 0]
+    assert Counter(letter.record for letter in letters) == Counter(line.encode() for line in bad)
+    text = "\n".join(lines)
+    assert {int(letter.where.rpartition(" ")[2]) for letter in letters} == {text.index(line) for line in bad}
+
+
+def test_lines_in_another_encoding(tmp_path: Path) -> None:
+    """They are letters with their bytes; an error that names the file fails a job without letters."""
+    (tmp_path / "file.txt").write_bytes(b"one\nna\xdf\nthree\n")
+    with tw.run(described(tw.FileSource(tmp_path / "file.txt")), engine="local") as job:
+        job.wait(DEADLINE_S)
+        assert all_of(job, "results") == ["one", "three"]
+        [letter] = all_of(job, "letters")
+    assert (letter.record, letter.error) == (b"na\xdf", "UnicodeDecodeError")
+    flow = tw.Dataflow("refused")
+    flow.source("lines", tw.FileSource(tmp_path / "file.txt")).capture("results")
+    with pytest.raises(tw.JobError) as caught:
+        tw.run(flow, engine="local").wait(DEADLINE_S)
+    assert f"This is file {tmp_path / 'file.txt'}." in caught.value.traceback_text
+
+
+def test_a_block_whose_lines_may_belong_together_is_refused_whole(tmp_path: Path) -> None:
+    """A value of CSV may have line ends: where a bad line begins would be a guess."""
+    from pyarrow import csv
+
+    (tmp_path / "file.csv").write_text('n,text\n1,"a\nb"\nx,c\n')
+    schema = pa.schema({"n": pa.int64(), "text": pa.string()})
+    source = tw.FileSource(tmp_path, schema=schema, csv=csv.ParseOptions(newlines_in_values=True))
+    with tw.run(described(source), engine="local") as job:
+        job.wait(DEADLINE_S)
+        assert all_of(job, "results") == []
+        [letter] = all_of(job, "letters")
+    assert letter.record == b'1,"a\nb"\nx,c'
