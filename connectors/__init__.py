@@ -1,1 +1,1 @@
-"""The ends of dataflows: brokers, databases and lake tables."""
+"""The ends of dataflows: brokers, databases, lake tables and Ray Datasets."""
