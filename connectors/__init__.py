@@ -1,1 +1,1 @@
-"""Connectors: brokers, databases and lake tables as sources and sinks of dataflows."""
+"""The ends of dataflows: brokers, databases, lake tables and Ray Datasets."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from ray import ObjectRef
 
@@ -93,6 +93,33 @@ def call_java(actor: Any, method: str, *arguments: object) -> "ObjectRef[Any]":
     )
     result: ObjectRef[Any] = reference
     return result
+
+
+def dataset_blocks(dataset: Any) -> "Iterator[tuple[ObjectRef[Any], int, int]]":
+    """Compute a dataset of Ray Data; yield each block as it comes, with the first of its rows and their number.
+
+    Relies on ``Dataset.iter_internal_ref_bundles``, for developers, and on ``block_refs``, ``metadata`` and ``slices``
+    of its bundles. The public calls return rows, or the blocks of a dataset that is in memory as a whole.
+
+    Raises:
+        Exception: the dataset cannot be computed.
+    """
+    for bundle in dataset.iter_internal_ref_bundles():
+        for reference, metadata, part in zip(bundle.block_refs, bundle.metadata, bundle.slices, strict=True):
+            rows = int(metadata.num_rows)
+            yield (reference, 0, rows) if part is None else (reference, part.start_offset, part.num_rows)
+
+
+def use_context_of(dataset: Any) -> None:
+    """Have Ray Data follow the settings of a dataset in this process, and compute its blocks always in their order.
+
+    Relies on ``DataContext._set_current``; the public settings are those of a process that has made datasets.
+    """
+    from ray.data import DataContext
+
+    dataset.context.execution_options.preserve_order = True
+    dataset.context.enable_progress_bars = False  # they would appear among the lines of other processes
+    DataContext._set_current(dataset.context)
 
 
 def joined_at() -> tuple[str, str] | None:

@@ -17,8 +17,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from ray import ObjectRef
 
+from tidewheel.connectors.object_blocks.stored_blocks import put_block
 from tidewheel.spark_bridge import driver_rows, jvm
-from tidewheel.spark_bridge.arrow_streams import put_block
+from tidewheel.spark_bridge.arrow_streams import block_stream
 from tidewheel.spark_bridge.dataframe_blocks import CACHED, DataFrameBlocks
 from tidewheel.spark_bridge.errors import BridgeError, computing
 from tidewheel.spark_bridge.spark_types import quoted, readable_type
@@ -86,7 +87,7 @@ def _put_blocks(df: DataFrame, name: str, schema: pa.Schema, count: int | None) 
     table = driver_rows.collected(df, schema, name)
     rows = -(-table.num_rows // (count or block_count(table.num_rows, df)))
     for start in range(0, table.num_rows, max(1, rows)):
-        yield put_block([table.slice(start, rows)])[0]
+        yield put_block([table.slice(start, rows)], block_stream).reference
 
 
 def block_count(rows: int, df: DataFrame) -> int:

@@ -15,13 +15,14 @@ from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pyarrow as pa
 import ray
 from ray import ObjectRef
 
+from tidewheel.connectors.object_blocks.arrival import arrival
 from tidewheel.operators.sources.contract import Pause
 from tidewheel.spark_bridge import jvm
 from tidewheel.spark_bridge.cached_rdd import CachedRdd
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
 BLOCKS_AHEAD = 1
 """The number of blocks that a reader asks for before it needs them."""
 
@@ -43,7 +42,6 @@ SILENCE_SECONDS = 60.0
 RECOVERY_SECONDS = 60.0
 """The longest time that an executor that has died may take to answer again."""
 
-_POLL_SECONDS = 0.005
 _RETRY_SECONDS = 0.5
 _CALL_SITE = "callSite.short"
 """The property that Spark's pages show for the jobs of a thread."""
@@ -105,7 +103,7 @@ class DataFrameBlocks:
             while left and len(awaited) <= BLOCKS_AHEAD:
                 awaited.append((left[0], self.request(left.popleft())))
             try:
-                block = yield from _arrival(awaited[0][1], SILENCE_SECONDS)
+                block = yield from arrival(awaited[0][1], SILENCE_SECONDS)
             except ray.exceptions.RayError as error:
                 if self.stored is not None:
                     raise
@@ -123,7 +121,7 @@ class DataFrameBlocks:
         while (remaining := deadline - time.monotonic()) > 0:
             yield Pause(_RETRY_SECONDS)
             try:
-                yield from _arrival(self.rdd.probe(number), remaining)
+                yield from arrival(self.rdd.probe(number), remaining)
             except ray.exceptions.RayError as error:
                 reason = error
             else:
@@ -154,21 +152,6 @@ class DataFrameBlocks:
         except ray.exceptions.RayError as error:
             raise BridgeError(f"Spark's executors could not return what they had computed: {error}") from error
         self.stored = stored
-
-
-def _arrival(reference: ObjectRef[T], seconds: float) -> Generator[Pause, None, T]:
-    """Return an object once it has arrived; other sources and operators of the worker go on meanwhile.
-
-    Raises:
-        ray.exceptions.RayError: it cannot be fetched; GetTimeoutError after so many seconds.
-    """
-    deadline = time.monotonic() + seconds
-    while not ray.wait([reference], timeout=0)[0]:
-        if time.monotonic() > deadline:
-            raise ray.exceptions.GetTimeoutError(f"it has not come for {seconds:.0f} s")
-        yield Pause(_POLL_SECONDS)
-    value: T = ray.get(reference)
-    return value
 
 
 class CachedDataFrames:

@@ -14,31 +14,23 @@ many leases the bridge asks it to.
 import gc
 import logging
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tidewheel.host.extras import check_extra
 from tidewheel.host.ray_internals import owner_address
-from tidewheel.progress import TidewheelError
-from tidewheel.pubsub.messages.events import Batch
-from tidewheel.runtime.engines.captured import CapturedOnWorkers
-from tidewheel.runtime.errors import JobError
 from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.jvm import dataframe_of_rdd, driver_jvm, rdd_of_objects
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
-    from ray import ObjectRef, ObjectRefGenerator
+    from ray import ObjectRef
 
-    from tidewheel.runtime.engines.captured import Kept
-    from tidewheel.spark_bridge.record_tables import RecordTables
+    from tidewheel.connectors.object_blocks.stored_blocks import StoredBlock
 
 _logger = logging.getLogger(__name__)
-
-SILENCE_SECONDS = 120.0
-"""The longest time in which a worker makes one block."""
 
 BYTES_BETWEEN_COLLECTIONS = 256 * 2**20
 LEASES_BETWEEN_COLLECTIONS = 200
@@ -76,111 +68,23 @@ def to_spark(
             64-bit integer; or a worker makes no block for two minutes.
     """
     check_extra("spark", "to_spark()", BridgeError)
+    from tidewheel.connectors.object_blocks.record_tables import RecordTables
+    from tidewheel.connectors.object_blocks.stored_blocks import known_columns, messages, put_block, stored_blocks
     from tidewheel.spark_bridge.arrow_blocks import is_on_ray
-    from tidewheel.spark_bridge.arrow_streams import in_blocks, put_block
+    from tidewheel.spark_bridge.arrow_streams import block_stream
     from tidewheel.spark_bridge.driver_rows import created, note
-    from tidewheel.spark_bridge.record_tables import RecordTables
+    from tidewheel.spark_bridge.spark_types import SPARK
 
-    rows = RecordTables(schema, time)
+    rows = RecordTables(SPARK, schema, time)
     if not is_on_ray(spark):
         note(spark)
-        return created(spark, list(rows.tables(_messages(source))), _columns(rows))
-    blocks = _made_by_workers(source, rows) if isinstance(source, CapturedOnWorkers) else None
-    if blocks is None:
-        blocks = [put_block(tables) for tables in in_blocks(rows.tables(_messages(source)))]
-    columns = _columns(rows)
-    return _read(spark, blocks or [put_block([columns.empty_table()])], columns)
+        return created(spark, list(rows.tables(messages(source, SPARK))), known_columns(rows))
+    blocks = stored_blocks(source, rows, block_stream)
+    columns = known_columns(rows)
+    return _read(spark, blocks or [put_block([columns.empty_table()], block_stream)], columns)
 
 
-def _made_by_workers(captured: CapturedOnWorkers, rows: "RecordTables") -> "list[tuple[ObjectRef[bytes], int]] | None":
-    """Let each worker make blocks of what it has captured, on its node; return them with their sizes, worker by worker.
-
-    Afterwards ``rows`` knows the columns, if it did not and a batch tells them. Return None if the workers are gone.
-
-    Raises:
-        BridgeError: the batches cannot become one DataFrame.
-    """
-    import ray
-
-    blocks: list[tuple[ObjectRef[bytes], int]] = []
-    try:
-        if rows.columns is None:
-            told = [_last(_drained(made)) for made in captured.on_workers(_told_columns, rows.time)]
-            rows.columns, rows.origin = next((one for one in told if one is not None), (None, rows.origin))
-        if rows.columns is not None:
-            for made in captured.on_workers(_blocks, rows.columns, rows.time, rows.origin):
-                *parts, sizes = _drained(made)
-                blocks += zip(parts, _last([sizes]), strict=True)
-    except (JobError, ray.exceptions.RayActorError) as error:
-        _logger.warning("rows for Spark pass the driver, as the workers that captured them are gone: %s", error)
-        return None
-    return blocks
-
-
-def _told_columns(kept: "Kept", time: str | None) -> "Iterator[tuple[pa.Schema, str] | None]":
-    from tidewheel.spark_bridge.record_tables import RecordTables
-
-    rows = RecordTables(None, time)
-    next(rows.tables(kept), None)
-    yield None if rows.columns is None else (rows.columns, rows.origin)
-
-
-def _blocks(kept: "Kept", columns: "pa.Schema", time: str | None, origin: str) -> Iterator[bytes | list[int]]:
-    from tidewheel.spark_bridge.arrow_streams import block_stream, in_blocks
-    from tidewheel.spark_bridge.record_tables import RecordTables
-
-    sizes = []
-    for tables in in_blocks(RecordTables(columns, time, origin).tables(kept)):
-        stream = block_stream(tables)
-        sizes.append(len(stream))
-        yield stream
-    yield sizes
-
-
-def _drained(made: "ObjectRefGenerator") -> "list[ObjectRef[Any]]":
-    import ray
-
-    references: list[ObjectRef[Any]] = []
-    while not made.is_finished():
-        if not ray.wait([made], timeout=SILENCE_SECONDS, fetch_local=False)[0]:
-            raise BridgeError(f"a worker has made no block of what it has captured for {SILENCE_SECONDS:.0f} s")
-        try:
-            references.append(next(made))
-        except StopIteration:
-            break
-    return references
-
-
-def _last(references: "Sequence[ObjectRef[Any]]") -> Any:
-    import ray
-
-    try:
-        return ray.get(references[-1], timeout=SILENCE_SECONDS)
-    except ray.exceptions.RayTaskError as error:
-        raise error.cause if isinstance(error.cause, TidewheelError) else error from None
-
-
-def _columns(rows: "RecordTables") -> "pa.Schema":
-    if rows.schema is None:
-        raise BridgeError("there is no batch to take the columns of the DataFrame from: pass schema= to to_spark")
-    return rows.schema
-
-
-def _messages(source: Any) -> Iterator[tuple[Any, Any]]:
-    items: Iterable[Any] = source.epochs() if callable(getattr(source, "epochs", None)) else source
-    for item in items:
-        if hasattr(item, "batches"):
-            yield from ((item.time, batch.data if isinstance(batch, Batch) else batch) for batch in item.batches)
-        elif hasattr(item, "batch"):
-            yield item.time, item.batch
-        else:
-            raise BridgeError(
-                f"to_spark was given a {type(item).__qualname__}, not a message with .time and .batch "
-                "or an epoch with .time and .batches"
-            )
-
-
-def _read(spark: "SparkSession", put: "list[tuple[ObjectRef[bytes], int]]", schema: "pa.Schema") -> "DataFrame":
+def _read(spark: "SparkSession", put: "list[StoredBlock]", schema: "pa.Schema") -> "DataFrame":
     from tidewheel.spark_bridge.spark_types import spark_schema
 
     blocks = [block for block, _ in put]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from tidewheel.connectors.object_blocks.epoch_slices import epoch_slices
 from tidewheel.host.extras import check_extra
 from tidewheel.host.ray_cluster import connect
 from tidewheel.operators.sources.contract import Fetched, Partition, Pause
@@ -111,27 +112,6 @@ def _table(stream: bytes) -> "pa.Table":
     import pyarrow as pa
 
     return pa.ipc.open_stream(pa.py_buffer(stream)).read_all().replace_schema_metadata().combine_chunks()
-
-
-def epoch_slices(table: "pa.Table", column: str) -> "Iterator[tuple[int, pa.Table]]":
-    """Yield ``(epoch, rows)`` for each run of equal values in ``column``, which has integers without nulls.
-
-    The slices are not copied. If the table is sorted by ``column``, each epoch is one slice. The cost is one pass over
-    the column plus a constant for each epoch.
-
-    >>> import pyarrow as pa
-    >>> [(epoch, rows.num_rows) for epoch, rows in epoch_slices(pa.table({"day": [3, 3, 5]}), "day")]
-    [(3, 2), (5, 1)]
-    """
-    import numpy as np
-
-    if not table.num_rows:
-        return
-    epochs = table.column(column).to_numpy()
-    starts = np.concatenate(([0], np.flatnonzero(epochs[1:] != epochs[:-1]) + 1))
-    lengths = np.diff(starts, append=len(epochs))
-    for epoch, start, length in zip(epochs[starts].tolist(), starts.tolist(), lengths.tolist(), strict=True):
-        yield epoch, table.slice(start, length)
 
 
 def from_spark(

@@ -36,6 +36,7 @@ from pyspark.sql.types import (
     UserDefinedType,
 )
 
+from tidewheel.connectors.object_blocks.record_tables import TableReader
 from tidewheel.spark_bridge.errors import BridgeError
 
 _MOST_DIGITS = 38
@@ -83,6 +84,9 @@ def readable_schema(schema: pa.Schema, where: str) -> pa.Schema:
             "rename them"
         )
     return pa.schema(fields)
+
+
+SPARK = TableReader("Spark", "DataFrame", "to_spark", BridgeError, readable_schema)
 
 
 def readable_type(kind: pa.DataType) -> pa.DataType | None:

@@ -1,11 +1,16 @@
-"""The time in which a job on the local engine reads files, beside the readers of pyarrow alone.
+"""The time in which a job reads files, beside the readers of pyarrow alone, and a Ray Dataset, beside `iter_batches`.
 
+The files are read on the local engine.
 Both count the rows, with as many threads as pyarrow takes by itself. The time of the job has its start and its end. The
 files are in memory, so that no disk is measured. ``--store s3://bucket/prefix`` names an object store. By default the
 program starts moto's S3 server on this machine. Its rows have no limit, because they mostly show the speed of moto.
+
+The dataset is lazy: Ray Data reads Parquet files as its rows are asked for. Two workers on Ray count them, and reserve
+no CPU. The time of the job begins when its workers have started; the time in which they start is told apart.
 """
 
 import argparse
+import logging
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -17,12 +22,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
+import ray
+import ray.data
 from pyarrow import csv
 
 import tidewheel as tw
 from benchmarks.measuring.file_systems import memory_folder
 from benchmarks.measuring.measurement import Report, alternate, parser
 from benchmarks.measuring.object_stores import store
+from tidewheel.connectors.datasets import from_dataset
 from tidewheel.storage.object_store import RemoteFolder
 
 LIMIT = 1.3
@@ -30,6 +38,13 @@ LIMIT = 1.3
 
 FILES = 4
 STORED_ROWS = 100_000
+
+DATASET_ROWS, QUICK_DATASET_ROWS = 10_000_000, 2_000_000
+DATASET_FILES = 8
+CPUS = 2
+WORKERS = 2
+STORE_BYTES = 2 << 30
+DEADLINE_S = 120.0
 
 
 def main() -> None:
@@ -52,7 +67,62 @@ def main() -> None:
             report.expect(f"{kind}: the time of the job over that of pyarrow alone", job_s / alone_s, LIMIT)
         with store(options.store, "files") as url:
             remote(report, Path(folder), url, 3 if options.quick else 7)
+    with TemporaryDirectory(prefix="connectors-", dir=memory_folder(2 << 30)) as folder:
+        rows = QUICK_DATASET_ROWS if options.quick else DATASET_ROWS
+        measure_dataset(report, Path(folder), rows, 3 if options.quick else 7)
     report.finish(options.json)
+
+
+def measure_dataset(report: Report, folder: Path, rows: int, rounds: int) -> None:
+    """Report the time in which a job reads a dataset of three columns, and that of `iter_batches`."""
+    columns = table(rows // DATASET_FILES, 0).drop_columns("name")
+    for number in range(DATASET_FILES):
+        write_parquet(columns, folder / f"{number}.parquet")
+    ray.init(
+        num_cpus=CPUS, object_store_memory=STORE_BYTES, include_dashboard=False, log_to_driver=False,
+        namespace="tidewheel", logging_level=logging.ERROR,
+    )  # fmt: skip
+    try:
+        ray.data.DataContext.get_current().enable_progress_bars = False
+        logging.getLogger("ray.data").setLevel(logging.ERROR)
+        started: list[float] = []
+        contestants: dict[str, Callable[[], float]] = {
+            "job": partial(dataset_job_s, folder, rows, started),
+            "iter_batches": partial(timed, partial(iterated_rows, folder), rows),
+        }
+        for contestant in contestants.values():
+            contestant()  # warm
+        started.clear()
+        times = alternate(contestants, rounds)
+    finally:
+        ray.shutdown()
+    what = f"a Dataset of {rows:,} rows of {columns.num_columns} columns"
+    alone_s = report.add(f"{what}, iter_batches", times["iter_batches"], "s")
+    job_s = report.add(f"{what}, a job on {WORKERS} workers", times["job"], "s")
+    report.add(f"{what}, the start of the job's workers", started, "s")
+    report.expect(f"{what}: the time of the job over that of iter_batches", job_s / alone_s, LIMIT)
+
+
+def dataset_job_s(folder: Path, rows: int, started: list[float]) -> float:
+    """Return the seconds in which a job counts the rows of a dataset; add those of its start to ``started``."""
+    began_s = time.perf_counter()
+    flow = tw.Dataflow("dataset")
+    from_dataset(flow, "rows", ray.data.read_parquet(str(folder))).map_batches(rows_of).capture("rows")
+    with tw.run(flow, workers=WORKERS) as job:
+        started_s = time.perf_counter()
+        started.append(started_s - began_s)
+        job.wait(timeout_s=DEADLINE_S)
+        took_s = time.perf_counter() - started_s
+        found = sum(number for captured in job.captured("rows") for number in captured.batch)
+    assert found == rows, f"{found} rows instead of {rows}"
+    return took_s
+
+
+def iterated_rows(folder: Path) -> int:
+    """Count the rows of a dataset by `iter_batches`, block by block."""
+    dataset = ray.data.read_parquet(str(folder))
+    batches: Iterator[Any] = iter(dataset.iter_batches(batch_size=None, batch_format="pyarrow"))
+    return sum(batch.num_rows for batch in batches)
 
 
 def arguments() -> argparse.Namespace:

@@ -17,10 +17,11 @@ from typing import Any, Final
 import pyarrow as pa
 
 from tidewheel.batches.batches import Batch, shown
+from tidewheel.connectors.object_blocks.record_tables import RecordTables
 from tidewheel.operators.sinks.sink import Sink
 from tidewheel.progress import Time, TimeDomain
 from tidewheel.spark_bridge.errors import BridgeError
-from tidewheel.spark_bridge.record_tables import RecordTables
+from tidewheel.spark_bridge.spark_types import SPARK
 from tidewheel.spark_bridge.structured_streaming.epoch_checkpoint import (
     CommitRecord,
     EpochCheckpoint,
@@ -123,18 +124,18 @@ def _joined(parts: Sequence[EpochRows], note: dict[str, Any], last: Time) -> pa.
 
 
 def _tables(identity: WriterIdentity, written: pa.Schema | None, schema: pa.Schema | None) -> RecordTables:
-    given = None if schema is None else RecordTables(schema, identity.time)
+    given = None if schema is None else RecordTables(SPARK, schema, identity.time)
     if given is not None and given.schema is not None:
         _refuse_null(given.schema)
     if written is None:
-        return given or RecordTables(None, identity.time)
+        return given or RecordTables(SPARK, None, identity.time)
     if given is not None and given.schema != written:
         raise BridgeError(
             f"schema= has the columns {shown(given.schema)}, but the files in {identity.path} have "
             f"{shown(written)}: leave schema= out, or use another path and checkpoint"
         )
     columns = written if identity.time is None else written.remove(len(written) - 1)
-    return RecordTables(columns, identity.time, f"the data in {identity.path}")
+    return RecordTables(SPARK, columns, identity.time, f"the data in {identity.path}")
 
 
 def _refuse_null(schema: pa.Schema) -> None:

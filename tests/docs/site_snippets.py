@@ -9,7 +9,13 @@ from tests.packaging.repository import ROOT
 
 DOCS = ROOT / "docs"
 FOLDERS = ("coming-from", "concepts", "how-to")
-ON_RAY = ("how-to/exactly-once-database.md", "how-to/feeding.md", "how-to/nodes.md", "how-to/service.md")
+ON_RAY = (
+    "how-to/datasets.md",
+    "how-to/exactly-once-database.md",
+    "how-to/feeding.md",
+    "how-to/nodes.md",
+    "how-to/service.md",
+)
 ON_POSTGRES = ("how-to/postgres.md",)
 ON_SPARK = ("how-to/spark.md", "how-to/windows.md")
 WITHIN_S = {"local": 120, "ray": 240, "spark": 360}

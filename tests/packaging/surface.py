@@ -19,6 +19,7 @@ DOORS: Final = (
     "tidewheel.types",
     "tidewheel.errors",
     "tidewheel.progress",
+    "tidewheel.connectors.datasets",
     "tidewheel.connectors.delta",
     "tidewheel.connectors.iceberg",
     "tidewheel.connectors.kafka",

@@ -11,6 +11,7 @@ from tidewheel.host.ray_internals import (
     available_by_node,
     call_control_store,
     clusters_here,
+    dataset_blocks,
     joined_at,
     node_of,
     owner_address,
@@ -70,3 +71,20 @@ def test_a_handle_has_what_a_call_of_java_needs(ray_cluster: str) -> None:
     assert actor._ray_actor_creation_function_descriptor.class_name.endswith("Idle")
     assert isinstance(actor._ray_actor_method_cpus, int | float)
     ray.kill(actor)
+
+
+@pytest.mark.usefixtures("ray_cluster")
+def test_a_dataset_is_computed_block_by_block() -> None:
+    """Each block comes with its rows, in the order of the dataset; a limit leaves a part of the last one."""
+    import ray
+    import ray.data
+
+    for rows, dataset in (
+        (10, ray.data.range(10, override_num_blocks=3)),
+        (8, ray.data.range(10, override_num_blocks=3).limit(8)),
+    ):
+        dataset.context.enable_progress_bars = False
+        dataset.context.execution_options.preserve_order = True
+        found = [ray.get(reference).slice(start, rows)["id"] for reference, start, rows in dataset_blocks(dataset)]
+        assert len(found) > 1
+        assert [number for block in found for number in block.to_pylist()] == list(range(rows))

@@ -1,7 +1,8 @@
-"""Batches of any kind, converted to Arrow tables of one schema that Spark can read."""
+"""Batches of any kind as Arrow tables of one schema, for Spark or Ray Data."""
 
 import operator
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from numbers import Real
 from typing import Any
@@ -9,30 +10,52 @@ from typing import Any
 import pyarrow as pa
 
 from tidewheel.batches.batches import shown
-from tidewheel.spark_bridge.errors import BridgeError
-from tidewheel.spark_bridge.spark_types import readable_schema
+from tidewheel.progress.errors import TidewheelError
 
 _TIMES = range(-(2**63), 2**63)
+
+
+@dataclass(frozen=True, slots=True)
+class TableReader:
+    """Who reads the tables.
+
+    Attributes:
+        name: its name, for messages.
+        whole: what it makes of all tables, for messages.
+        call: the function that the program has called.
+        error: the type of its errors.
+        columns: returns a schema with the types that it reads, given the name of the schema's origin for errors.
+    """
+
+    name: str
+    whole: str
+    call: str
+    error: type[TidewheelError]
+    columns: Callable[[pa.Schema, str], pa.Schema]
 
 
 class RecordTables:
     """Converts batches to tables of one schema: the given schema, or that of the first batch.
 
-    Dictionaries are decoded, and columns widened to types that Spark reads, without changing values.
+    Columns are cast to the types that the reader reads, without changes of values.
 
     Args:
-        schema: the schema of the batches; None for that of the first batch.
-        time: the name of an additional column with the time of each row; None for no such column.
+        reader: who reads the tables.
+        schema: the schema of the batches; None for the first batch's.
+        time: the added column with the time of each row, None for none.
 
     Attributes:
         columns: the schema without the time column; None until it is known.
         origin: where the schema comes from, for errors: an argument or a batch.
     """
 
-    def __init__(self, schema: pa.Schema | None = None, time: str | None = None, origin: str = "schema=") -> None:
+    def __init__(
+        self, reader: TableReader, schema: pa.Schema | None = None, time: str | None = None, origin: str = "schema="
+    ) -> None:
+        self.reader = reader
         self.time = time
         self.origin = origin
-        self.columns = None if schema is None else readable_schema(schema, origin)
+        self.columns = None if schema is None else reader.columns(schema, origin)
         if self.columns is not None:
             self._check_time_column(self.columns.names, origin)
 
@@ -45,7 +68,7 @@ class RecordTables:
 
     def _check_time_column(self, names: Sequence[str], where: str) -> None:
         if self.time is not None and self.time.casefold() in (name.casefold() for name in names):
-            raise BridgeError(
+            raise self.reader.error(
                 f"{where} already has a column {self.time!r}: pass time= another name, or time=None for no such column"
             )
 
@@ -58,8 +81,8 @@ class RecordTables:
         """Return ``batch`` as a table; None for an empty list without a known schema.
 
         Raises:
-            BridgeError: the batch has another schema, Spark cannot read its kind or values, or its time does not fit
-                the time column.
+            TidewheelError: of the reader's type: the batch has another schema, or a kind or values without columns for
+                the reader, or its time does not fit the time column.
         """
         where = f"the batch at time {time!r}"
         table = self._table(batch, where)
@@ -71,15 +94,23 @@ class RecordTables:
         return table if self.time is None else self._with_time(table, self.time, time)
 
     def _readable(self, table: pa.Table, where: str) -> pa.Table:
-        columns = readable_schema(table.schema, where)
+        columns = self.reader.columns(table.schema, where)
         if self.columns is None:
             self.columns, self.origin = columns, where
         if columns != self.columns:
-            raise BridgeError(
+            raise self.reader.error(
                 f"{where} has the columns {shown(columns)}, but {self.origin} has {shown(self.columns)}. "
-                "A DataFrame has one schema: send the same columns, in order and type, in every batch"
+                f"A {self.reader.whole} has one schema: send the same columns, in order and type, in every batch"
             )
-        return _cast(table, columns, where)
+        return self._cast(table, columns, where)
+
+    def _cast(self, table: pa.Table, schema: pa.Schema, where: str) -> pa.Table:
+        try:
+            return table.cast(schema)
+        except pa.ArrowException as error:
+            raise self.reader.error(
+                f"{where} has values that {self.reader.name}'s types cannot hold exactly {shown(table.schema)}: {error}"
+            ) from error
 
     def _table(self, batch: Any, where: str) -> pa.Table | None:
         if isinstance(batch, pa.Table):
@@ -88,23 +119,23 @@ class RecordTables:
             return pa.Table.from_batches([batch])
         if isinstance(batch, list):
             return self._table_of_dicts(batch, where) if batch or self.columns is not None else None
-        raise BridgeError(
-            f"{where} is a {type(batch).__module__}.{type(batch).__qualname__}, and Spark needs named columns: "
-            "send Arrow tables or lists of dicts"
+        raise self.reader.error(
+            f"{where} is a {type(batch).__module__}.{type(batch).__qualname__}, and {self.reader.name} needs named "
+            "columns: send Arrow tables or lists of dicts"
         )
 
     def _table_of_dicts(self, records: list[Any], where: str) -> pa.Table:
         foreign = next((record for record in records if not isinstance(record, dict)), None)
         if foreign is not None:
-            raise BridgeError(
-                f"{where} holds {foreign!r}, a {type(foreign).__qualname__}, and Spark needs named columns: "
-                "map the records to dicts, or send Arrow tables"
+            raise self.reader.error(
+                f"{where} holds {foreign!r}, a {type(foreign).__qualname__}, and {self.reader.name} needs named "
+                "columns: map the records to dicts, or send Arrow tables"
             )
         names = list(dict.fromkeys(name for record in records for name in record))
         if self.columns is not None:
             unknown = [name for name in names if name not in self.columns.names]
             if unknown:
-                raise BridgeError(
+                raise self.reader.error(
                     f"{where} has records with {', '.join(map(repr, unknown))}, which {self.origin} has not "
                     f"{shown(self.columns)}: pass a schema= with every column"
                 )
@@ -119,16 +150,15 @@ class RecordTables:
                 arrays[name] = pa.array(values, kind)
             except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
                 columns = "" if self.columns is None else f" ({shown(self.columns)[1:-1]}, as in {self.origin})"
-                raise BridgeError(
+                raise self.reader.error(
                     f"{where} does not fit in columns{columns}: column {name!r}: {error}; pass schema="
                 ) from error
         return pa.Table.from_pydict(arrays, schema=self.columns)
 
-    @staticmethod
-    def _with_time(table: pa.Table, column: str, time: Any) -> pa.Table:
+    def _with_time(self, table: pa.Table, column: str, time: Any) -> pa.Table:
         number = operator.index(time) if hasattr(time, "__index__") else None
         if number is None or number not in _TIMES:
-            raise BridgeError(
+            raise self.reader.error(
                 f"the time {time!r} is no 64-bit integer, so it has no place in column {column!r}. "
                 "Pass time=None, and add what you need of the time to the records"
             )
@@ -153,12 +183,3 @@ def _refuse_fractions(values: Iterable[Any], kind: pa.DataType) -> None:
         maps = [dict(value) for value in present]
         _refuse_fractions(chain.from_iterable(maps), kind.key_type)
         _refuse_fractions(chain.from_iterable(value.values() for value in maps), kind.item_type)
-
-
-def _cast(table: pa.Table, schema: pa.Schema, where: str) -> pa.Table:
-    try:
-        return table.cast(schema)
-    except pa.ArrowException as error:
-        raise BridgeError(
-            f"{where} has values that Spark's types cannot hold exactly {shown(table.schema)}: {error}"
-        ) from error

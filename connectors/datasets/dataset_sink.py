@@ -1,0 +1,67 @@
+"""Results of a dataflow as a Ray Dataset."""
+
+from typing import TYPE_CHECKING, Any
+
+from tidewheel.connectors.datasets.errors import DatasetError
+from tidewheel.host.extras import check_extra
+from tidewheel.host.ray_cluster import connect
+from tidewheel.runtime.errors import JobError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from ray.data import Dataset
+
+
+def to_dataset(source: Any, *, schema: "pa.Schema | None" = None, time: str | None = "time") -> "Dataset":
+    """Return a Ray Dataset of the rows of ``source``, which this reads to its end; needs the extra ``data``.
+
+    Rows of ``job.captured(name)`` of a running Ray job do not pass this process: each worker makes blocks on its node.
+    Rows of other sources do. This process owns the blocks, so they outlive the job, and are freed with the dataset. Ray
+    Data looks at each block in a task, which needs a CPU of the cluster.
+
+    Args:
+        source: an iterable of messages with ``.time`` and ``.batch``, such as ``job.captured(name)``; or a
+            subscription, read until its topic ends, or any object whose ``epochs()`` yields epochs with ``.time`` and
+            ``.batches``. A batch is an Arrow table or record batch, or a list of dicts.
+        schema: the schema of the rows, needed for lists of dicts whose first does not show all types, and for results
+            without a batch.
+        time: the name of the last column, the time of each row as a 64-bit integer; None for none.
+
+    Raises:
+        DatasetError: batches differ in schema; there is neither a batch nor a ``schema``; columns share a name with
+            ``time``; a time is no 64-bit integer; a worker makes no block for two minutes; or the cluster has no CPU.
+    """
+    check_extra("data", "to_dataset()", DatasetError)
+    connect(JobError)
+    import ray
+    import ray.data
+
+    from tidewheel.connectors.object_blocks.record_tables import RecordTables, TableReader
+    from tidewheel.connectors.object_blocks.stored_blocks import known_columns, put_block, stored_blocks
+
+    if not ray.cluster_resources().get("CPU"):
+        raise DatasetError(
+            "to_dataset: Ray Data looks at blocks in tasks, which need a CPU, and no node of the cluster has one. "
+            "Start Ray with some, ray.init(num_cpus=...), or add a node"
+        )
+    rows = RecordTables(TableReader("Ray Data", "Dataset", "to_dataset", DatasetError, _columns), schema, time)
+    blocks = stored_blocks(source, rows, _table)
+    columns = known_columns(rows)
+    blocks = blocks or [put_block([columns.empty_table()], _table)]
+    references: list[Any] = [block.reference for block in blocks]
+    return ray.data.from_arrow_refs(references)
+
+
+def _columns(schema: "pa.Schema", where: str) -> "pa.Schema":
+    """Return a schema without metadata; Ray Data reads each type."""
+    if len(set(schema.names)) < len(schema.names):
+        raise DatasetError(f"{where} has several columns of one name ({', '.join(schema.names)}): rename them")
+    return schema.remove_metadata()
+
+
+def _table(tables: "Sequence[pa.Table]") -> "pa.Table":
+    import pyarrow as pa
+
+    return pa.concat_tables(tables)

@@ -1,0 +1,10 @@
+"""The error of Ray Datasets."""
+
+from tidewheel.progress.errors import TidewheelError
+
+
+class DatasetError(TidewheelError):
+    """A Ray Dataset cannot be read or made.
+
+    The message says what was found, where, and what to do.
+    """
