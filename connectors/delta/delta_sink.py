@@ -5,7 +5,6 @@ it and written through. So the library refuses a commit if the epoch was written
 by an attempt whose outcome did not arrive.
 """
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -94,12 +93,8 @@ class DeltaSink(Sink):
 
     def _try(self, act: Callable[[], None]) -> None:
         def guarded() -> None:
-            try:
-                with self._address.clear_errors():
-                    act()
-            except BaseException:
-                self._table = None  # the next attempt loads it anew, and so learns what has become of the last one
-                raise
+            with self._address.clear_errors():
+                act()
 
         attempted(guarded, self.retry, self, DeltaError)
 
@@ -133,7 +128,7 @@ class DeltaSink(Sink):
             return
         assert self._schema is not None, "the table has one"
         rows = pa.concat_tables([self._rows.typed(part, self._schema) for part in parts])
-        noted = Transaction(self._application, epoch, int(time.time() * 1000))
+        noted = Transaction(self._application, epoch)  # without the time of day, so that it never expires
         write_deltalake(table, rows, mode="append", commit_properties=CommitProperties(app_transactions=[noted]))
 
     def _create(self, parts: "list[pa.Table]") -> "DeltaTable":

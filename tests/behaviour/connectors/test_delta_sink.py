@@ -144,6 +144,14 @@ def test_other_writers_may_commit_in_between(tmp_path: Path, monkeypatch: pytest
     assert stored(path)[-1]["tide"] == "low"
 
 
+def test_the_last_epoch_does_not_expire(tmp_path: Path) -> None:
+    """Though the table lets transactions of applications expire at once."""
+    properties = {"delta.setTransactionRetentionDuration": "interval 0 seconds"}
+    DeltaTable.create(tmp_path / "tides", TIDES, configuration=properties)
+    store(DeltaSink(tmp_path / "tides", name="tides"), 0, [{"hour": 1}])
+    assert DeltaSink(tmp_path / "tides", name="tides").last_committed() == 0
+
+
 def test_sinks_of_one_table_have_names(tmp_path: Path) -> None:
     """Each has its own last epoch."""
     path = table_at(tmp_path)

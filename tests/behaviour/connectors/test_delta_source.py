@@ -19,8 +19,7 @@ import tidewheel as tw
 from tests.kit.messages import raises
 from tests.waiting import eventually
 from tidewheel.connectors.delta import DeltaError, DeltaSink, DeltaSource
-from tidewheel.operators.sources.contract import Fetched
-from tidewheel.operators.sources.partitioned_source import Pause
+from tidewheel.operators.sources.contract import Fetched, Pause
 from tidewheel.progress import GraphError
 from tidewheel.runtime.engines.local_job import LocalJob
 from tidewheel.testing import check_source
@@ -109,22 +108,28 @@ def test_each_version_is_an_epoch(tmp_path: Path) -> None:
     assert hours_of(DeltaSource(path, bounded=True)) == {3: [1, 2, 3, 4]}
 
 
-def test_it_goes_on_inside_a_version(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [None, 0], ids=["state", "versions"])
+@pytest.mark.parametrize("key", ["", "hour"], ids=["rows", "pairs"])
+@pytest.mark.parametrize("divided", [[], ["hour"]], ids=["large files", "small files"])
+def test_it_goes_on_inside_a_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int | None, key: str, divided: list[str]
+) -> None:
     """From each place, each row comes once."""
-    path = table_at(tmp_path, partition_by=["hour"])
+    for limit in ("_MOST_ROWS", "_MOST_PAIRS"):
+        monkeypatch.setattr(f"tidewheel.connectors.delta.delta_source.{limit}", 2)
+    path = table_at(tmp_path, partition_by=divided, configuration=FEED)
     for first in (0, 10):
         append(path, [*range(first, first + 5)])
-    for version, key in ((None, ""), (0, "")):
-        source = DeltaSource(path, version=version)
-        places, seen = [None], [0]
-        for fetched in read(source):
-            places.append(fetched.position)
-            seen.append(seen[-1] + len(fetched.batch))
-        assert seen[-1] == 10
-        assert len(places) > 10, key
-        for place, before in zip(places, seen, strict=True):
-            found = [hour for hours in hours_of(source, place).values() for hour in hours]
-            assert len(found) == len(set(found)) == 10 - before
+    source = DeltaSource(path, version=version, key=key or ())
+    places, seen = [None], [0]
+    for fetched in read(source):
+        places.append(fetched.position)
+        seen.append(seen[-1] + len(fetched.batch))
+    assert seen[-1] == 10
+    assert len(places) > 6
+    for place, before in zip(places, seen, strict=True):
+        rows = [row for rows in rows_of(source, place).values() for row in rows]
+        assert len({str(row) for row in rows}) == len(rows) == 10 - before
 
 
 def test_values_of_partitions_have_their_types(tmp_path: Path) -> None:
