@@ -13,7 +13,6 @@ import psycopg
 from confluent_kafka import Producer
 
 import tidewheel as tw
-from examples.collections.incremental_components import components
 from tidewheel.connectors.delta import DeltaSink
 from tidewheel.connectors.kafka import Json, KafkaSource
 from tidewheel.connectors.postgres import Deleted, PostgresSink
@@ -21,12 +20,23 @@ from tidewheel.connectors.postgres import Deleted, PostgresSink
 TABLE = "CREATE TABLE IF NOT EXISTS linked (account bigint PRIMARY KEY, least bigint NOT NULL)"
 
 
+def groups_of(links: tw.Collection) -> tw.Collection:
+    """Return pairs (account, least account of its group) for links (one, other)."""
+
+    def spread(labels: tw.Collection) -> tw.Collection:
+        return labels.join(arcs, lambda account, least, other: (other, least)).concat(own).reduce_min()
+
+    arcs = links.concat(links.map(lambda link: link[::-1]))
+    own = arcs.map(lambda arc: (arc[0], arc[0]))
+    return own.reduce_min().iterate(spread)
+
+
 def link(flow: tw.Dataflow, kafka: str, postgres: str, delta: str, *, bounded: bool = False) -> None:
     """Add all from the topic ``transfers`` to the table ``linked`` of Postgres and a table of Delta Lake."""
     source = KafkaSource(kafka, "transfers", value=Json(), bounded=bounded)
     transfers = flow.source("transfers", source, epoch_every_s=0.2)
     links = transfers.map(lambda record: (record.value["from"], record.value["to"])).as_collection()
-    groups = components(links)
+    groups = groups_of(links)
     rows = groups.upserts().map(lambda pair: Deleted(pair[0]) if pair[1] is None else pair)
     rows.sink(PostgresSink(postgres, "linked", key="account"), name="into Postgres").probe("in Postgres")
     changes = groups.changes(columns=["account", "least"])

@@ -6,7 +6,7 @@ letters leave in the same step as the results, and a snapshot has both or neithe
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from tidewheel.batches.batches import Batch, is_arrow, is_numpy, keep, records
 from tidewheel.operators.base.failed_record import FailedRecord, failed_record
@@ -24,7 +24,9 @@ Refuse: TypeAlias = Callable[[Any, Exception], None]
 Divide: TypeAlias = Callable[[Batch, Refuse], Batch]
 """Returns the result of a batch, without those records that it has set aside."""
 
-_NOTHING: Final = object()
+
+class _Nothing:
+    """Stands for the result of a refused record; itself, since a class is the same object in every process."""
 
 
 class Aside:
@@ -48,8 +50,8 @@ def letter(record: Any, error: BaseException, where: str = "") -> FailedRecord[A
 
 
 def results_of(function: Callable[[Any], Any]) -> Divide:
-    """Return the division of a batch into the results of a function, and the records for which it raises."""
-    return lambda batch, refuse: [one for one in _tried(function, batch, refuse) if one is not _NOTHING]
+    """Return the division of a batch into the results of a function, and the records at which it raises."""
+    return lambda batch, refuse: [one for one in _tried(function, batch, refuse) if one is not _Nothing]
 
 
 def all_results_of(function: Callable[[Any], Iterable[Any]]) -> Divide:
@@ -57,7 +59,7 @@ def all_results_of(function: Callable[[Any], Iterable[Any]]) -> Divide:
 
     def divide(batch: Batch, refuse: Refuse) -> Batch:
         tried = _tried(lambda record: list(function(record)), batch, refuse)
-        return [result for made in tried if made is not _NOTHING for result in made]
+        return [result for made in tried if made is not _Nothing for result in made]
 
     return divide
 
@@ -92,7 +94,7 @@ def _tried(function: Callable[[Any], Any], batch: Batch, refuse: Refuse) -> list
             result = function(record)
         except Exception as error:  # noqa: BLE001 - the letter has it
             refuse(record, error)
-            result = _NOTHING
+            result = _Nothing
         made.append(result)
     return made
 

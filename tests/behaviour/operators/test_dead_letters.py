@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -29,6 +30,7 @@ from tests.kit.operators.harness import (
     settle,
 )
 from tests.kit.operators.operator_case import number_of, plain, plain_bags
+from tidewheel.operators.base.setting_aside import all_results_of, results_of, those_for_which, whole_batches
 
 Describe = Callable[..., tw.Stream[Any]]
 
@@ -325,6 +327,23 @@ def test_a_letter_can_be_pickled_and_is_limited() -> None:
     assert letter.record == "x" * 4000
     assert letter.message == "y" * 4000
     assert len(letter.traceback) == 4000
+
+
+@pytest.mark.parametrize(
+    ("divide", "results"),
+    [
+        (results_of(good), [1, 2]),
+        (all_results_of(lambda n: [good(n)] * 2), [1, 1, 2, 2]),
+        (those_for_which(good), [1, 2]),
+        (whole_batches(lambda batch: list(map(good, batch))), []),
+    ],
+)
+def test_what_is_pickled_to_a_worker_sets_the_same_aside(divide: Any, results: list[int]) -> None:
+    """On Ray each worker has a copy of the function."""
+    failed: list[Any] = []
+    copied = cloudpickle.loads(cloudpickle.dumps(divide))
+    assert copied([1, 5, 2], lambda record, error: failed.append(record)) == results
+    assert failed in ([5], [[1, 5, 2]])
 
 
 def test_the_letters_of_a_job_are_a_topic_that_another_job_reads() -> None:
