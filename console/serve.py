@@ -4,9 +4,10 @@ import argparse
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from urllib.parse import quote
 
 from tidewheel.console.page.live_page import LivePage
 from tidewheel.console.page.page_jobs import PageJobs
@@ -15,6 +16,8 @@ from tidewheel.gateway.clients import MAX_EPOCH_BYTES
 from tidewheel.gateway.errors import GatewayError
 from tidewheel.gateway.gateway import Gateway
 from tidewheel.gateway.gateway_config import GatewayConfig
+from tidewheel.gateway.ingest import Ingest
+from tidewheel.gateway.site import Site
 from tidewheel.host.extras import check_extra
 from tidewheel.host.ray_cluster import connect_to_running
 from tidewheel.pubsub.errors import NoCluster
@@ -38,13 +41,21 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help=f"file with the token that clients must show; otherwise the value of {VARIABLE}, otherwise a new token",
     )
-    token.add_argument("--no-token", action="store_true", help="let every program on this machine read all topics")
+    token.add_argument("--no-token", action="store_true", help="let every program on this machine read and send")
     parser.add_argument(
         "--allow-origin",
         metavar="ORIGIN",
         action="append",
         default=[],
-        help="let pages of this origin read topics, such as http://localhost:3000; repeat it for more origins",
+        help="let pages of this origin read topics, and send where --ingest lets them, such as http://localhost:3000; "
+        "repeat it for more origins",
+    )
+    parser.add_argument(
+        "--ingest",
+        metavar="JOB",
+        action="append",
+        default=[],
+        help="let clients send records to the inboxes of this job or dataflow; repeat it for more jobs",
     )
     parser.add_argument("--max-clients", type=int, default=100, help="how many clients may read at once (default: 100)")
     parser.add_argument(
@@ -78,8 +89,11 @@ def serve(options: argparse.Namespace, show: Callable[[str], None]) -> None:
         max_epoch_bytes=options.max_epoch_bytes,
     )
     topics()  # connects this process to the cluster, and fails here if there is none
-    with _until_terminated() as ended, Gateway(config, [LivePage(PageJobs(most=config.max_clients))]) as gateway:
-        for line in _announcement(gateway, config, is_new=given is None):
+    sites: list[Site] = [LivePage(PageJobs(most=config.max_clients))]
+    if options.ingest:
+        sites.append(Ingest(options.ingest))
+    with _until_terminated() as ended, Gateway(config, sites) as gateway:
+        for line in _announcement(gateway, config, options.ingest, is_new=given is None):
             show(line)
         while not ended.wait(_LOOK_S):
             with suppress(NoCluster):  # leaves a cluster that is gone, and joins it when it is back
@@ -119,12 +133,14 @@ def _until_terminated() -> Iterator[threading.Event]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _announcement(gateway: Gateway, config: GatewayConfig, *, is_new: bool) -> Iterator[str]:
+def _announcement(gateway: Gateway, config: GatewayConfig, ingest: Sequence[str], *, is_new: bool) -> Iterator[str]:
     yield f"page    {gateway.page_url if is_new else gateway.url}"
     yield f"topics  {gateway.url}/topics"
     yield f"flight  {gateway.flight_url}"
+    for job in ingest:
+        yield f"inputs  {gateway.url}/jobs/{quote(job, safe='')}/inputs/NAME"
     if config.token is None:
-        yield "token   none: every program on this machine can read all topics"
+        yield "token   none: every program on this machine can read all topics, and send where --ingest lets it"
     elif is_new:
         yield f"token   {config.token}"
     if not config.address.is_loopback:

@@ -1,4 +1,4 @@
-"""Live topics for clients outside of Ray: browsers (Server-Sent Events, WebSocket) and data tools (Arrow Flight).
+"""Live topics, and inboxes of jobs, for clients outside of Ray: browsers, data tools, and programs that send records.
 
 Imports here need no web server; the libraries of the extra ``gateway`` load when a `Gateway` starts.
 """
@@ -7,6 +7,7 @@ from tidewheel.gateway.access import new_token
 from tidewheel.gateway.errors import BadRequest, GatewayError, TooManyClients
 from tidewheel.gateway.gateway import Gateway
 from tidewheel.gateway.gateway_config import GatewayConfig
+from tidewheel.gateway.ingest import Ingest
 from tidewheel.gateway.record_filter import Comparison, RecordFilter
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "Gateway",
     "GatewayConfig",
     "GatewayError",
+    "Ingest",
     "RecordFilter",
     "TooManyClients",
     "new_token",

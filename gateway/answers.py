@@ -8,9 +8,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tidewheel.gateway.errors import BadRequest, TooManyClients, UnknownJob
+from tidewheel.gateway.errors import BadRequest, InputFull, TooLarge, TooManyClients, UnknownInput, UnknownJob
 from tidewheel.gateway.json_form import encode_json
 from tidewheel.pubsub.errors import UnknownTopic
+from tidewheel.runtime.errors import JobError, JobRolledBack
 
 _LOG = logging.getLogger(__name__)
 
@@ -22,8 +23,9 @@ HEADERS = {
 """The headers of every answer."""
 
 _PAGES = (
-    "there are GET /, /jobs, /topics, /topics/NAME/events and WebSocket /topics/NAME/socket, and GET /metrics, "
-    "/healthz and /readyz"
+    "there are GET /, /jobs, /topics, /topics/NAME/events and WebSocket /topics/NAME/socket, and GET "
+    "/topics/NAME/state, /lookups/NAME/KEY, /metrics, /healthz and /readyz; with --ingest JOB, POST and WebSocket "
+    "/jobs/JOB/inputs/NAME"
 )
 
 
@@ -33,10 +35,14 @@ def answer(content: Any, status: int = 200, headers: Mapping[str, str] | None = 
 
 def status_of(error: Exception) -> int:
     match error:
+        case TooLarge():
+            return 413
         case BadRequest():
             return 400
-        case UnknownTopic() | UnknownJob():
+        case UnknownTopic() | UnknownJob() | UnknownInput():
             return 404
+        case InputFull():
+            return 429
         case _:
             return 503  # no room, no cluster or no answer: a later request may succeed
 
@@ -45,9 +51,19 @@ def content_of(error: Exception) -> dict[str, Any]:
     return {"message": str(error), **({"topics": list(error.topics)} if isinstance(error, UnknownTopic) else {})}
 
 
+def headers_of(error: Exception) -> dict[str, str]:
+    """Return the headers that tell a client when to try again."""
+    match error:
+        case InputFull():
+            return {"Retry-After": "1"}
+        case TooManyClients() | JobError() | JobRolledBack():
+            return {"Retry-After": "5"}
+        case _:
+            return {}
+
+
 async def refuse(request: Request, error: Exception) -> Response:
-    headers = {"Retry-After": "5"} if isinstance(error, TooManyClients) else {}
-    return answer(content_of(error), status_of(error), headers)
+    return answer(content_of(error), status_of(error), headers_of(error))
 
 
 async def refuse_http(request: Request, error: Exception) -> Response:

@@ -24,6 +24,7 @@ from tidewheel.gateway.answers import HEADERS, answer, confess, refuse, refuse_h
 from tidewheel.gateway.clients import Clients, asked
 from tidewheel.gateway.health import PATHS_WITHOUT_TOKEN, health_routes
 from tidewheel.gateway.live_message import END_ID
+from tidewheel.gateway.reading_routes import reading_routes
 from tidewheel.gateway.site import Site
 from tidewheel.gateway.streams import EVENT_STREAM, EventStream, open_feed, serve_socket, topic_events
 from tidewheel.gateway.topic_request import TopicRequest
@@ -109,6 +110,7 @@ def application(access: Access, clients: Clients, sites: Sequence[Site], keep_al
             Route("/topics", _list_topics),
             Route(_TOPICS_PREFIX + "{topic:tidewheel_topic}" + _EVENTS_SUFFIX, events),
             WebSocketRoute("/topics/{topic:tidewheel_topic}/socket", partial(serve_socket, clients=clients)),
+            *reading_routes(clients),
             *health_routes(has_token=lambda request: _shows_token(access, request)),
             *chain.from_iterable(site.routes(keep_alive_s) for site in sites),
         ],
@@ -117,8 +119,8 @@ def application(access: Access, clients: Clients, sites: Sequence[Site], keep_al
             Middleware(
                 CORSMiddleware,
                 allow_origins=sorted(access.origins),
-                allow_methods=["GET"],
-                allow_headers=["Authorization", "Last-Event-ID"],
+                allow_methods=["GET", "POST"],
+                allow_headers=["Authorization", "Last-Event-ID", "Content-Type", "Idempotency-Key", "Prefer"],
             ),
             Middleware(Guard, refusal=partial(_token_refusal, access, sites)),
         ],

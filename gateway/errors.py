@@ -11,9 +11,21 @@ class BadRequest(GatewayError):  # noqa: N818  it names what happened
     """A request is not valid; the message says why, and the right form."""
 
 
+class TooLarge(BadRequest):
+    """The body of a request has too many bytes."""
+
+
 class TooManyClients(GatewayError):  # noqa: N818  it names what happened
     """The gateway has its largest number of clients, or it stops."""
 
 
+class InputFull(GatewayError):  # noqa: N818  it names what happened
+    """The input of a job has no room now; nothing was sent."""
+
+
 class UnknownJob(GatewayError):  # noqa: N818  it names what happened
     """The gateway has found no job of this name."""
+
+
+class UnknownInput(GatewayError):  # noqa: N818  it names what happened
+    """The job has no inbox, or no look-up, of this name."""

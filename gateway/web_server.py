@@ -11,6 +11,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from tidewheel.gateway.descriptors import leaves_room, most_silent
 from tidewheel.gateway.errors import GatewayError
 from tidewheel.gateway.gateway_config import BACKLOG
+from tidewheel.gateway.posting_request import MAX_BODY_BYTES
 
 _STARTS_WITHIN_S = 30.0
 _TOLD_WITHIN_S = 1.0
@@ -18,7 +19,6 @@ _GRACE_S = 2
 _STOPS_WITHIN_S = 5.0
 _ASKS_WITHIN_S = 10.0
 _ACCEPTS_AT_ONCE = 4
-_LARGEST_MESSAGE = 64 * 1024
 
 
 class _Http(H11Protocol):
@@ -88,7 +88,7 @@ class WebServer:
             loop="asyncio",
             http=_Http,
             ws="websockets-sansio",
-            ws_max_size=_LARGEST_MESSAGE,
+            ws_max_size=MAX_BODY_BYTES,
             ws_ping_timeout=stall_s,
             ws_per_message_deflate=False,  # compressing one message would delay all clients
             lifespan="off",

@@ -20,9 +20,7 @@ from tidewheel.operators.sources.contract import Source
 from tidewheel.operators.sources.inline_source import InlineBuild
 from tidewheel.operators.sources.input import InputBuild, Schema, check_for
 from tidewheel.operators.sources.partition_epochs import EpochRule
-from tidewheel.operators.sources.partitioned_source import OperatorSource, PartitionedSource
-from tidewheel.operators.sources.source import source_build
-from tidewheel.operators.sources.source_operators import SourceOperators, refuses_nothing
+from tidewheel.operators.sources.source_operators import SourceOperators
 from tidewheel.operators.stream import Feedback, Loop, Stream
 from tidewheel.operators.substreams.substream_operators import Bound, ends_wanted
 from tidewheel.progress import GraphError, PathSummary, TimeDomain
@@ -106,7 +104,7 @@ class Dataflow(Described):
     def source(
         self,
         name: str,
-        source: Source[Record] | PartitionedSource[Record] | OperatorSource[Record],
+        source: Source[Record],
         *,
         paced_by: str | None = None,
         epochs_ahead: int = 1,
@@ -148,18 +146,72 @@ class Dataflow(Described):
         [Captured(time=0, batch=[2, 2])]
         """
         check_positive(f"source {name!r}", "epochs_ahead", epochs_ahead)
+        caught = caught_by(self._description, f"source {name!r}", dead_letters)
         rule = EpochRule(epoch_every_s, epoch_records)
-        if isinstance(source, Source):
-            caught = caught_by(self._description, f"source {name!r}", dead_letters)
-            operators = SourceOperators(name, source, rule, paced_by, epochs_ahead, caught)
-            operators.check(self._description)
-            stream = Stream[Any](self, operators.add(self._description))
-            return stream if dead_letters is None else stream._without_letters(name, dead_letters)
-        if dead_letters is not None:
-            raise refuses_nothing(name, source)
-        if rule != EpochRule():
-            raise GraphError(f"source {name!r}: a {type(source).__qualname__} says its epochs itself")
-        return self._begin(name, source_build(name, source, paced_by, epochs_ahead))
+        operators = SourceOperators(name, source, rule, paced_by, epochs_ahead, caught)
+        operators.check(self._description)
+        stream = Stream[Any](self, operators.add(self._description))
+        return stream if dead_letters is None else stream._without_letters(name, dead_letters)
+
+    @overload
+    def inbox(self, name: str, *, epoch_every_s: float | None = None, capacity_bytes: int = ...) -> Stream[Any]: ...
+    @overload
+    def inbox(
+        self, name: str, records: type[Record], *, epoch_every_s: float | None = None, capacity_bytes: int = ...
+    ) -> Stream[Record]: ...
+    @overload
+    def inbox(
+        self, name: str, records: Schema, *, epoch_every_s: float | None = None, capacity_bytes: int = ...
+    ) -> Stream[dict[str, Any]]: ...
+    @overload
+    def inbox(
+        self, name: str, records: UnionType, *, epoch_every_s: float | None = None, capacity_bytes: int = ...
+    ) -> Stream[Any]: ...
+    @adds_operators("epoch_every_s", "capacity_bytes")
+    def inbox(
+        self,
+        name: str,
+        records: Any = None,
+        *,
+        epoch_every_s: float | None = None,
+        capacity_bytes: int = 8 << 20,
+    ) -> Stream[Any]:
+        """Add a stream of the records that any process of the cluster sends, by the names of job and input.
+
+        They send by ``tidewheel.job(...).input(name).send(...)``, and over HTTP through ``tidewheel serve --ingest``.
+        Each worker has a share of the inbox. No sender holds a token: the job makes the epochs, so a sender may come
+        and go. The inbox ends with the job, by `Job.stop`.
+
+        A job that returns to a snapshot goes on behind the records that the snapshot has. Senders learn of it, and send
+        the others again. Keys count what is sent again once; the snapshot has them for a day.
+
+        Args:
+            name: the input's name.
+            records: the type of the records, or a `pyarrow.Schema`; None accepts anything. JSON is converted to the
+                type, for instance to a dataclass.
+            epoch_every_s: begin an epoch every so many seconds; by default a worker ends one each time it finds
+                records.
+            capacity_bytes: how much may wait on each worker while the dataflow does not read it. 8 MiB.
+
+        Raises:
+            GraphError: an argument is wrong.
+
+        >>> import tidewheel as tw
+        >>> flow = tw.Dataflow("fraud")
+        >>> _ = flow.inbox("payments", int).probe("done").capture("payments")
+        >>> with tw.run(flow, engine="local") as job:
+        ...     payments = tw.job("fraud").input("payments")
+        ...     for _ in range(2):
+        ...         _ = payments.send([20, 30], key="order 17")
+        ...     job.probe("done").wait_until(1, timeout_s=10)
+        ...     job.captured("payments")
+        ...     job.stop()
+        [Captured(time=0, batch=[20, 30])]
+        """
+        from tidewheel.operators.sources.inbox import Inbox, OnceBuild, route_of
+
+        came = self.source(name, Inbox(name, records, capacity_bytes), epoch_every_s=epoch_every_s)
+        return came._unary(f"{name}: once", OnceBuild(), route_of, notify=False)
 
     def from_topic(
         self,

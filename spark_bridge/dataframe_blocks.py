@@ -23,7 +23,7 @@ import ray
 from ray import ObjectRef
 
 from tidewheel.connectors.object_blocks.arrival import arrival
-from tidewheel.operators.sources.partitioned_source import Pause
+from tidewheel.operators.sources.contract import Pause
 from tidewheel.spark_bridge import jvm
 from tidewheel.spark_bridge.cached_rdd import CachedRdd
 from tidewheel.spark_bridge.errors import BridgeError

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from tidewheel.connectors.object_blocks.epoch_slices import epoch_slices
 from tidewheel.host.extras import check_extra
 from tidewheel.host.ray_cluster import connect
-from tidewheel.operators.sources.contract import Fetched, Partition
+from tidewheel.operators.sources.contract import Fetched, Partition, Pause
 from tidewheel.operators.sources.inline_source import InlineSource, share_names, share_of
-from tidewheel.operators.sources.partitioned_source import Pause
 from tidewheel.runtime.errors import JobError
 from tidewheel.spark_bridge.block_deal import deal
 from tidewheel.spark_bridge.errors import BridgeError, computing

@@ -7,8 +7,7 @@ from typing import Any
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
-from tidewheel.operators.sources.contract import Fetched, Partition, Source
-from tidewheel.operators.sources.partitioned_source import Pause
+from tidewheel.operators.sources.contract import Fetched, Partition, Pause, Source
 
 _BROKERS: "WeakValueDictionary[str, FakeBroker]" = WeakValueDictionary()
 

@@ -1,7 +1,6 @@
 """The check of a sink: a job crashes before and after its calls, and stores each epoch once."""
 
 import logging
-import os
 import pickle
 import tempfile
 from collections import Counter
@@ -23,13 +22,13 @@ from tidewheel.runtime.engines.local_job import LocalJob
 from tidewheel.runtime.engines.run import run
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.snapshots.snapshots import Snapshots
+from tidewheel.testing.simulated_crash import IN_MEMORY, Moment, SimulatedCrash
 from tidewheel.transport.frames import unpicklable
 
 Visible: TypeAlias = Literal["snapshot", "epoch"]
 Read: TypeAlias = Callable[[Path], Mapping[Time, Iterable[Any]]]
 
 _TIMEOUT_S = 60.0
-IN_MEMORY = next((folder for folder in ("/dev/shm",) if os.access(folder, os.W_OK)), None)  # noqa: S108 - no power fails
 
 
 def check_sink(
@@ -72,17 +71,13 @@ def check_sink(
                 if call.name == "last_committed" and call.number:
                     continue  # workers begin alike
                 for is_after in (False, True):
-                    checked.store(_Moment(call, is_after))
+                    checked.store(Moment(call, is_after))
     finally:
         log.removeFilter(_is_real)
 
 
 def _is_real(record: logging.LogRecord) -> bool:
-    return _Crashed.__name__ not in record.getMessage()
-
-
-class _Crashed(BaseException):
-    """A simulated death of the job's process."""
+    return SimulatedCrash.__name__ not in record.getMessage()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,21 +92,10 @@ class _Call:
         return f"{self.name}({'' if self.epoch is None else repr(self.epoch)})"
 
 
-@dataclass(frozen=True, slots=True)
-class _Moment:
-    """The moment of a crash: before or after a call."""
-
-    call: _Call
-    is_after: bool
-
-    def __str__(self) -> str:
-        return f"{'after' if self.is_after else 'before'} {self.call}"
-
-
 class _Watched(Sink):
     """Notes the calls of a sink, and crashes at most once; preparing workers have other objects than the committer."""
 
-    def __init__(self, sink: Sink, look: Callable[["_Watched"], None], crash: _Moment | None) -> None:
+    def __init__(self, sink: Sink, look: Callable[["_Watched"], None], crash: Moment[_Call] | None) -> None:
         sink_operators(sink, IntegerDomain(), 1, "epoch")
         self._packed = cloudpickle.dumps(sink)
         self._look = look if crash is None else None
@@ -160,18 +144,18 @@ class _Watched(Sink):
 
     def _called(self, name: str, epoch: Time | None, function: Callable[..., Any], *given: Any) -> Any:
         call = _Call(name, epoch, sum((one.name, one.epoch) == (name, epoch) for one in self.calls))
-        self._crash_at(_Moment(call, is_after=False))
+        self._crash_at(Moment(call, is_after=False))
         result = function(*given)
         self.calls.append(call)
         if name == "commit":
             self.committed.append(epoch)
-        self._crash_at(_Moment(call, is_after=True))
+        self._crash_at(Moment(call, is_after=True))
         return result
 
-    def _crash_at(self, moment: _Moment) -> None:
+    def _crash_at(self, moment: Moment[_Call]) -> None:
         if moment == self._crash and not self._has_crashed:
             self._has_crashed = True
-            raise _Crashed
+            raise SimulatedCrash
 
 
 @dataclass
@@ -186,14 +170,14 @@ class _Checked:
     workers: int
     workers_after: int
 
-    def store(self, crash: _Moment | None = None) -> list[_Call]:
+    def store(self, crash: Moment[_Call] | None = None) -> list[_Call]:
         with tempfile.TemporaryDirectory(prefix="tidewheel-", dir=IN_MEMORY) as scratch:
             folder = Path(scratch, "sink")
             folder.mkdir()
             sink = _Watched(self.make(folder), partial(self._check_whole, folder), crash)
             if crash is not None:
                 sink.begin()
-                with suppress(_Crashed):
+                with suppress(SimulatedCrash):
                     self._run(sink, Path(scratch, "snapshots"), self.workers)
                 self._check_whole(folder, sink)
             sink.begin()

@@ -22,19 +22,19 @@ from tidewheel.operators.dataflow import Dataflow
 from tidewheel.operators.sources import readings
 from tidewheel.operators.sources.contract import (
     Partition,
+    Pause,
     Source,
     as_fetched,
     batch_of,
     check_source_object,
     saves,
 )
-from tidewheel.operators.sources.partitioned_source import Pause
 from tidewheel.runtime.engines.job import Job
 from tidewheel.runtime.engines.local_job import LocalJob
 from tidewheel.runtime.engines.run import run
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.snapshots.snapshots import Snapshots
-from tidewheel.testing.sink_check import IN_MEMORY
+from tidewheel.testing.simulated_crash import IN_MEMORY, Moment, SimulatedCrash
 
 _Snapshots: TypeAlias = Literal["often", "once", "never", "none"]
 """When a run takes snapshots: after each step with records, after the first, not before it ends; or it cannot."""
@@ -97,11 +97,7 @@ def check_source(
 
 def _is_real(record: logging.LogRecord) -> bool:
     said = record.getMessage()
-    return _FailingError.__name__ not in said and _Crashed.__name__ not in said
-
-
-class _Crashed(BaseException):
-    """A simulated death of the job's process."""
+    return _FailingError.__name__ not in said and SimulatedCrash.__name__ not in said
 
 
 class _FailingError(Exception):
@@ -122,21 +118,10 @@ class _Call:
 
 
 @dataclass(frozen=True, slots=True)
-class _Moment:
-    """The moment of a crash: before or after a call."""
-
-    call: _Call
-    is_after: bool
-
-    def __str__(self) -> str:
-        return f"{'after' if self.is_after else 'before'} {self.call}"
-
-
-@dataclass(frozen=True, slots=True)
 class _Trouble:
     """What happens to the calls of a run: one crash, or errors and delays at all."""
 
-    crash: _Moment | None = None
+    crash: Moment[_Call] | None = None
     fails: bool = False
     delays: Random | None = None
 
@@ -251,11 +236,11 @@ class _Watched(Source[Any]):
             with self._lock:
                 delay_s = self._trouble.delays.uniform(0, _LONGEST_DELAY_S)
             threading.Event().wait(delay_s)
-        if _Moment(call, is_after) == self._trouble.crash:
+        if Moment(call, is_after) == self._trouble.crash:
             self.has_crashed = True
             self.happened.set()
         if self.has_crashed:
-            raise _Crashed
+            raise SimulatedCrash
         if self._trouble.fails and (key := (call.name, call.partition, is_after)) not in self._failed:
             if call.name == "next" and call.number % 2 == 0:
                 return
@@ -298,7 +283,7 @@ class _Checked:
         self._series([_Trouble(fails=True)], "often")
         self._series([_Trouble(fails=True)], "none")
         self._series([_Trouble(delays=self.random)], "often")
-        moments = [_Moment(call, is_after) for call in _worth(clean) for is_after in (False, True)]
+        moments = [Moment(call, is_after) for call in _worth(clean) for is_after in (False, True)]
         if len(moments) > _MOST_MOMENTS:
             moments = self.random.sample(moments, _MOST_MOMENTS)
         rest: tuple[_Snapshots, ...] = ("once", "never", "none")
@@ -344,7 +329,7 @@ class _Series:
     snapshots: _Snapshots
     packed: bytes
     kind: Source[Any]
-    crashes: list[_Moment] = field(default_factory=list)
+    crashes: list[Moment[_Call]] = field(default_factory=list)
     calls: list[_Call] = field(default_factory=list)
     seen: Counter[str] = field(default_factory=Counter)
     has_grown: bool = False

@@ -20,6 +20,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack
 from queue import SimpleQueue
 from typing import Any, NamedTuple, Self
@@ -61,34 +62,23 @@ class Turn(NamedTuple):
     grown_bytes: int
 
 
-class Paced(tw.types.OperatorSource[tuple[int, bytes]]):
+class Paced(tw.Source[tuple[int, bytes]]):
     """Sends epochs of one record each, with the time in it, when each is due."""
 
     def __init__(self, epochs: int) -> None:
         self._epochs = epochs
 
-    def build(self, context: tw.OperatorContext) -> Any:
-        """Return the schedule function."""
-        token = context.token()
-        began_s: float | None = None
-        payload = os.urandom(EPOCH_BYTES)
+    def partitions(self) -> list[str]:
+        """Return the one partition."""
+        return ["epochs"]
 
-        def schedule(output: tw.OutputPort) -> None:
-            nonlocal began_s
-            if not token.is_live:
-                return
-            now_s = time.perf_counter()
-            if began_s is None:
-                began_s = now_s
-            if began_s + token.time / A_SECOND <= now_s:
-                output.send(token, [(time.perf_counter_ns(), payload)])
-                token.downgrade(token.time + 1)
-            if token.time == self._epochs:
-                token.discard()
-            else:
-                context.activator.after(max(0.0, began_s + token.time / A_SECOND - now_s))
-
-        return schedule
+    def open(self, partition: str | int, position: int | None) -> Iterator[tuple[list[tuple[int, bytes]], int]]:
+        """Yield each epoch when it is due."""
+        begun, payload = position or 0, os.urandom(EPOCH_BYTES)
+        began_s = time.perf_counter() - begun / A_SECOND
+        for epoch in range(begun, self._epochs):
+            time.sleep(max(0.0, began_s + epoch / A_SECOND - time.perf_counter()))
+            yield [(time.perf_counter_ns(), payload)], epoch + 1
 
 
 def main() -> None:

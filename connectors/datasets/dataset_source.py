@@ -17,9 +17,8 @@ from tidewheel.connectors.object_blocks.epoch_slices import epoch_slices
 from tidewheel.host.extras import check_extra
 from tidewheel.host.log_lines import about
 from tidewheel.host.ray_cluster import actor_class, connect
-from tidewheel.operators.sources.contract import Fetched, Partition
+from tidewheel.operators.sources.contract import Fetched, Partition, Pause
 from tidewheel.operators.sources.inline_source import InlineSource, share_names, share_of
-from tidewheel.operators.sources.partitioned_source import Pause
 from tidewheel.progress import Time
 from tidewheel.runtime.errors import JobError
 

@@ -12,8 +12,7 @@ from tidewheel.connectors.delta.errors import DeltaError
 from tidewheel.connectors.delta.log_version import LogVersion, fragments_of, read_version
 from tidewheel.connectors.delta.table_address import TableAddress, arrow_schema, said_by
 from tidewheel.operators.keys.arrow_rows import as_table
-from tidewheel.operators.sources.contract import Fetched, Partition, Source
-from tidewheel.operators.sources.partitioned_source import Pause
+from tidewheel.operators.sources.contract import Fetched, Partition, Pause, Source
 from tidewheel.progress import GraphError
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidewheel.connectors.iceberg.catalog_table import CatalogTable
 from tidewheel.connectors.iceberg.errors import IcebergError
-from tidewheel.operators.sources.contract import Fetched, Partition, Source
-from tidewheel.operators.sources.partitioned_source import Pause
+from tidewheel.operators.sources.contract import Fetched, Partition, Pause, Source
 from tidewheel.progress import GraphError
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from tidewheel.connectors.kafka.formats import Decode, Format, Part
 from tidewheel.connectors.kafka.kafka_record import KafkaRecord
 from tidewheel.connectors.kafka.topic_client import TopicClient
 from tidewheel.host.retry import Retry
-from tidewheel.operators.sources.contract import Fetched, Partition, Refused, Source
-from tidewheel.operators.sources.partitioned_source import Pause
+from tidewheel.operators.sources.contract import Fetched, Partition, Pause, Refused, Source
 from tidewheel.progress import GraphError
 
 _WAIT_S: Final = 0.2

@@ -7,7 +7,7 @@ from typing import TypeVar
 import ray
 from ray import ObjectRef
 
-from tidewheel.operators.sources.partitioned_source import Pause
+from tidewheel.operators.sources.contract import Pause
 
 T = TypeVar("T")
 

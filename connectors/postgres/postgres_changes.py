@@ -21,8 +21,7 @@ from tidewheel.connectors.postgres.slot import Slot
 from tidewheel.connectors.postgres.table_changes import Record, TableChanges
 from tidewheel.connectors.postgres.table_copy import Texts, copy_tables
 from tidewheel.host.retry import Retry
-from tidewheel.operators.sources.contract import Fetched, Partition, Source
-from tidewheel.operators.sources.partitioned_source import Pause
+from tidewheel.operators.sources.contract import Fetched, Partition, Pause, Source
 from tidewheel.runtime.description.secret import Secret
 from tidewheel.runtime.errors import ConfigError
 

@@ -15,7 +15,7 @@ from tidewheel.operators.epochs.gathered_epochs import build_gathered
 from tidewheel.operators.keys.record_hash import GatherPact
 from tidewheel.operators.sinks.capture import build_capture
 from tidewheel.operators.sinks.covered import build_covered
-from tidewheel.operators.sinks.epoch_manifests import EpochManifests
+from tidewheel.operators.sinks.epoch_objects import EpochObjects
 from tidewheel.operators.sinks.file_formats import FileFormat
 from tidewheel.operators.sinks.publish import build_publish, declared_schema, publish_pact
 from tidewheel.operators.sinks.sink import PART_BYTES, Sink, SinkOperators, sink_operators
@@ -300,17 +300,17 @@ class OutputOperators(StreamBase[Record]):
         format: Literal["parquet", "csv", "jsonl", "arrow", "text"] = "parquet",  # noqa: A002 - as pandas and Spark
         *,
         compression: Literal["gzip", "zstd", "bz2", "lz4", "snappy", "brotli"] | None = None,
-        visible: Literal["epoch", "snapshot"] = "epoch",
+        visible: Literal["snapshot", "epoch"] = "snapshot",
         overwrite: bool = False,
         file_bytes: int = PART_BYTES,
         name: str = "write_files",
     ) -> "Stream[WrittenEpoch]":
         """Write each epoch to a folder of its own, such as ``epoch=7``, which appears when it is whole.
 
-        Each worker writes its files in a hidden folder, which worker 0 renames when the epoch is complete and all files
-        are on disk. The returned stream has each epoch that can be seen; a probe on it tells how far they are. An epoch
-        without records has no folder. Only one job at a time may write to ``folder``; it first removes what failed runs
-        have left.
+        Each worker writes its files in a hidden folder, which worker 0 renames when all files of the epoch are on disk:
+        once a snapshot has the epoch, or without snapshots when it is complete. The returned stream has each epoch that
+        can be seen; a probe on it tells how far they are. An epoch without records has no folder. Only one job at a
+        time may write to ``folder``; it first removes what failed runs have left.
 
         An object store cannot rename. There worker 0 puts a manifest, ``_epochs/epoch=7.json``, unless it exists: it
         has the names of the epoch's files, and `FileSource` reads these only.
@@ -325,9 +325,10 @@ class OutputOperators(StreamBase[Record]):
                 of one schema prevent that. JSON has null for NaN and infinity, and times in ISO 8601.
             compression: how files are compressed. Parquet does it inside, by default with snappy, as does Arrow; other
                 files then have a name such as ``part.csv.gz``.
-            visible: ``"snapshot"`` shows an epoch once a snapshot has it. ``"epoch"`` shows it when it is complete;
-                then an epoch that comes again after a crash must have the same records. That is not so of a `Source`
-                that reads several partitions, such as files, and says no epochs.
+            visible: ``"snapshot"`` shows an epoch once a snapshot has it, so the program need not be deterministic. A
+                job without ``snapshots=`` shows an epoch when it is complete. ``"epoch"`` always does so. Then an epoch
+                that comes again after a crash must have the same records. That is not so of a `Source` that reads
+                several partitions, such as files, and says no epochs.
             overwrite: whether an epoch replaces that of another run, which is missing for a moment; otherwise that
                 fails the job. A job that continues with the same folder of snapshots is the same run.
             file_bytes: how many bytes of an epoch, in memory, a worker gathers before it writes a file.
@@ -358,7 +359,7 @@ class OutputOperators(StreamBase[Record]):
             raise GraphError(f"write_files: visible is 'epoch' or 'snapshot', not {visible!r}")
         waits = visible == "snapshot"
         self._claim("write_files", place if is_url(place) else str(Path(place).resolve()), f"writes to {place!r}")
-        sink = EpochManifests(place, kind, overwrite) if is_url(place) else EpochFolders(Path(place), kind, overwrite)
+        sink = EpochObjects(place, kind, overwrite) if is_url(place) else EpochFolders(Path(place), kind, overwrite)
         return self._committed(name, sink.operators(self.nesting.domain, file_bytes, waits=waits))
 
     def _claim(self, operator: str, place: str, does: str) -> None:

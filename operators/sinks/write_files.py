@@ -1,6 +1,6 @@
 """The sink of write_files to a file system: each epoch is a folder such as "epoch=7", which appears when it is whole.
 
-See `storage/whole_folders.py`.
+See `storage/whole_folders.py`; `epoch_objects.py` is the sink to an object store, which shares `EpochFiles`.
 
 A restored job finds files there that were written after its snapshot. Its own files have new names; an epoch gets the
 files that the workers report, copied from a committed epoch if they are there, and the others are removed. So an epoch
@@ -9,10 +9,12 @@ that is made visible again is replaced by an equal one.
 File names also tell a job that goes back before its first snapshot which epochs are its own.
 """
 
-from collections.abc import Iterable, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from secrets import token_hex
+from typing import Generic, Self, TypeVar
 from urllib.parse import quote
 
 from tidewheel.batches.batches import Batch
@@ -23,6 +25,8 @@ from tidewheel.progress import IntegerDomain, Time, TimeDomain
 from tidewheel.runtime.worker.operator_context import OperatorContext, host_of, instance_of
 from tidewheel.storage.files import FILES
 from tidewheel.storage.whole_folders import WholeFolders
+
+PlaceT = TypeVar("PlaceT", Path, str)
 
 _EPOCH = "epoch="
 _SAME = everywhere(lambda one, _: one)
@@ -46,36 +50,72 @@ class WrittenEpoch:
 
 
 @dataclass(frozen=True)
-class EpochFolders(Sink):
-    """The epochs' folders in one folder, of which at most one job at a time writes.
+class EpochFiles(Sink, Generic[PlaceT]):
+    """The files of epochs at one place, to which at most one job at a time writes.
 
     Args:
         format: of the files.
         is_numbered: whether times are integers, in their order.
         older: the names of the epochs from before the job.
-        start: the beginning of a worker's file names; ``end`` is their end in this run.
+        start: the beginning of a worker's file names.
     """
 
-    root: Path
+    root: PlaceT
     format: FileFormat
     overwrite: bool = False
     is_numbered: bool = True
     older: frozenset[str] = frozenset()
     start: str = "part-00000"
-    end: str = ""
 
     def operators(self, domain: TimeDomain, file_bytes: int, *, waits: bool) -> SinkOperators:
-        """Return the operators that write a stream here, in files of about ``file_bytes`` bytes."""
+        """Return the operators that write a stream here, in files of about ``file_bytes`` bytes in memory."""
         made = replace(self, is_numbered=type(domain) is IntegerDomain)
-        return SinkOperators(made._on_worker, domain, file_bytes, waits=waits, result=_written, join=list)
+        return SinkOperators(made.on_worker, domain, file_bytes, waits=waits, result=_written, join=list)
 
-    def _on_worker(self, context: OperatorContext) -> "EpochFolders":
+    @abstractmethod
+    def on_worker(self, context: OperatorContext) -> Self:
+        """Return the sink for one worker."""
+
+    @abstractmethod
+    def written(self, time: Time, records: int) -> WrittenEpoch:
+        """Return what readers can see of an epoch, which has so many records."""
+
+    @abstractmethod
+    def existing(self) -> frozenset[str]:
+        """Return the names of the visible epochs, of any job."""
+
+    def last_committed(self) -> Time | None:
+        """Return the last epoch that this job has written; None if there is none, or times are no integers."""
+        own = [name.removeprefix(_EPOCH) for name in self.existing() - self.older] if self.is_numbered else []
+        return max((int(text) for text in own if text.isdecimal()), default=None)
+
+    def made_older(self, context: OperatorContext, find: Callable[[], frozenset[str]]) -> frozenset[str]:
+        """Return the epochs from before the job, which are found once and then are in its snapshots."""
+        return _SAME.state(context, "older", find)
+
+    def refusal(self, name: str, but: str = "") -> FileExistsError:
+        """Return the error for an older epoch that must not be overwritten."""
+        said = f"{self.root}/{name} is there already, of another run: write_files(..., overwrite=True) replaces it{but}"
+        return FileExistsError(said)
+
+
+@dataclass(frozen=True)
+class EpochFolders(EpochFiles[Path]):
+    """The epochs' folders in one folder.
+
+    Args:
+        end: the end of a worker's file names in this run.
+    """
+
+    end: str = ""
+
+    def on_worker(self, context: OperatorContext) -> Self:
         """Return the folders for one worker; clean up before any worker writes."""
         is_restored, run = instance_of(context).kept.is_restored, host_of(context).saving.run
         if context.worker == 0:
             self._folders.recover(but_unfinished=is_restored)
         of_run = f"-{run}" if run else ""
-        older = _SAME.state(context, "older", lambda: self._folders.existing(but=of_run))
+        older = self.made_older(context, lambda: self._folders.existing(but=of_run))
         end = f"{of_run}-{token_hex(4)}" if is_restored else of_run
         return replace(self, older=older, start=f"part-{context.worker:05d}", end=end)
 
@@ -103,17 +143,20 @@ class EpochFolders(Sink):
         """
         self._folders.commit(self.path(epoch).name, parts)
 
-    def last_committed(self) -> Time | None:
-        """Return the last epoch that this job has written; None if there is none, or times are no integers."""
-        return last_epoch(self._folders.existing().difference(self.older)) if self.is_numbered else None
+    def existing(self) -> frozenset[str]:
+        """Return the names of the visible epochs, of any job."""
+        return self._folders.existing()
+
+    def written(self, time: Time, records: int) -> WrittenEpoch:
+        """Return what readers can see of an epoch."""
+        path = self.path(time)
+        return WrittenEpoch(time, str(path), sum(1 for _ in path.iterdir()), records)
 
     def path(self, epoch: Time) -> Path:
         """Return the folder of an epoch; raise FileExistsError for an older one that must not be overwritten."""
         final = self.root / epoch_name(epoch)
         if final.name in self.older and final.exists() and not self.overwrite:
-            raise FileExistsError(
-                f"{final} is there already, of another run: write_files(..., overwrite=True) replaces it"
-            )
+            raise self.refusal(final.name)
         return final
 
     @property
@@ -121,9 +164,8 @@ class EpochFolders(Sink):
         return WholeFolders(self.root, _EPOCH)
 
 
-def _written(folders: EpochFolders, time: Time, records: int) -> WrittenEpoch:
-    path = folders.path(time)
-    return WrittenEpoch(time, str(path), sum(1 for _ in path.iterdir()), records)
+def _written(sink: EpochFiles[Path] | EpochFiles[str], time: Time, records: int) -> WrittenEpoch:
+    return sink.written(time, records)
 
 
 def epoch_name(time: Time) -> str:
@@ -133,12 +175,6 @@ def epoch_name(time: Time) -> str:
     ('epoch=7', 'epoch=1-2')
     """
     return f"{_EPOCH}{_text(time)}"
-
-
-def last_epoch(names: Iterable[str]) -> Time | None:
-    """Return the last of the integer epochs whose folders have these names; None if there is none."""
-    own = [name.removeprefix(_EPOCH) for name in names]
-    return max((int(text) for text in own if text.isdecimal()), default=None)
 
 
 def _text(time: Time) -> str:

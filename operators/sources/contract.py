@@ -14,18 +14,31 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from inspect import iscoroutinefunction, isgeneratorfunction, signature
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from tidewheel.batches.batches import Batch
 from tidewheel.host.retry import Retry
-from tidewheel.operators.sources.partitioned_source import Pause
 from tidewheel.progress import GraphError, Time
 from tidewheel.transport.frames import unpicklable
+
+if TYPE_CHECKING:
+    from tidewheel.runtime.worker.operator_context import OperatorContext
 
 Record_co = TypeVar("Record_co", covariant=True)
 
 Partition: TypeAlias = str | int
 """The name of a partition, unique in its source."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Yielded by a partition that has no batch now; it is asked again after so many seconds."""
+
+    seconds: float
+
+    def __post_init__(self) -> None:
+        if not self.seconds >= 0:
+            raise ValueError(f"a pause lasts some seconds, 0 or more, not {self.seconds!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +161,10 @@ class Source(ABC, Generic[Record_co]):
 
     def close(self) -> None:
         """Close what the source has opened on this worker, at the end of the job."""
+
+    def _on_worker(self, context: "OperatorContext", *, reads: bool) -> "Source[Record_co]":
+        """Return the source for the operator that lists the partitions on a worker, or that ``reads`` them."""
+        return self
 
 
 def saves(source: Source[Any]) -> bool:

@@ -7,7 +7,8 @@ import threading
 from collections import deque
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
 
 from tidewheel.host.log_lines import about
 from tidewheel.operators.base.division import at_first
@@ -15,9 +16,9 @@ from tidewheel.operators.sources.contract import Partition, Source
 from tidewheel.operators.sources.dealing import Dealing
 from tidewheel.operators.sources.partition_epochs import EpochRule, later
 from tidewheel.operators.sources.readings import CLOSES_WITHIN_S, LOGGER, failed_part
-from tidewheel.operators.sources.share import tokens_at_first
 from tidewheel.operators.sources.source_news import news_of
 from tidewheel.runtime.description.plan import Schedule
+from tidewheel.runtime.tokens.token_set import TokenSet
 from tidewheel.runtime.worker.operator_context import OperatorContext, host_of, instance_of
 from tidewheel.runtime.worker.ports import OutputPort
 
@@ -85,17 +86,29 @@ class Listing:
 class DiscovererBuild:
     """The build function of the discoverer of a source; ``news`` is the name of its news on each worker."""
 
+    is_source: ClassVar[bool] = False
+
     news: str
     source: Source[Any]
     rule: EpochRule
 
     def __call__(self, context: OperatorContext) -> Schedule:
         """Return this worker's schedule function."""
-        tokens = tokens_at_first(context)
+        tokens = at_first(_inserted).state(context, "tokens", partial(_first_token, context))
         dealing = at_first(Dealing.merge).state(context, "dealt", Dealing)
         if context.worker or not tokens:
             return lambda output: None
         return _Discoverer(context, self, dealing, tokens).schedule
+
+
+def _first_token(context: OperatorContext) -> TokenSet:
+    return TokenSet() if context.worker else TokenSet([context.token()])
+
+
+def _inserted(one: TokenSet, other: TokenSet) -> TokenSet:
+    for token in other:
+        one.insert(token)
+    return one
 
 
 class _Discoverer:
@@ -103,7 +116,7 @@ class _Discoverer:
 
     def __init__(self, context: OperatorContext, build: DiscovererBuild, dealing: Dealing, tokens: Any) -> None:
         self._context = context
-        self._source = build.source
+        self._source = build.source._on_worker(context, reads=False)
         self._every_s = build.rule.every_s
         self._dealing = dealing
         self._tokens = tokens
@@ -113,7 +126,7 @@ class _Discoverer:
         self._next_s = 0.0
         self._listing: Listing | None = None
         if not (dealing.has_listed and build.source.look_every_s is None):
-            self._listing = Listing(build.source, context.name, context.activator, tuple(dealing.numbers))
+            self._listing = Listing(self._source, context.name, context.activator, tuple(dealing.numbers))
             context.on_close(self._listing.close)
         instance_of(context).waits_for = "the list of its partitions"
 

@@ -11,11 +11,10 @@ from functools import partial
 from typing import Any, ClassVar, Self
 
 from tidewheel.operators.base.division import Division
-from tidewheel.operators.sources.contract import Fetched, Partition, Record_co, Source, as_fetched, saves
+from tidewheel.operators.sources.contract import Fetched, Partition, Pause, Record_co, Source, as_fetched, saves
 from tidewheel.operators.sources.dealing import reader_of
 from tidewheel.operators.sources.dealt_partition import DealtPartition
 from tidewheel.operators.sources.pace import Pace
-from tidewheel.operators.sources.partitioned_source import Pause
 from tidewheel.operators.sources.saved_positions import SavedPositions
 from tidewheel.progress import Time, TimeDomain
 from tidewheel.runtime.description.plan import Schedule

@@ -11,9 +11,8 @@ from typing import Any, Protocol, TypeVar
 
 from tidewheel.host.log_lines import about
 from tidewheel.operators.base.stream_base import check_positive
-from tidewheel.operators.sources.contract import Fetched, Partition
+from tidewheel.operators.sources.contract import Fetched, Partition, Pause
 from tidewheel.operators.sources.inline_source import InlineSource
-from tidewheel.operators.sources.partitioned_source import Pause
 from tidewheel.progress import GraphError
 from tidewheel.runtime.errors import JobError, WouldBlock
 

@@ -6,7 +6,7 @@ one step, so each snapshot has them together.
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from tidewheel.batches.batches import length
 from tidewheel.operators.base.division import Division
@@ -63,6 +63,8 @@ class _Dealt:
 class ReaderBuild:
     """The build function of the reader of a source; ``news`` is the name of its news on each worker."""
 
+    is_source: ClassVar[bool] = True
+
     news: str
     source: Source[Any]
     rule: EpochRule
@@ -90,7 +92,7 @@ class _Reader:
 
     def __init__(self, context: OperatorContext, build: ReaderBuild) -> None:
         self._context = context
-        self._source = build.source
+        self._source = build.source._on_worker(context, reads=True)
         self._rule = build.rule
         self._host, self._instance = host_of(context), instance_of(context)
         division = Division(_Dealt.split, _Dealt.merge)
@@ -102,13 +104,13 @@ class _Reader:
         self._told: Time = None
         self._untold: list[News] = []
         self._waiting = SavedPositions()
-        self._saves = saves(build.source)
+        self._saves = saves(self._source)
         self._saving = self._host.saving
-        self._saver = PositionSaver(build.source, context.name, context.activator)
-        self._readings = Readings(build.source, context.name, context.activator, caught=build.caught)
+        self._saver = PositionSaver(self._source, context.name, context.activator)
+        self._readings = Readings(self._source, context.name, context.activator, caught=build.caught)
         self._news = news_of(context, build.news)
         self._news.wake.append(context.activate)
-        context.on_close(build.source.close)
+        context.on_close(self._source.close)
         context.on_close(self._saver.close)
         context.on_close(self._readings.close)
         if self._saves:

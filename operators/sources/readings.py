@@ -17,8 +17,7 @@ from tidewheel.batches.batches import length, size_in_bytes
 from tidewheel.batches.held_bytes import RecordSizes
 from tidewheel.host.log_lines import about
 from tidewheel.operators.base.setting_aside import Aside, Caught, letter
-from tidewheel.operators.sources.contract import Fetched, Partition, Refused, Source, as_fetched, batch_of
-from tidewheel.operators.sources.partitioned_source import Pause
+from tidewheel.operators.sources.contract import Fetched, Partition, Pause, Refused, Source, as_fetched, batch_of
 from tidewheel.runtime.worker.failure import PartError
 from tidewheel.transport.frames import unpicklable
 

@@ -9,9 +9,8 @@ from typing import Any, TypeAlias, TypeVar
 
 from tidewheel.batches.batches import Batch, is_arrow, is_numpy, length, take_slice
 from tidewheel.operators.base.stream_base import check_positive
-from tidewheel.operators.sources.contract import Fetched, Partition
+from tidewheel.operators.sources.contract import Fetched, Partition, Pause
 from tidewheel.operators.sources.inline_source import InlineSource, share_names, share_of
-from tidewheel.operators.sources.partitioned_source import Pause
 from tidewheel.progress import GraphError, Time
 
 Record = TypeVar("Record")

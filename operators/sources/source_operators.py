@@ -42,6 +42,11 @@ class SourceOperators:
     def check(self, description: DataflowDescription) -> None:
         """Raise GraphError if the source or an argument cannot be used in a dataflow."""
         name, source = self.name, self.source
+        if not isinstance(source, Source):
+            raise GraphError(
+                f"source {name!r}: it is an object of a subclass of tw.Source, with partitions() and "
+                f"open(partition, position), such as tw.RecordSource([1, 2]), not of {type(source).__qualname__}"
+            )
         if not isinstance(source, InlineSource):
             check_source_object(name, source)
         elif self.caught:

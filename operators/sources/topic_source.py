@@ -14,9 +14,8 @@ from functools import partial
 from typing import Any
 
 from tidewheel.host.log_lines import about
-from tidewheel.operators.sources.contract import Fetched, Partition
+from tidewheel.operators.sources.contract import Fetched, Partition, Pause
 from tidewheel.operators.sources.inline_source import InlineSource
-from tidewheel.operators.sources.partitioned_source import Pause
 from tidewheel.progress import Time, TimeDomain
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.errors import CatalogSilent, DeliveryError, NoCluster, UnknownTopic

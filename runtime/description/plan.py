@@ -105,6 +105,11 @@ class OperatorPlan:
         return bool(getattr(self.build, "endless", False))
 
     @property
+    def is_source(self) -> bool:
+        """True if the operator brings records into the dataflow."""
+        return bool(getattr(self.build, "is_source", not self.sources))
+
+    @property
     def asks_for_ends(self) -> bool:
         """True if the operator asks which times have been processed everywhere; see `Plan.ends`."""
         return bool(getattr(self.build, "asks_for_ends", False))
@@ -184,6 +189,10 @@ class Plan:
         ends = self.ends(graph) if any(operator.asks_for_ends for operator in self.operators) else []
         return [*ports, *entries, *self.probes.values(), *ends]
 
+    def aside_outputs(self) -> frozenset[Source]:
+        """Return the outputs that only operators aside read: no records of streams leave there."""
+        return frozenset(source for operator in self.operators if operator.is_aside for source in operator.sources)
+
     def ends(self, graph: GraphShape) -> list[Location]:
         """Return the locations of `graph` behind which nothing follows: a time that has passed all has been processed.
 
@@ -191,7 +200,7 @@ class Plan:
         """
         read = {source for operator in self.operators for source in operator.sources}
         asides = {index for index, operator in enumerate(self.operators) if operator.is_aside}
-        aside = {source for index in asides for source in self.operators[index].sources}
+        aside = self.aside_outputs()
         found: list[Location] = []
         for index, operator in enumerate(self.operators):
             if index in asides:

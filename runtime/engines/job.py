@@ -26,7 +26,7 @@ from tidewheel.runtime.engines.captured import CapturedBatches
 from tidewheel.runtime.engines.captures import Captures
 from tidewheel.runtime.engines.job_life import JobLife
 from tidewheel.runtime.engines.logged_progress import LoggedProgress
-from tidewheel.runtime.engines.looking_up import LookedUp, LookUps
+from tidewheel.runtime.engines.looking_up import DriverAsker, LookedUp, LookUps
 from tidewheel.runtime.engines.notebook import Figures, JobPicture
 from tidewheel.runtime.engines.probe_handle import ProbeHandle
 from tidewheel.runtime.engines.running_attachments import RunningAttachments
@@ -77,7 +77,7 @@ class Job(ABC):
         self._handles = DriverHandles(self.name)
         self._snapshots: JobSnapshots | None = None
         self._captures = Captures(self)
-        self._lookups = LookUps(self)
+        self._lookups = LookUps(DriverAsker(self))
         self._added: AddedDataflows[Self] = AddedDataflows(self.name, plan.name)
         self._attachments = RunningAttachments(self.name)
         self._telemetry = NoTelemetry()
@@ -354,7 +354,6 @@ class Job(ABC):
         ...     job.lookup("prices", "tea").values, job.lookup("prices", ["tea", "milk", "oil"])
         ([4], LookedUp(time=None, counts={'tea': {4: 1}, 'milk': {1: 1}, 'oil': {}}))
         """
-        known(self.plan, "look-up", name, self.plan.lookups)
         return self._lookups.look_up(name, key, time, timeout_s)
 
     def input(self, name: str) -> InputHandle:

@@ -22,6 +22,7 @@ from tidewheel.runtime.description.runtime_config import RuntimeConfig
 from tidewheel.runtime.engines.captured import Captured, CapturedBatches
 from tidewheel.runtime.engines.job import Job, end_with_program
 from tidewheel.runtime.engines.local_feed import LocalFeed
+from tidewheel.runtime.engines.running_jobs import LOCAL_JOBS
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.messages.envelope import Envelope
 from tidewheel.runtime.messages.worker_report import BusyWorker, WorkerReport
@@ -172,6 +173,7 @@ class LocalJob(Job):
             self._writers.append(None if snapshots is None else snapshots.for_workers.writer())
         self._feed = LocalFeed(self)
         self._rounds.join(self)
+        LOCAL_JOBS[self.name] = self
 
     def _beginnings(self, saved: WorkerSnapshots) -> list[WorkerBeginning | None]:
         return [saved.beginning(self.plan, worker, self.workers) for worker in range(self.workers)]

@@ -1,12 +1,13 @@
 """Look-ups of keys of a collection at one epoch, answered by the workers that own them."""
 
+import secrets
 import threading
 import time as clock
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pickle import PicklingError
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tidewheel.runtime.description.shards import owners_of
 from tidewheel.runtime.errors import JobError, JobRolledBack
@@ -16,6 +17,8 @@ from tidewheel.transport.frames import unpicklable
 
 if TYPE_CHECKING:
     from tidewheel.runtime.engines.job import Job
+
+_NUMBER_BITS = 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,43 +43,72 @@ class LookedUp:
         return [value for value, count in self.counts[key].items() for _ in range(count)]
 
 
-class LookUps:
-    """The look-ups of one job's driver: its numbered questions, and the epochs that it has read."""
+class HasGoneBackError(Exception):
+    """The job returns to a snapshot, so its workers no longer answer."""
 
-    def __init__(self, job: "Job") -> None:
-        self._job = job
-        self.numbers = count()
+
+class AskedRun(Protocol):
+    """The workers of a job until it returns to a snapshot, as one process asks them."""
+
+    def ask(self, worker: int, question: Question) -> None:
+        """Ask a worker something; raise HasGoneBackError if the run has ended."""
+
+    def withdraw(self, worker: int, question: Question) -> None:
+        """Expect no answer any more, and let the worker forget the question."""
+
+    def answers(self, numbers: Collection[int], what: str, left_s: float | None, name: str) -> Sequence[Answer]:
+        """Wait for the answers to all questions.
+
+        Raises:
+            HasGoneBackError: the run has ended.
+            TimeoutError: they did not come in ``left_s`` seconds.
+        """
+
+
+class Asker(Protocol):
+    """A job as a process sees it that looks up keys."""
+
+    @property
+    def workers(self) -> int:
+        """The number of workers."""
+
+    def operator(self, name: str) -> int:
+        """Return the operator of look-ups; raise JobError if there are none of that name."""
+
+    def run(self, gone: AskedRun | None, left_s: float | None) -> AskedRun:
+        """Return the present run, once it is not ``gone``."""
+
+
+class LookUps:
+    """The look-ups of one process in a job: its numbered questions, and the epochs that it has read."""
+
+    def __init__(self, asker: Asker) -> None:
+        self.asker = asker
+        self.numbers = count(secrets.randbits(_NUMBER_BITS))  # several processes ask the same workers
         self._lock = threading.Lock()
-        self._read: dict[str, tuple[Feed, int]] = {}
+        self._read: dict[str, tuple[AskedRun, int]] = {}
 
     def look_up(self, name: str, key: Any, time: object, timeout_s: float | None) -> LookedUp:
-        job = self._job
+        operator = self.asker.operator(name)
         if time is not None and not (isinstance(time, int) and time >= 0):
             raise JobError(f"look-up {name!r} is as of an epoch, a whole number from 0 on, not as of {time!r}")
-        job._life.check_alive()
-        if not job._life.has_started:
-            raise JobError(f"job {job.name!r} is paused, and its workers answer no look-up then: call start() first")
         keys = key if isinstance(key, list) else [key]
         by_worker: dict[int, list[Any]] = {}
         try:
             distinct = list(dict.fromkeys(keys))
-            for one, worker in zip(distinct, owners_of(distinct, job.workers), strict=True):
+            for one, worker in zip(distinct, owners_of(distinct, self.asker.workers), strict=True):
                 by_worker.setdefault(worker, []).append(one)
         except TypeError as error:
             raise JobError(f"look-up {name!r}: no record can have such a key: {error}") from error
-        return LookUp(job, self, name, by_worker or {0: []}, time, timeout_s).run()
+        return LookUp(self, name, operator, by_worker or {0: []}, time, timeout_s).run()
 
-    def read_until(self, name: str, feed: Feed) -> int:
-        by, time = self._read.get(name, (feed, 0))
-        return time if by is feed else 0
+    def read_until(self, name: str, run: AskedRun) -> int:
+        by, time = self._read.get(name, (run, 0))
+        return time if by is run else 0
 
-    def note_read(self, name: str, feed: Feed, time: int) -> None:
+    def note_read(self, name: str, run: AskedRun, time: int) -> None:
         with self._lock:
-            self._read[name] = feed, max(time, self.read_until(name, feed))
-
-
-class _HasGoneBackError(Exception):
-    """The job returns to a snapshot, so its workers no longer answer."""
+            self._read[name] = run, max(time, self.read_until(name, run))
 
 
 class LookUp:
@@ -89,34 +121,31 @@ class LookUp:
 
     def __init__(
         self,
-        job: "Job",
-        all_of_job: LookUps,
+        all_of_process: LookUps,
         name: str,
+        operator: int,
         keys: Mapping[int, Sequence[Any]],
         time: int | None,
         timeout_s: float | None,
     ) -> None:
-        self._job = job
-        self._all = all_of_job
+        self._all = all_of_process
         self._name = name
+        self._operator = operator
         self._keys = keys
         self._time = time
-        self._timeout = timeout_s
         self._until = None if timeout_s is None else clock.monotonic() + timeout_s
-        self._feed: Feed = job._feed
-        self._gone: Feed | None = None
 
     def run(self) -> LookedUp:
+        gone: AskedRun | None = None
         while True:
-            self._wait_for(self._is_there)
+            run = self._all.asker.run(gone, self._left_s)
             try:
-                answers = self._answers()
-            except _HasGoneBackError:
-                self._gone = self._feed
+                answers = self._answers(run)
+            except HasGoneBackError:
+                gone = run
                 continue
             time = max(answer.time for answer in answers.values())
-            self._all.note_read(self._name, self._feed, time)
-            self._job._captures.note_wait()
+            self._all.note_read(self._name, run, time)
             counts = {
                 key: dict(found)
                 for worker, keys in self._keys.items()
@@ -124,44 +153,39 @@ class LookUp:
             }
             return LookedUp(None if time == ENDED else time, counts)
 
-    def _answers(self) -> dict[int, Answer]:
+    def _answers(self, run: AskedRun) -> dict[int, Answer]:
         is_exact = self._time is not None
-        least = self._all.read_until(self._name, self._feed) if self._time is None else self._time
+        least = self._all.read_until(self._name, run) if self._time is None else self._time
         asked: list[tuple[int, Question]] = []
         try:
             stays = not is_exact and len(self._keys) > 1
-            answers = self._ask(self._keys, asked, time=least, is_exact=is_exact, stays=stays)
+            answers = self._ask(run, self._keys, asked, time=least, is_exact=is_exact, stays=stays)
             newest = max(answer.time for answer in answers.values())
             behind = [worker for worker, answer in answers.items() if answer.time < newest]
-            return answers | self._ask(behind, asked, time=newest, is_exact=True)
+            return answers | self._ask(run, behind, asked, time=newest, is_exact=True)
         finally:
             for worker, question in asked:
-                self._feed.questions.withdraw(worker, question)
+                run.withdraw(worker, question)
 
-    def _ask(self, workers: Iterable[int], asked: list[tuple[int, Question]], **how: Any) -> dict[int, Answer]:
-        operator = self._job.plan.lookups[self._name]
+    def _ask(
+        self, run: AskedRun, workers: Iterable[int], asked: list[tuple[int, Question]], **how: Any
+    ) -> dict[int, Answer]:
         numbers: dict[int, int] = {}
         for worker in workers:
-            question = Question(next(self._all.numbers), operator, self._keys[worker], **how)
+            question = Question(next(self._all.numbers), self._operator, self._keys[worker], **how)
             numbers[question.number] = worker
             asked.append((worker, question))
-            self._send(worker, question)
-        self._wait_for(lambda: len(self._feed.questions.answers(numbers)) == len(numbers) or self._has_gone_back)
-        answers = {numbers[answer.number]: answer for answer in self._feed.questions.answers(numbers)}
-        if len(answers) < len(numbers):
-            raise _HasGoneBackError
+            try:
+                run.ask(worker, question)
+            except (TypeError, AttributeError, PicklingError) as error:
+                reason = unpicklable(question, error)
+                raise JobError(f"look-up {self._name!r}: a key cannot be pickled: {reason}") from None
+        when = "" if self._time is None else f" as of epoch {self._time}"
+        found = run.answers(numbers, f"the answer to look-up {self._name!r}{when}", self._left_s, self._name)
+        answers = {numbers[answer.number]: answer for answer in found}
         for worker, answer in answers.items():
             self._check(worker, answer)
         return answers
-
-    def _send(self, worker: int, question: Question) -> None:
-        try:
-            self._feed.questions.ask(worker, question)
-        except JobRolledBack as error:
-            raise _HasGoneBackError from error
-        except (TypeError, AttributeError, PicklingError) as error:
-            reason = unpicklable(question, error)
-            raise JobError(f"look-up {self._name!r}: a key cannot be pickled: {reason}") from None
 
     def _check(self, worker: int, answer: Answer) -> None:
         if answer.problem is not None:
@@ -172,15 +196,66 @@ class LookUp:
                 f"begins at epoch {answer.time}. Leave time= out for the newest, or ask before the epoch is complete"
             )
 
-    def _is_there(self) -> bool:
-        self._feed = self._job._feed
-        return not self._job._life.goes_back and self._feed is not self._gone
+    @property
+    def _left_s(self) -> float | None:
+        return None if self._until is None else round(max(0.0, self._until - clock.monotonic()), 1)
+
+
+class DriverAsker:
+    """A job as its driver asks it, over its feed."""
+
+    def __init__(self, job: "Job") -> None:
+        self._job = job
+        self._lock = threading.Lock()
+        self._present: _FeedRun | None = None
+
+    @property
+    def workers(self) -> int:
+        return self._job.workers
+
+    def operator(self, name: str) -> int:
+        job = self._job
+        if name not in job.plan.lookups:
+            there = sorted(job.plan.lookups) or "none"
+            raise JobError(f"dataflow {job.plan.name!r} has no look-up {name!r}; it has {there}")
+        job._life.check_alive()
+        if not job._life.has_started:
+            raise JobError(f"job {job.name!r} is paused, and its workers answer no look-up then: call start() first")
+        return job.plan.lookups[name]
+
+    def run(self, gone: AskedRun | None, left_s: float | None) -> "_FeedRun":
+        job = self._job
+        before = gone.feed if isinstance(gone, _FeedRun) else None
+        job._wait_for(lambda: not job._life.goes_back and job._feed is not before, "the return to a snapshot", left_s)
+        with self._lock:  # one object for each feed, by which the epochs are known that were read
+            if self._present is None or self._present.feed is not job._feed:
+                self._present = _FeedRun(job, job._feed)
+            return self._present
+
+
+class _FeedRun:
+    def __init__(self, job: "Job", feed: Feed) -> None:
+        self._job = job
+        self.feed = feed
+
+    def ask(self, worker: int, question: Question) -> None:
+        try:
+            self.feed.questions.ask(worker, question)
+        except JobRolledBack as error:
+            raise HasGoneBackError from error
+
+    def withdraw(self, worker: int, question: Question) -> None:
+        self.feed.questions.withdraw(worker, question)
+
+    def answers(self, numbers: Collection[int], what: str, left_s: float | None, name: str) -> Sequence[Answer]:
+        questions = self.feed.questions
+        are_there: Callable[[], bool] = lambda: len(questions.answers(numbers)) == len(numbers)  # noqa: E731
+        self._job._wait_for(lambda: are_there() or self._has_gone_back, what, left_s, name)
+        if not are_there():
+            raise HasGoneBackError
+        self._job._captures.note_wait()
+        return questions.answers(numbers)
 
     @property
     def _has_gone_back(self) -> bool:
-        return self._job._life.goes_back or self._job._feed is not self._feed
-
-    def _wait_for(self, condition: Callable[[], bool]) -> None:
-        when = "" if self._time is None else f" as of epoch {self._time}"
-        left_s = None if self._until is None else round(max(0.0, self._until - clock.monotonic()), 1)
-        self._job._wait_for(condition, f"the answer to look-up {self._name!r}{when}", left_s, self._name)
+        return self._job._life.goes_back or self._job._feed is not self.feed

@@ -1,13 +1,20 @@
-"""The jobs of a Ray cluster, as another process finds them by the names of their actors."""
+"""The jobs that a process finds by name: those of a Ray cluster, by the names of their actors, and its local ones."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakValueDictionary
 
 from tidewheel.host.ray_cluster import NAMESPACE, connect_to_running
 from tidewheel.host.worker_names import WORKER_PREFIX, worker_name
 from tidewheel.runtime.errors import JobError
+
+if TYPE_CHECKING:
+    from tidewheel.runtime.engines.local_job import LocalJob
+
+LOCAL_JOBS: "Final[MutableMapping[str, LocalJob]]" = WeakValueDictionary()
+"""The jobs of this process with ``engine="local"``, by name, also those that have ended."""
 
 _ANSWER_S = 5.0
 _EXPLAIN_S = 15.0
@@ -49,6 +56,13 @@ def running_jobs() -> list[RunningJob]:
     return sorted(found, key=lambda job: job.name)
 
 
+def running_here() -> list[RunningJob]:
+    """Return the local jobs of this process, by name."""
+    jobs = [job for job in list(LOCAL_JOBS.values()) if not job._life.has_ended]
+    found = [RunningJob(job.name, job._host, job.workers, "running", "") for job in jobs]
+    return sorted(found, key=lambda job: job.name)
+
+
 def explain_job(job: str, name: str) -> str:
     """Return in words the causes that hold back a probe, topic or capture of a running job.
 
@@ -63,7 +77,7 @@ def explain_job(job: str, name: str) -> str:
     import ray
 
     try:
-        workers = [_worker(one.host, worker) for worker in range(one.workers)]
+        workers = workers_of(one)
         return str(ray.get(workers[0].explain.remote(one.name, name, workers), timeout=_EXPLAIN_S))
     except ray.exceptions.RayTaskError as error:
         raise (error.cause if isinstance(error.cause, JobError) else JobError(str(error))) from None
@@ -73,11 +87,21 @@ def explain_job(job: str, name: str) -> str:
 
 def find_job(jobs: Sequence[RunningJob], name: str) -> RunningJob:
     """Return the job of a name, or the only one of a dataflow; raise JobError for none."""
-    matching = [one for one in jobs if name == one.name] or [one for one in jobs if name == one.name.rpartition("-")[0]]
+    matching = jobs_named(jobs, name)
     if len(matching) != 1:
         names = ", ".join(one.name for one in matching or jobs) or "none"
         raise JobError(f"{len(matching) or 'no'} jobs {name!r} run on the cluster: name one of {names}")
     return matching[0]
+
+
+def jobs_named(jobs: Sequence[RunningJob], name: str) -> list[RunningJob]:
+    """Return the job of a name, or all of a dataflow."""
+    return [one for one in jobs if name == one.name] or [one for one in jobs if name == one.name.rpartition("-")[0]]
+
+
+def workers_of(job: RunningJob) -> list[Any]:
+    """Return the actors of a job's workers; raise ValueError if one is not there."""
+    return [_worker(job.host, worker) for worker in range(job.workers)]
 
 
 def _worker(job: str, worker: int) -> Any:

@@ -39,7 +39,7 @@ class Standing:
 def standing_of(view: JobView, feed: Feed, explainer: Explainer, before: Standing | None, at_s: float) -> Standing:
     """Return the progress of a job; ``explainer`` is asked only if nothing has moved since ``before``."""
     operators = view.statistics().operators
-    first = [operator for operator in view.plan.operators if not operator.sources]
+    first = [operator for operator in view.plan.operators if operator.is_source]
     frontiers = {name: view.frontier(place) for name, place in explicable(view.plan).items()}
     behind = [name for name, frontier in frontiers.items() if len(frontier)]
     waits_for = ""

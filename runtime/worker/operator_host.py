@@ -7,6 +7,7 @@ from typing import Any
 from tidewheel.host.log_lines import about
 from tidewheel.progress import Antichain, CompiledGraph, GraphError, Nesting, Spread, Time, Tracker
 from tidewheel.runtime.description.plan import Plan
+from tidewheel.runtime.inputs.door import Door
 from tidewheel.runtime.messages.envelope import InputCommand, Message
 from tidewheel.runtime.messages.questions import Questions
 from tidewheel.runtime.substreams.books import SubstreamBooks
@@ -94,6 +95,7 @@ class OperatorHost:
 
     Attributes:
         shared: objects that operators share with later ones; not in snapshots.
+        doors: the doors of inboxes, by the input's name.
         received: the last message that an operator received in this step; its batch, if sent on unchanged, has the same
             size.
     """
@@ -114,6 +116,7 @@ class OperatorHost:
     questions: Questions
     received: Message | InputCommand | None
     shared: dict[str, Any]
+    doors: dict[str, Door]
     _compiled: CompiledGraph
     _tracker: Tracker
     _progress: Spread

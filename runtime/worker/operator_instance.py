@@ -154,7 +154,8 @@ class OperatorInstance(PortOwner):
             yield running.stage.name, OperatorStatistics(self.schedules, running.seconds, *received, *sent, lost)
         if not self.stages:
             received = sum(port.consumed for port in self.inputs), sum(port.records for port in self.inputs)
-            sent = sum(port.sent for port in self.outputs), sum(port.records for port in self.outputs)
+            outputs = [port for port in self.outputs if not port.is_aside]
+            sent = sum(port.sent for port in outputs), sum(port.records for port in outputs)
             yield self.name, OperatorStatistics(self.schedules, self.seconds, *received, *sent, dropped)
 
 

@@ -113,9 +113,10 @@ class RunningOutput:
 
     Attributes:
         drops: whether the user could read the records and does not.
+        is_aside: whether only operators aside read it, so that statistics do not count its records.
     """
 
-    __slots__ = ("channels", "domain", "drops", "ledger", "location", "owner", "port", "records", "sent")
+    __slots__ = ("channels", "domain", "drops", "is_aside", "ledger", "location", "owner", "port", "records", "sent")
 
     def __init__(self, host: OperatorHost, owner: PortOwner, port: int, location: int, domain: TimeDomain) -> None:
         self.owner = owner
@@ -125,7 +126,7 @@ class RunningOutput:
         self.ledger = host.ledger
         self.channels: list[Channel] = []
         self.sent = self.records = 0
-        self.drops = False
+        self.drops = self.is_aside = False
 
     def initial_token(self) -> TimestampToken:
         token = TimestampToken(self.ledger, self.domain, self.location, self.domain.minimum(), self.owner)

@@ -41,6 +41,7 @@ def wire(
     Only a dataflow that declares substreams has ports and channels for them; some edges depend on the ``attachments``.
     """
     make_instance, make_input, make_output, make_channel = _OF_SUBSTREAMS if declared else _PLAIN
+    asides = plan.aside_outputs()
     instances = [
         make_instance(index, operator.name, operator.notify, host.clock)
         for index, operator in enumerate(plan.operators)
@@ -62,6 +63,7 @@ def wire(
         )
         for output in instance.outputs:
             output.drops = Source(index, output.port) in plan.dropping
+            output.is_aside = Source(index, output.port) in asides
         for entry in instance.inputs if operator.ends is not None else ():
             assert isinstance(entry, SubstreamInput), "an operator that asks for ends reads a stream with substreams"
             entry.ends = WaitingEnds()

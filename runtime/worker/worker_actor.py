@@ -4,7 +4,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
@@ -18,9 +18,11 @@ from tidewheel.runtime.description.plan import Plan
 from tidewheel.runtime.description.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError, lost_peers_fail_the_job
 from tidewheel.runtime.inputs.asking import ask_workers
+from tidewheel.runtime.inputs.door import Outcome, Posting
 from tidewheel.runtime.inputs.feeders import Claim
 from tidewheel.runtime.messages.envelope import ENVELOPES, Envelope
 from tidewheel.runtime.messages.feeder_status import FeederName
+from tidewheel.runtime.messages.questions import Answer, Question
 from tidewheel.runtime.messages.worker_report import BusyWorker, WorkerReport
 from tidewheel.runtime.snapshots.entries import Process
 from tidewheel.runtime.snapshots.errors import SnapshotDamaged
@@ -45,6 +47,25 @@ _MOST_DROPPED = 1000
 """The number of dropped dataflows that are remembered, as a late call comes soon after."""
 
 
+@dataclass(frozen=True, slots=True)
+class JobParts:
+    """What other processes reach by name in a dataflow.
+
+    Attributes:
+        incarnation: changes when the job returns to a snapshot.
+        goes_back: whether it keeps snapshots, to which it may return.
+        inboxes: the names of its inboxes.
+        inputs: the names of the inputs that its driver's handles feed.
+        lookups: the operators that look-ups ask, by name.
+    """
+
+    incarnation: int
+    goes_back: bool
+    inboxes: tuple[str, ...]
+    inputs: tuple[str, ...]
+    lookups: Mapping[str, int]
+
+
 class WorkerActor:
     """Hosts one worker: the driver deploys, starts and watches it; its peers and feeders send it envelopes.
 
@@ -66,6 +87,7 @@ class WorkerActor:
         self._locks: dict[str, threading.Lock] = {}
         self._wanted: set[str] = set()
         self._is_wanted = threading.Event()
+        self._waiting = threading.Semaphore(CONCURRENT_CALLS // 2)
         self._lines = RecentLines(self._about)
         self._lines.follow()
         bare = sys.stderr
@@ -239,6 +261,31 @@ class WorkerActor:
 
     def states(self) -> dict[str, tuple[str, str]]:
         return {job: loop.state() for job, loop in list(self._loops.items())}
+
+    def parts(self, job: str) -> JobParts:
+        """Return what other processes reach by name in a dataflow."""
+        loop = self._loop(job)
+        plan = loop.plan
+        return JobParts(loop.incarnation, loop.is_saved, tuple(loop.doors), tuple(plan.inputs), dict(plan.lookups))
+
+    def leave_postings(self, job: str, incarnation: int, name: str, postings: Sequence[Posting]) -> list[Outcome]:
+        return self._deployment(job, incarnation).doors[name].leave(postings)
+
+    def saved_postings(self, job: str, incarnation: int, name: str) -> int:
+        """Return how many of the postings at the door of an inbox a snapshot has."""
+        return self._deployment(job, incarnation).doors[name].saved
+
+    def ask(self, job: str, incarnation: int, question: Question, within_s: float) -> Answer | None:
+        """Return the answer to a question about operators' state; None if there is none in time, or too many ask."""
+        loop = self._deployment(job, incarnation)
+        if question.keys is None:
+            return loop.ask(question, 0.0)
+        if not self._waiting.acquire(blocking=False):
+            return None
+        try:
+            return loop.ask(question, within_s)
+        finally:
+            self._waiting.release()
 
     def explain(self, job: str, name: str, workers: Sequence[Any]) -> str:
         return self._loop(job).explain(name, ask_workers(workers, job))

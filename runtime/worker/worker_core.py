@@ -92,7 +92,7 @@ class WorkerCore(OperatorHost):
         self.probes = ProbeWatch(plan, self._compiled, self)
         self.closing, self.questions = Closing(), Questions(self.activate)
         self.saving = Saving(beginning.number if beginning is not None else 0, are_taken=is_tracked, run=run)
-        self.received, self.shared = None, {}
+        self.received, self.shared, self.doors = None, {}, {}
         self.leaks, self._leaked_by, self._on_leak = list[Leak](), Counter[str](), on_leak
         self.feeder_statuses: deque[tuple[int, FeederStatus]] = deque()
         declared = declared_substreams(plan, self._compiled)

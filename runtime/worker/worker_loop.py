@@ -18,11 +18,13 @@ from tidewheel.runtime.description.runtime_config import RuntimeConfig
 from tidewheel.runtime.errors import JobError
 from tidewheel.runtime.explaining.explainer import PAUSED, Explainer, explicable
 from tidewheel.runtime.explaining.job_view import JobView
+from tidewheel.runtime.inputs.door import Door
 from tidewheel.runtime.inputs.feed import WORKER_THREAD
 from tidewheel.runtime.inputs.feeders import Feeders
 from tidewheel.runtime.messages.credit import UNTOLD_PARTS
 from tidewheel.runtime.messages.envelope import ENVELOPES, Envelope, uncounted_bytes
 from tidewheel.runtime.messages.feeder_status import FeederStatus, Phase, WorkerStatus
+from tidewheel.runtime.messages.questions import Answer, Question
 from tidewheel.runtime.messages.worker_report import BusyWorker, WorkerReport
 from tidewheel.runtime.snapshots.parts_in_background import PartsInBackground
 from tidewheel.runtime.snapshots.worker_snapshots import WorkerSnapshots
@@ -39,6 +41,7 @@ _LINK_CHECK_S = 1.0
 _STALLED_S = 0.2
 _BEAT_LATE_S = 2.0
 _ANSWER_LEAVES_WITHIN_S = 1.0
+_STAYS_S = 60.0
 
 Connect: TypeAlias = Callable[[Mapping[int, SocketAddress]], Sender[Envelope]]
 """Returns the sender to the members, given the address at which each listens."""
@@ -76,6 +79,9 @@ class WorkerLoop:
         self._statuses_sent = self._told = 0
         self._thread = threading.Thread(target=self._run, name=f"{WORKER_THREAD}{worker}", daemon=True)
         self._asked: deque[Future[WorkerReport]] = deque()
+        self._questions: deque[tuple[Question, Future[Answer] | None]] = deque()
+        self._answers: dict[int, Future[Answer]] = {}
+        self._staying: dict[int, tuple[float, Question]] = {}
         self._core = WorkerCore(
             plan,
             worker,
@@ -124,6 +130,40 @@ class WorkerLoop:
             return asked.result(timeout_s)
         except TimeoutError:
             return self._core.running()
+
+    @property
+    def doors(self) -> Mapping[str, Door]:
+        return self._core.doors
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether the job keeps snapshots."""
+        return self._parts is not None
+
+    @property
+    def plan(self) -> Plan:
+        return self._core.plan
+
+    def ask(self, question: Question, within_s: float) -> Answer | None:
+        """Return the answer to a question of a process beside the driver; None if there is none in time.
+
+        Without an answer, and with keys None, the worker forgets the question. It forgets one that stays after a while,
+        as its process may have died.
+        """
+        if question.keys is None:
+            self._put_question(question, None)
+            return None
+        answer: Future[Answer] = Future()
+        self._put_question(question, answer)
+        try:
+            return answer.result(within_s)
+        except TimeoutError:
+            self._put_question(Question(question.number, question.operator), None)
+            return None
+
+    def _put_question(self, question: Question, answer: Future[Answer] | None) -> None:
+        self._questions.append((question, answer))
+        self._receiver.wake()
 
     def state(self) -> tuple[str, str]:
         """Return in words the state and the probes' progress, without waiting for a step."""
@@ -210,11 +250,13 @@ class WorkerLoop:
     def _wait_for_work(self) -> None:
         while not self._stopping:
             self._answer()
-            self._core.questions.tell(lambda one: self._tell(DRIVER, steps=self._core.steps_at_rest, answer=one))
+            self._take_questions()
+            self._core.questions.tell(self._tell_answer)
             now = time.monotonic()
             if now >= self._next_check:
                 self._next_check = now + _LINK_CHECK_S
                 self._check_links()
+                self._forget_questions(now)
             arrived = self._arrived()
             for envelope in arrived:
                 self._core.receive(envelope)
@@ -228,6 +270,30 @@ class WorkerLoop:
                 break
             if arrived:  # of the progress of several peers, only the last may leave work
                 self._report_progress()
+
+    def _take_questions(self) -> None:
+        while self._questions:
+            question, answer = self._questions.popleft()
+            self._answers.pop(question.number, None)
+            self._staying.pop(question.number, None)
+            if answer is not None:
+                self._answers[question.number] = answer
+                if question.stays:
+                    self._staying[question.number] = (time.monotonic() + _STAYS_S, question)
+            self._core.questions.put(question)
+
+    def _tell_answer(self, answer: Answer) -> None:
+        asked = self._answers.pop(answer.number, None)
+        if asked is None:
+            self._tell(DRIVER, steps=self._core.steps_at_rest, answer=answer)
+        else:
+            asked.set_result(answer)
+
+    def _forget_questions(self, now: float) -> None:
+        for until, question in list(self._staying.values()):
+            if now >= until:
+                del self._staying[question.number]
+                self._core.questions.put(Question(question.number, question.operator))
 
     def _write_parts(self, parts: PartsInBackground) -> None:
         while self._core.memory.parts:

@@ -73,9 +73,10 @@ def feed(
         query_name: as for ``DataStreamWriter.queryName``.
         commit_after: ``job.topic(name)`` of a topic with exactly-once delivery, or a probe, such as one behind
             `Stream.write_files`. Spark then commits a micro-batch only when its epoch is durable in the topic, or has
-            passed the probe. By default it commits received ones, and unprocessed records are lost with the program.
-            With ``commit_after``, uncommitted micro-batches come again with the same id, and from a deterministic query
-            with the same rows. State needs snapshots.
+            passed the probe; in a job with snapshots, one behind a sink moves with each snapshot. By default Spark
+            commits received ones, and unprocessed records are lost with the program. With ``commit_after``, uncommitted
+            micro-batches come again with the same id, and from a deterministic query with the same rows. State needs
+            snapshots.
 
     Returns:
         The running feed, to `wait` for or to `stop`; a context manager, which stops it.

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from tidewheel.operators.dataflow import Dataflow as Dataflow
     from tidewheel.operators.sinks.sink import Sink as Sink
     from tidewheel.operators.sources.contract import Fetched as Fetched
+    from tidewheel.operators.sources.contract import Pause as Pause
     from tidewheel.operators.sources.contract import Refused as Refused
     from tidewheel.operators.sources.contract import Source as Source
     from tidewheel.operators.sources.file_source import FileSource as FileSource
     from tidewheel.operators.sources.parquet_source import ParquetSource as ParquetSource
-    from tidewheel.operators.sources.partitioned_source import Pause as Pause
     from tidewheel.operators.sources.queue_source import QueueSource as QueueSource
     from tidewheel.operators.sources.record_source import IterableSource as IterableSource
     from tidewheel.operators.sources.record_source import RecordSource as RecordSource
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from tidewheel.pubsub.subscribers.topics import watch_topics as watch_topics
     from tidewheel.runtime.description.runtime_config import RuntimeConfig as RuntimeConfig
     from tidewheel.runtime.description.secret import Secret as Secret
+    from tidewheel.runtime.engines.job_by_name import job as job
     from tidewheel.runtime.engines.run import run as run
     from tidewheel.runtime.errors import JobError as JobError
     from tidewheel.runtime.errors import JobRolledBack as JobRolledBack
@@ -61,10 +62,9 @@ _WHERE: Final = {
     "tidewheel.operators.collections.collection": ("Collection",),
     "tidewheel.operators.dataflow": ("Dataflow",),
     "tidewheel.operators.sinks.sink": ("Sink",),
-    "tidewheel.operators.sources.contract": ("Fetched", "Refused", "Source"),
+    "tidewheel.operators.sources.contract": ("Fetched", "Pause", "Refused", "Source"),
     "tidewheel.operators.sources.file_source": ("FileSource",),
     "tidewheel.operators.sources.parquet_source": ("ParquetSource",),
-    "tidewheel.operators.sources.partitioned_source": ("Pause",),
     "tidewheel.operators.sources.queue_source": ("QueueSource",),
     "tidewheel.operators.sources.record_source": ("IterableSource", "RecordSource", "TickSource"),
     "tidewheel.operators.sources.replay_source": ("ReplaySource",),
@@ -79,6 +79,7 @@ _WHERE: Final = {
     "tidewheel.pubsub.subscribers.topics": ("topics", "watch_topics"),
     "tidewheel.runtime.description.runtime_config": ("RuntimeConfig",),
     "tidewheel.runtime.description.secret": ("Secret",),
+    "tidewheel.runtime.engines.job_by_name": ("job",),
     "tidewheel.runtime.engines.run": ("run",),
     "tidewheel.runtime.errors": ("JobError", "JobRolledBack"),
     "tidewheel.runtime.snapshots.snapshots": ("Snapshots",),

@@ -1,7 +1,4 @@
-"""The types of results, handles, events and streams of one operator, for annotations.
-
-A source of your own is a `PartitionedSource` or an `OperatorSource`.
-"""
+"""The types of results, handles, events and streams of one operator, for annotations."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -14,8 +11,6 @@ if TYPE_CHECKING:
     from tidewheel.operators.records.routing_operators import Branches as Branches
     from tidewheel.operators.records.routing_operators import NamedBranches as NamedBranches
     from tidewheel.operators.sinks.write_files import WrittenEpoch as WrittenEpoch
-    from tidewheel.operators.sources.partitioned_source import OperatorSource as OperatorSource
-    from tidewheel.operators.sources.partitioned_source import PartitionedSource as PartitionedSource
     from tidewheel.operators.stream import Feedback as Feedback
     from tidewheel.operators.stream import Loop as Loop
     from tidewheel.operators.tables.column_operators import Grouping as Grouping
@@ -37,6 +32,9 @@ if TYPE_CHECKING:
     from tidewheel.runtime.engines.captured import Captured as Captured
     from tidewheel.runtime.engines.captured import CapturedBatches as CapturedBatches
     from tidewheel.runtime.engines.job import Job as Job
+    from tidewheel.runtime.engines.job_by_name import InputByName as InputByName
+    from tidewheel.runtime.engines.job_by_name import JobByName as JobByName
+    from tidewheel.runtime.engines.job_by_name import Sent as Sent
     from tidewheel.runtime.engines.looking_up import LookedUp as LookedUp
     from tidewheel.runtime.engines.probe_handle import ProbeHandle as ProbeHandle
     from tidewheel.runtime.explaining.explanation import Explanation as Explanation
@@ -52,7 +50,6 @@ _WHERE: Final = {
     "tidewheel.operators.joins.interval_join_operators": ("IntervalJoined",),
     "tidewheel.operators.records.routing_operators": ("Branches", "NamedBranches"),
     "tidewheel.operators.sinks.write_files": ("WrittenEpoch",),
-    "tidewheel.operators.sources.partitioned_source": ("OperatorSource", "PartitionedSource"),
     "tidewheel.operators.stream": ("Feedback", "Loop"),
     "tidewheel.operators.tables.column_operators": ("Grouping",),
     "tidewheel.operators.windows.open_windows": ("LateRecord", "WindowResult"),
@@ -72,6 +69,7 @@ _WHERE: Final = {
     "tidewheel.pubsub.subscribers.topics": ("Topic", "TopicWatch"),
     "tidewheel.runtime.engines.captured": ("Captured", "CapturedBatches"),
     "tidewheel.runtime.engines.job": ("Job",),
+    "tidewheel.runtime.engines.job_by_name": ("InputByName", "JobByName", "Sent"),
     "tidewheel.runtime.engines.looking_up": ("LookedUp",),
     "tidewheel.runtime.engines.probe_handle": ("ProbeHandle",),
     "tidewheel.runtime.explaining.explanation": ("Explanation",),

@@ -47,15 +47,20 @@ def leaks(text: str | bytes) -> list[str]:
     ]
 
 
-class Numbers(tw.types.PartitionedSource[int]):
+class Numbers(tw.Source[int]):
     """Has a password in each way that a field can have one."""
 
     def __init__(self) -> None:
         self.password, self.secret, self.url = FIELD, SECRET, DATABASE
 
-    def partitions(self, worker: int, workers: int) -> list[Any]:
+    def partitions(self) -> list[int]:
         assert self.secret.value() == VALUE
-        return [iter([(0, [1, 2, 3])])] if worker == 0 else []
+        return [0]
+
+    def open(self, partition: Any, position: Any) -> Iterator[tuple[list[int], int]]:
+        assert self.secret.value() == VALUE
+        if position is None:
+            yield [1, 2, 3], 1
 
 
 class Totals(tw.Sink):

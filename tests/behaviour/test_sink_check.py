@@ -13,7 +13,7 @@ import tidewheel as tw
 from tests.kit.messages import raises
 from tests.kit.operators import sinks
 from tests.kit.operators.sinks import Table, read_table
-from tidewheel.operators.sinks.epoch_manifests import EpochManifests
+from tidewheel.operators.sinks.epoch_objects import EpochObjects
 from tidewheel.operators.sinks.file_formats import FileFormat
 from tidewheel.operators.sinks.write_files import EpochFolders
 from tidewheel.progress import IntegerDomain, Time
@@ -74,7 +74,7 @@ class FilesOfRecords(EpochFolders):
 def test_the_sink_of_files_in_a_store_passes(bucket: str) -> None:
     """It is what `write_files` uses for a URL: files under new names, and a manifest that is put if absent."""
 
-    class Manifests(EpochManifests):
+    class Manifests(EpochObjects):
         """Receives one batch, as other sinks do, and not a list of batches."""
 
         def prepare(self, epoch: Time, records: Any) -> str:

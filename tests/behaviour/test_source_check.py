@@ -1,5 +1,6 @@
 """The check of sources passes those that keep the contract, and refuses others with a message that says why."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,9 @@ from tidewheel.testing.fixtures import fake_broker
 __all__ = ["fake_broker"]
 
 SEED = 7
+ROOT = Path(__file__).parents[2]
+FOLDERS = ("operators", "connectors", "spark_bridge")
+A_SOURCE = re.compile(r"^class (\w+)\((?:Inline)?Source\[", re.MULTILINE)
 
 
 def test_a_source_that_keeps_the_contract_passes() -> None:
@@ -57,6 +61,29 @@ def rows(folder: Path, **options: Any) -> tw.Source[Any]:
     return tw.ParquetSource(folder, batch_size=1, **options)
 
 
+class InProcess(tw.QueueSource[int]):
+    """A queue of its own goes to no other process; on the local engine, workers share the object that fills it."""
+
+    def __reduce__(self) -> Any:
+        return in_process, (id(self),)
+
+
+QUEUES: dict[int, InProcess] = {}
+
+
+def in_process(number: int) -> InProcess:
+    return QUEUES[number]
+
+
+def queued(folder: Path) -> tw.Source[Any]:
+    source = InProcess(batch_size=2, poll_s=0.001)
+    QUEUES[id(source)] = source
+    for number in range(5):
+        source.put(number)
+    source.close()
+    return source
+
+
 ROWS = [{"day": day, "n": n} for day, n in ((0, 1), (1, 2), (1, 3), (2, 4))]
 CAPTURED = [tw.types.Captured(time, [time, -time - 1]) for time in (0, 2, 1)]
 OURS: dict[str, tuple[Any, dict[str | int, list[Any]]]] = {
@@ -75,6 +102,7 @@ OURS: dict[str, tuple[Any, dict[str | int, list[Any]]]] = {
     "row groups": (rows, {"0/1": ROWS}),
     "rows by time": (lambda folder: rows(folder, time="day"), {"0/1": ROWS}),
     "recording": (recorded, {0: [0, 1, 2, 3]}),
+    "queue of its own": (queued, {"queue": list(range(5))}),
 }
 
 
@@ -110,6 +138,21 @@ def test_another_object_is_no_source() -> None:
     """Such as a list of records."""
     with raises(TypeError):
         check_source(lambda folder: [1], {0: [1]})  # type: ignore[arg-type,return-value]
+
+
+def test_each_source_of_the_library_is_in_the_table_of_its_page() -> None:
+    """Whoever adds a source adds a row, which names a test that calls the check, or says why none can."""
+    page = (ROOT / "docs/how-to/sources.md").read_text()
+    table = page.split("### The sources of tidewheel\n")[1].split("\n## ")[0]
+    rows = [row.split(" | ") for row in table.splitlines() if row.startswith("| `")]
+    modules = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
+    sources = {name for path in modules for name in A_SOURCE.findall(path.read_text())} - {"InlineSource"}
+    named = {name for source, *_ in rows for name in re.findall(r"`([A-Z]\w+)`", source)}
+    assert named == sources
+    for _, _, shown_by in rows:
+        tests = [(ROOT / name).read_text() for name in re.findall(r"`(tests/\S+\.py)`", shown_by)]
+        assert tests
+        assert "`check_source`" not in shown_by or "check_source(" in tests[0]
 
 
 def test_faults_are_many() -> None:

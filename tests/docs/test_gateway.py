@@ -1,5 +1,6 @@
 """docs/gateway.md works as it stands."""
 
+import http.client
 import json
 import re
 import threading
@@ -8,10 +9,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
+import tidewheel as tw
 from tests.kit.gateway.served import ask, published, served
 from tests.kit.pubsub.local_job import send_end, send_epoch
 from tests.waiting import WITHIN_S
-from tidewheel.gateway import GatewayConfig
+from tidewheel.gateway import Gateway, GatewayConfig, Ingest
 
 PAGE = (Path(__file__).parents[2] / "docs" / "gateway.md").read_text(encoding="utf-8")
 WORDS = [{"word": "to", "n": 2}, {"word": "be", "n": 2}]
@@ -50,7 +52,7 @@ def test_the_page_names_what_topics_answers() -> None:
 
 def test_the_request_of_the_shell_is_answered_as_printed() -> None:
     """The URLs of curl, and what comes."""
-    (commands,) = blocks("sh")
+    commands, _ = blocks("sh")
     (printed,) = blocks("text")
     listed, streamed = (urlsplit(url) for url in re.findall(r"http://[^\s']+", commands))
     with published("words") as running, served() as gateway:
@@ -65,6 +67,31 @@ def test_the_request_of_the_shell_is_answered_as_printed() -> None:
         send_end(running, 1)
         reading.join(WITHIN_S)
     assert printed in answers[0].decode()
+
+
+def test_the_shell_sends_records_as_printed() -> None:
+    """What curl posts comes into an inbox, once for its key."""
+    _, command = blocks("sh")
+    headers = dict(re.findall(r'-H "([^:]+): ([^"]+)"', command))
+    (body,), (url,) = re.findall(r"--data-binary '([^']+)'", command), re.findall(r"http://[^\s']+", command)
+    flow = tw.Dataflow("fraud")
+    flow.inbox("payments", dict).probe("done").capture("payments")
+    gateway = Gateway(GatewayConfig(port=0, flight_port=None), [Ingest(["fraud"])])
+    with tw.run(flow, engine="local") as job, gateway:
+        assert headers.pop("Authorization") == "Bearer $TOKEN"
+        assert headers.pop("Prefer") == "wait=30"
+        connection = http.client.HTTPConnection(urlsplit(gateway.url).netloc, timeout=WITHIN_S)
+        for _ in range(2):
+            connection.request(
+                "POST", urlsplit(url).path, body, {**headers, "Authorization": f"Bearer {gateway.token}"}
+            )
+            answer = connection.getresponse()
+            assert (answer.status, answer.read()) == (202, b'{"state":"sent"}')
+        connection.close()
+        job.probe("done").wait_until(1, WITHIN_S)
+        records = [record for captured in job.captured("payments") for record in captured.batch]
+        assert records == [json.loads(line) for line in body.splitlines()]
+        job.stop()
 
 
 def test_the_ports_of_the_page_are_the_default() -> None:

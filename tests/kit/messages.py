@@ -38,6 +38,7 @@ _VARYING: Final = (
     (re.compile(r"(?<=tidewheel\[spark)4(?=\])"), ""),  # from Python 3.13 on
     (re.compile(r"\b[0-9A-F]{1,8}/[0-9A-F]{6,8}\b"), "<place>"),
     (re.compile(r"(?<=tides_)\d+|\b7\d{18}\b"), "<number>"),  # of a table, and of a server of Postgres
+    (re.compile(r"(?<=snapshot )\d{12,}|(?<=snapshots from )\d{12,}|(?<=after=)\d{12,}"), "<number>"),  # of Iceberg
     # The rest is in the buffers of a socket.
     (re.compile(r"\d+ bytes in \d+ messages(?= wer)"), "<number> bytes in <number> messages"),
 )

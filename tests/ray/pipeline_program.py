@@ -38,18 +38,22 @@ def journal(folder: Path, number: int) -> Path:
     return folder / f"journal-{number}"
 
 
-class Journals:
-    """A source with positions: files that grow by a line of payments for each epoch, until a line is ``null``."""
+class Journals(tw.Source[Payment]):
+    """A source of files that grow by a line of payments for each epoch, until a line is ``null``."""
+
+    says_epochs = True
 
     def __init__(self, folder: Path) -> None:
-        self._paths = [journal(folder, number) for number in range(JOURNALS)]
+        self._folder = folder
 
-    def partitions(self, worker: int, workers: int) -> Sequence[Iterator[tuple[int, list[Payment]] | tw.Pause]]:
-        return [self._epochs(path) for path in self._paths[worker::workers]]
+    def partitions(self) -> list[int]:
+        return list(range(JOURNALS))
 
-    def _epochs(self, path: Path) -> Iterator[tuple[int, list[Payment]] | tw.Pause]:
-        epoch, line = 0, ""
-        with path.open(encoding="utf-8") as file:
+    def open(self, partition: str | int, position: tuple[int, int] | None) -> Iterator[tw.Fetched[Payment] | tw.Pause]:
+        """Read a journal; the position is the next epoch, and the place of its line."""
+        (epoch, place), line = position or (0, 0), ""
+        with journal(self._folder, int(partition)).open(encoding="utf-8") as file:
+            file.seek(place)
             while True:
                 line += file.readline()
                 if not line.endswith("\n"):
@@ -58,7 +62,8 @@ class Journals:
                 payments = json.loads(line)
                 if payments is None:
                     return
-                yield epoch, [(account, cents) for account, cents in payments]
+                behind = epoch + 1, file.tell()
+                yield tw.Fetched([(account, cents) for account, cents in payments], behind, epoch)
                 epoch, line = epoch + 1, ""
 
 

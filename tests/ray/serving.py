@@ -40,6 +40,17 @@ class Serving:
         asked = urllib.request.Request(self.url + path, headers=self.authorization if headers is None else headers)
         return urllib.request.urlopen(asked, timeout=_DEADLINE_S)
 
+    def post(self, path: str, body: str, **headers: str) -> int:
+        """Make a POST; return the status."""
+        named = {name.replace("_", "-").title(): value for name, value in headers.items()}
+        asked = urllib.request.Request(self.url + path, body.encode(), {**self.authorization, **named})
+        try:
+            with urllib.request.urlopen(asked, timeout=_DEADLINE_S) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code
+
     def refusal(self, path: str, headers: dict[str, str] | None = None) -> tuple[int, dict[str, Any]]:
         """Make a request that is refused; return the status and what is told."""
         with pytest.raises(urllib.error.HTTPError) as caught:

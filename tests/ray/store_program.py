@@ -50,7 +50,7 @@ def totals_of(flow: tw.Dataflow, url: str, looks_every_s: float = LOOKS_EVERY_S)
     source = tw.FileSource(f"{url}/in/*.jsonl", watch_every_s=looks_every_s)
     payments = flow.source("payments", source).rebalance()
     totals = payments.aggregate(account_of, start=lambda: (0, 0), add=added, name="totals").map(row_of)
-    totals.write_files(f"{url}/out", "jsonl", visible="snapshot", name="written")
+    totals.write_files(f"{url}/out", "jsonl", name="written")
     return totals
 
 

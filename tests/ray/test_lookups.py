@@ -151,6 +151,7 @@ def test_after_a_crash_the_restored_state_answers(tmp_path: Path) -> None:
             for epoch in range(job.input("prices").time, 12):
                 send(job, epoch)
             assert job.lookup("prices", ("left", 1), time=11, timeout_s=DEADLINE_S).values == [11]
+        job.stop()
         for one in reading:
             assert one.wrong == [], f"seed {SEED}"
             assert {4, 9} & set(one.read), one.read

@@ -77,7 +77,7 @@ def test_a_job_that_goes_back_before_its_first_snapshot_keeps_its_own_output(tmp
     """It begins anew: what it has written to files and logs is not that of another run, and all is there once."""
     flow = tw.Dataflow("goes back early")
     numbers = flow.input("numbers")
-    numbers.capture_to(tmp_path / "log").write_files(tmp_path / "files", "jsonl").probe("written")
+    numbers.capture_to(tmp_path / "log").write_files(tmp_path / "files", "jsonl", visible="epoch").probe("written")
     killer = WorkerKiller(Random(0))
     with nothing_left(), run(flow, tmp_path / "snapshots", every_s=1000.0) as job:
         handle, returns = job.input("numbers"), 0

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
-from tidewheel.operators.sources.partitioned_source import Pause
+from tidewheel.operators.sources.contract import Pause
 from tidewheel.spark_bridge.dataframe_source import DataFrameSource
 
 

@@ -44,12 +44,16 @@ def half(number: int) -> int:
     return number // 2
 
 
-class Lines:
+class Lines(tw.Source[str]):
     """A source that says what its records are."""
 
-    def partitions(self, worker: int, workers: int) -> list[Iterator[tuple[int, list[str]]]]:
+    def partitions(self) -> list[str]:
         """Return none."""
         return []
+
+    def open(self, partition: str | int, position: object) -> Iterator[tuple[list[str], int]]:
+        """Read none."""
+        yield [], 0
 
 
 class Columns:
@@ -65,12 +69,16 @@ class Columns:
         return str(i)
 
 
-class Tables:
+class Tables(tw.Source[Any]):
     """A source that leaves it open."""
 
-    def partitions(self, worker: int, workers: int) -> list[Iterator[tuple[int, Batch]]]:
+    def partitions(self) -> list[str]:
         """Return none."""
         return []
+
+    def open(self, partition: str | int, position: object) -> Iterator[tuple[Batch, int]]:
+        """Read none."""
+        yield [], 0
 
 
 # ---------------------------------------------------------------------- where streams begin

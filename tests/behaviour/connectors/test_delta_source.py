@@ -19,8 +19,7 @@ import tidewheel as tw
 from tests.kit.messages import raises
 from tests.waiting import eventually
 from tidewheel.connectors.delta import DeltaError, DeltaSink, DeltaSource
-from tidewheel.operators.sources.contract import Fetched
-from tidewheel.operators.sources.partitioned_source import Pause
+from tidewheel.operators.sources.contract import Fetched, Pause
 from tidewheel.progress import GraphError
 from tidewheel.runtime.engines.local_job import LocalJob
 from tidewheel.testing import check_source

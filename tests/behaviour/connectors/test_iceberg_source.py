@@ -19,7 +19,7 @@ from tests.kit.connectors.iceberg_catalog import NAME, make_table, opened, rows_
 from tests.kit.messages import raises
 from tests.waiting import eventually
 from tidewheel.connectors.iceberg import IcebergError, IcebergSink, IcebergSource
-from tidewheel.operators.sources.partitioned_source import Pause
+from tidewheel.operators.sources.contract import Pause
 from tidewheel.progress import GraphError
 from tidewheel.runtime.engines.local_job import LocalJob
 from tidewheel.testing import check_source

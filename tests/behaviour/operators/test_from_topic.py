@@ -219,15 +219,19 @@ def test_records_that_are_not_what_was_expected_fail_the_job(topic: str) -> None
         one.wait(timeout_s=DEADLINE_S)
 
 
+@pytest.mark.parametrize("workers_after", [1, 3])
 def test_what_a_job_misses_that_goes_on_from_a_snapshot_is_told(
-    topic: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    topic: str, workers_after: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """By a warning with the times from which and until which; a job that begins anew has none."""
+    """By a warning with the times from which and until which; a job that begins anew has none.
 
-    def reader() -> tw.types.Job:
+    What the snapshot has comes once, also on another number of workers.
+    """
+
+    def reader(workers: int = 1) -> tw.types.Job:
         flow = tw.Dataflow("second")
         flow.from_topic(topic).probe("read").capture("numbers")
-        return tw.run(flow, engine="local", snapshots=tw.Snapshots(tmp_path, every_s=1000))
+        return tw.run(flow, workers=workers, engine="local", snapshots=tw.Snapshots(tmp_path, every_s=1000))
 
     with tw.run(publisher(topic), engine="local") as one:
         numbers = one.input("numbers")
@@ -241,7 +245,7 @@ def test_what_a_job_misses_that_goes_on_from_a_snapshot_is_told(
         numbers.send([2])
         numbers.advance_to(7)
         settle(one)
-        with reader() as other:
+        with reader(workers_after) as other:
             one.topic(topic).wait_for_subscribers(1, timeout_s=DEADLINE_S)
             numbers.send([3])
             numbers.close()

@@ -1,4 +1,7 @@
-"""A job that goes back to its beginning, as it has no snapshot yet, goes on with what it has written itself."""
+"""A job that goes back to its beginning, as it has no snapshot yet, goes on with what it has written itself.
+
+Files are visible before a snapshot has their epoch only with ``visible="epoch"``, or without snapshots.
+"""
 
 import json
 from collections.abc import Callable
@@ -41,7 +44,7 @@ def played(folder: Path) -> dict[int, list[int]]:
 
 
 KINDS: dict[str, tuple[Callable[[Any, Path], Any], Read]] = {
-    "write_files": (lambda stream, folder: stream.write_files(folder, "jsonl"), files_in),
+    "write_files": (lambda stream, folder: stream.write_files(folder, "jsonl", visible="epoch"), files_in),
     "capture_to": (lambda stream, folder: stream.capture_to(folder), played),
 }
 

@@ -10,6 +10,7 @@ import pytest
 
 import tidewheel as tw
 from tests.kit.messages import raises
+from tests.kit.operators.lazy_source import LazySource
 from tidewheel.pubsub.catalog.local_catalog import LOCAL_CATALOG
 from tidewheel.pubsub.protocol.publisher_statistics import PublisherStatistics
 
@@ -29,19 +30,16 @@ def topic() -> str:
     return f"slow/{next(_NUMBERS)}"
 
 
-class Counting:
+class Counting(LazySource):
     """A source of one record of 1 kB an epoch, which notices how far it was read."""
 
     def __init__(self, epochs: int) -> None:
         self.epochs = epochs
-        self.read = 0
+        self.was_read = 0
 
-    def partitions(self, worker: int, workers: int) -> list[Iterator[tuple[int, list[str]]]]:
-        return [self._batches()] if not worker else []
-
-    def _batches(self) -> Iterator[tuple[int, list[str]]]:
+    def batches(self, partition: int) -> Iterator[tuple[int, list[str]]]:
         for epoch in range(self.epochs):
-            self.read += 1
+            self.was_read += 1
             yield epoch, [f"{epoch:05}{RECORD}"]
 
 
@@ -69,7 +67,7 @@ def test_a_source_waits_for_a_subscriber_that_reads_slowly(topic: str, workers: 
     ):
         for read, epoch in enumerate(subscription.epochs(timeout_s=DEADLINE_S)):
             assert (epoch.time, epoch.records[0][:5]) == (read, f"{read:05}")
-            ahead.append(source.read - read)
+            ahead.append(source.was_read - read)
             if read % 50 == 0:  # it does something else, and the job runs meanwhile as far as it can
                 while job.run_round():  # type: ignore[attr-defined]
                     pass
@@ -86,7 +84,7 @@ def test_no_source_waits_for_others(topic: str, slow: Any) -> None:
     source = Counting(300)
     with tw.run(publishing(source, topic), engine="local", config=SMALL) as job, tw.subscribe(topic, slow=slow):
         job.wait(timeout_s=DEADLINE_S)
-    assert source.read == 300
+    assert source.was_read == 300
 
 
 def test_one_that_never_reads_is_cut_off_and_the_job_completes(topic: str) -> None:
@@ -99,7 +97,7 @@ def test_one_that_never_reads_is_cut_off_and_the_job_completes(topic: str) -> No
     ):
         job.wait(timeout_s=DEADLINE_S)
         assert LIMIT_S <= time.monotonic() - began_s < DEADLINE_S / 2
-        assert source.read == 300
+        assert source.was_read == 300
         with raises(tw.DeliveryError):
             list(subscription)
 
@@ -174,7 +172,7 @@ def test_one_that_leaves_lets_the_job_go_on(topic: str) -> None:
             while not statistics(topic).holders:
                 job.run_round()  # type: ignore[attr-defined]
         job.wait(timeout_s=DEADLINE_S)
-    assert source.read == 300
+    assert source.was_read == 300
 
 
 def test_frontiers_do_not_pile_up_while_it_is_held_back(topic: str) -> None:
@@ -200,8 +198,8 @@ def test_several_partitions_hold_one_after_the_other(topic: str) -> None:
     """Each worker has its own publisher; a subscriber reads them all, and gets whole epochs."""
 
     class Both(Counting):
-        def partitions(self, worker: int, workers: int) -> list[Iterator[tuple[int, list[str]]]]:
-            return [self._batches()]
+        def count(self, workers: int) -> int:
+            return workers
 
     source = Both(200)
     with (

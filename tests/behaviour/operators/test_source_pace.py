@@ -8,31 +8,31 @@ import pytest
 import tidewheel as tw
 from tests.kit.messages import raises
 from tests.kit.operators.harness import DEADLINE_S, settle
+from tests.kit.operators.lazy_source import LazySource
 from tests.kit.runtime.stuck_flows import every_spread, hoarding
 from tests.slow_operator import build_slow
 from tidewheel.progress import SpreadName
-from tidewheel.runtime.description.plan import Schedule
 from tidewheel.runtime.worker.agenda import Agenda
 
 
-class Watched:
+class Watched(LazySource):
     """A source that notes how far each partition has been read: ``batches`` of them in each epoch."""
 
     def __init__(self, epochs: int, batches: int = 1, partitions: int = 1) -> None:
         self.epochs = epochs
-        self.batches = batches
-        self.count = partitions
-        self.read: dict[int, int] = {}
+        self.of_each = batches
+        self.number = partitions
+        self.was_read: dict[int, int] = {}
         self.closed: list[int] = []
 
-    def partitions(self, worker: int, workers: int) -> list[Iterator[tuple[int, list[int]]]]:
-        return [self._epochs(partition) for partition in range(worker, self.count, workers)]
+    def count(self, workers: int) -> int:
+        return self.number
 
-    def _epochs(self, partition: int) -> Iterator[tuple[int, list[int]]]:
+    def batches(self, partition: int) -> Iterator[tuple[int, list[int]]]:
         try:
             for epoch in range(self.epochs):
-                for _ in range(self.batches):
-                    self.read[partition] = epoch
+                for _ in range(self.of_each):
+                    self.was_read[partition] = epoch
                     yield epoch, [partition] * 10
         finally:
             self.closed.append(partition)
@@ -54,7 +54,7 @@ def test_no_more_epochs_than_that_are_under_way(ahead: int, batches: int) -> Non
     with tw.run(paced(source, ahead, kept), engine="local") as job:
         for complete in range(20):
             settle(job)
-            assert source.read == {0: min(complete + ahead, 19)}
+            assert source.was_read == {0: min(complete + ahead, 19)}
             under_way = {token.time for token in kept}
             assert under_way == set(range(complete, min(complete + ahead, 20)))
             for token in [token for token in kept if token.time == complete]:
@@ -73,7 +73,7 @@ def test_each_partition_is_paced(workers: int, progress: SpreadName) -> None:
     numbers.exchange(lambda n: n).unary(build_slow, name="slow").probe("done").capture("results")
     with tw.run(flow, workers=workers, engine="local", config=tw.RuntimeConfig(progress=progress)) as job:
         while job.run_round():  # type: ignore[attr-defined]
-            assert max(source.read.values(), default=0) - min(source.read.values(), default=0) <= 1
+            assert max(source.was_read.values(), default=0) - min(source.was_read.values(), default=0) <= 1
         job.wait(DEADLINE_S)
         results = job.captured("results")
     assert sorted((result.time, n) for result in results for n in result.batch) == sorted(
@@ -90,13 +90,6 @@ def test_a_dataflow_that_needs_more_epochs_is_told() -> None:
         job.stop()
         while kept:
             kept.pop().discard()
-
-
-class OfItsOwn(tw.types.OperatorSource[int]):
-    """Has no partitions."""
-
-    def build(self, context: tw.OperatorContext) -> Schedule:
-        return lambda output: None
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -125,8 +118,6 @@ def test_a_wrong_pace_is_refused(options: Any, message: str) -> None:
     flow = tw.Dataflow("test")
     with pytest.raises(tw.GraphError, match=message):
         flow.source("numbers", Watched(1), paced_by="done", **options)
-    with raises(tw.GraphError):
-        flow.source("numbers", OfItsOwn(), paced_by="done")
     flow.source("numbers", Watched(9), paced_by="dome").probe("done")
     with raises(tw.JobError):
         tw.run(flow, engine="local").wait(DEADLINE_S)
@@ -141,24 +132,24 @@ def test_bytes_in_flight_hold_a_source_back() -> None:
         for _ in range(200):
             job.run_round()  # type: ignore[attr-defined]
             taken = job.statistics().operators["slow"].messages_in
-            assert source.read.get(0, 0) - taken < 100
-        assert source.read[0] >= 100
+            assert source.was_read.get(0, 0) - taken < 100
+        assert source.was_read[0] >= 100
     assert not kept
 
 
-class Pausing:
+class Pausing(LazySource):
     """A source of two partitions that pause between batches, each as long as it says."""
 
     def __init__(self, *pauses_s: float) -> None:
         self.pauses_s = pauses_s
 
-    def partitions(self, worker: int, workers: int) -> list[Iterator[tuple[int, list[int]] | tw.Pause]]:
-        return [self._batches(number) for number in range(worker, len(self.pauses_s), workers)]
+    def count(self, workers: int) -> int:
+        return len(self.pauses_s)
 
-    def _batches(self, number: int) -> Iterator[tuple[int, list[int]] | tw.Pause]:
+    def batches(self, partition: int) -> Iterator[tuple[int, list[int]] | tw.Pause]:
         for epoch in range(3):
-            yield epoch, [number]
-            yield tw.Pause(self.pauses_s[number])
+            yield epoch, [partition]
+            yield tw.Pause(self.pauses_s[partition])
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -190,9 +181,12 @@ def test_a_partition_is_not_asked_before_its_pause_is_over(monkeypatch: pytest.M
     monkeypatch.setattr(Agenda, "activate_after", counted)
     asked: list[int] = []
 
-    class Slow:
-        def partitions(self, worker: int, workers: int) -> list[Iterator[tw.Pause | tuple[int, list[int]]]]:
-            return [self._pauses(), iter([(epoch, [epoch]) for epoch in range(50)])]
+    class Slow(LazySource):
+        def count(self, workers: int) -> int:
+            return 2
+
+        def batches(self, partition: int) -> Iterator[tw.Pause | tuple[int, list[int]]]:
+            return self._pauses() if partition == 0 else iter([(epoch, [epoch]) for epoch in range(50)])
 
         def _pauses(self) -> Iterator[tw.Pause | tuple[int, list[int]]]:
             while True:

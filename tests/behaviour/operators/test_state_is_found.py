@@ -294,7 +294,7 @@ def test_an_epoch_of_another_run_is_still_not_overwritten(tmp_path: Path) -> Non
     """After a restart write_files replaces the epochs that the job itself has written, and no others."""
     (tmp_path / "epoch=5").mkdir()
     flow = tw.Dataflow("test")
-    flow.input("numbers").write_files(tmp_path).capture("results")
+    flow.input("numbers").write_files(tmp_path, visible="epoch").capture("results")
     group = SnapshotGroup(flow, 1, Random(0))
     group.send("numbers", [1])
     group.step(0)

@@ -9,6 +9,7 @@ import pytest
 
 import tidewheel as tw
 from tests.kit.messages import raises
+from tests.kit.operators.lazy_source import LazySource
 from tests.kit.runtime.list_feed import ListFeed
 from tests.kit.runtime.one_operator import DEADLINE_S, captured, ignore, scheduled, settle
 from tests.kit.runtime.stuck_flows import deploy, every_spread
@@ -21,19 +22,20 @@ KIB = 1 << 10
 SMALL = tw.RuntimeConfig(bytes_in_flight=64 * KIB)
 
 
-class Counting:
-    """A source whose partitions notice how far they were read."""
+class Counting(LazySource):
+    """A source whose partitions, three for each worker, notice how far they were read."""
 
     def __init__(self, batches: int) -> None:
-        self.batches = batches
-        self.read = 0
+        self.of_all = batches
+        self.was_read = self.step = 0
 
-    def partitions(self, worker: int, workers: int) -> list[Iterator[tuple[int, list[int]]]]:
-        return [self._batches(start, 3 * workers) for start in range(worker, 3 * workers, workers)]
+    def count(self, workers: int) -> int:
+        self.step = 3 * workers
+        return self.step
 
-    def _batches(self, start: int, step: int) -> Iterator[tuple[int, list[int]]]:
-        for number in range(start, self.batches, step):
-            self.read += 1
+    def batches(self, partition: int) -> Iterator[tuple[int, list[int]]]:
+        for number in range(partition, self.of_all, self.step):
+            self.was_read += 1
             yield 0, list(range(number * 100, number * 100 + 100))
 
 
@@ -49,7 +51,7 @@ def test_a_source_in_the_workers_waits_for_a_slow_operator(workers: int, progres
         while not job.is_complete:
             job.run_round()  # type: ignore[attr-defined]
             received = job.statistics().operators["slow"].messages_in
-            most = max(most, source.read - received)
+            most = max(most, source.was_read - received)
         found = sorted(n for _, batch in captured(job) for n in batch)
         job.stop()
     assert found == list(range(60_000))

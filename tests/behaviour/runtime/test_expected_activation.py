@@ -9,6 +9,7 @@ import pytest
 
 import tidewheel as tw
 from tests.kit.messages import raises
+from tests.kit.operators.lazy_source import LazySource
 from tests.kit.runtime.one_operator import DEADLINE_S, captured, feed, flow_of, settle
 from tests.waiting import eventually
 from tidewheel.runtime.description.plan import Build, Schedule
@@ -125,11 +126,8 @@ def test_messages_that_are_left_unread_meanwhile_hold_sources_back(
     """Though nothing else is left to do; where nobody is expected, more is let go, or a join would wait for ever."""
     read: list[int] = []
 
-    class Watched:
-        def partitions(self, worker: int, workers: int) -> list[Iterator[tuple[int, list[int]]]]:
-            return [self.batches()]
-
-        def batches(self) -> Iterator[tuple[int, list[int]]]:
+    class Watched(LazySource):
+        def batches(self, partition: int) -> Iterator[tuple[int, list[int]]]:
             for number in range(1000):
                 read.append(number)
                 yield 0, [number] * 100

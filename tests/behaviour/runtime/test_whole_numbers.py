@@ -14,11 +14,16 @@ WRONG = [-1, 2**63, True, 1.0, "1", None, np.float64(1), np.bool_(True), np.uint
 RANGE = "whole numbers from 0 to 2^63 - 1"
 
 
-class Source:
+class Source(tw.Source[int]):
     """One epoch, at a time of NumPy's."""
 
-    def partitions(self, worker: int, workers: int) -> list[Iterator[tuple[Any, list[int]]]]:
-        return [iter([(np.int64(3), [1])])]
+    says_epochs = True
+
+    def partitions(self) -> list[int]:
+        return [0]
+
+    def open(self, partition: Any, position: Any) -> Iterator[tw.Fetched[int]]:
+        yield tw.Fetched([1], 1, np.int64(3))
 
 
 def build(context: tw.OperatorContext) -> Any:

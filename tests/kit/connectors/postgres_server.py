@@ -13,7 +13,7 @@ from typing import Any
 
 import psycopg
 
-from tidewheel.testing.sink_check import IN_MEMORY
+from tidewheel.testing.simulated_crash import IN_MEMORY
 
 _NUMBERS = count(1)
 _SETTINGS = {

@@ -1059,7 +1059,7 @@ JOINS = [
 
 def stored_and_read(stream: tw.Stream[Any]) -> tw.Stream[Any]:
     path = scratch() / "db"
-    stored = stream.map(number_of).sink(Table(path), visible="epoch")
+    stored = stream.map(number_of).sink(Table(path))
     return stored.flat_map(lambda time: read_table(path)[time])
 
 

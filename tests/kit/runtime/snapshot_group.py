@@ -66,12 +66,18 @@ class SnapshotGroup(WorkerGroup):
         self.step(worker)
 
     def finish(self) -> None:
-        """Run until all workers know that nothing can happen any more; operators may wait for other threads."""
+        """Run until all workers know that nothing can happen any more; operators may wait for other threads.
+
+        Sinks may wait for snapshots, which are taken, and are durable at once.
+        """
         until = time.monotonic() + DEADLINE_S
         while not self.is_complete:
             self._woken.clear()
             self.run()
-            if not self.is_complete and all(core.is_idle for core in self.cores):
+            if any(core.saving.awaited() >= 0 for core in self.cores):
+                self.take_snapshot()
+                self.tell_saved()
+            elif not self.is_complete and all(core.is_idle for core in self.cores):
                 assert time.monotonic() < until, f"there is no end within {DEADLINE_S} s"
                 self._woken.wait(0.01)
         self.close_all()
@@ -104,6 +110,11 @@ class SnapshotGroup(WorkerGroup):
             names = {name for one in part.operators.values() for name in one.kept.frozen}
             files += [b"".join(write_frozen(part, names - self._frozen)), b"".join(write_part(part))]
             self._frozen |= names
+
+    def tell_saved(self) -> None:
+        """Tell the workers that the last snapshot is durable."""
+        for worker in range(len(self.cores)):
+            self.tell(worker, saved=self.snapshot)
 
     def saved(self) -> list[SavedWorker]:
         """Return what the workers had at the last snapshot."""

@@ -16,7 +16,7 @@ import tidewheel as tw
 KEYBOARD = 0
 
 
-def _epochs() -> Iterator[tuple[int, list[str]] | tw.Pause]:
+def _epochs() -> Iterator[tw.Fetched[str] | tw.Pause]:
     epoch = 0
     while True:
         if not select.select([KEYBOARD], [], [], 0.0)[0]:
@@ -30,7 +30,7 @@ def _epochs() -> Iterator[tuple[int, list[str]] | tw.Pause]:
         if key == "p":
             sys.stdout.write("printed\n")
         epoch += 1
-        yield epoch, ["tide", "wheel"]
+        yield tw.Fetched(["tide", "wheel"], epoch, epoch)
 
 
 def main() -> int:
@@ -52,9 +52,14 @@ def main() -> int:
     return 0
 
 
-class _Keys:
-    def partitions(self, worker: int, workers: int) -> list[Iterator[tuple[int, list[str]] | tw.Pause]]:
-        return [_epochs()]
+class _Keys(tw.Source[str]):
+    says_epochs = True
+
+    def partitions(self) -> list[str]:
+        return ["keys"]
+
+    def open(self, partition: str | int, position: object) -> Iterator[tw.Fetched[str] | tw.Pause]:
+        return _epochs()
 
 
 if __name__ == "__main__":

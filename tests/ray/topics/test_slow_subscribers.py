@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import tidewheel as tw
+from tests.kit.operators.lazy_source import LazySource
 from tests.ray.leftovers import hosts, nothing_left
 from tests.waiting import eventually
 from tidewheel.transport import tickets
@@ -30,11 +31,11 @@ EPOCHS = 600
 SMALL = tw.RuntimeConfig(bytes_in_flight=4 * MIB)
 
 
-class Arrays:
+class Arrays(LazySource):
     """A source of one array of 100 kB an epoch."""
 
-    def partitions(self, worker: int, workers: int) -> list[Iterator[tuple[int, Any]]]:
-        return [((epoch, np.full(SIZE // 8, epoch)) for epoch in range(EPOCHS))] if not worker else []
+    def batches(self, partition: int) -> Iterator[tuple[int, Any]]:
+        return ((epoch, np.full(SIZE // 8, epoch)) for epoch in range(EPOCHS))
 
 
 @pytest.fixture

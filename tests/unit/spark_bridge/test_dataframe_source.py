@@ -16,6 +16,7 @@ from tidewheel.spark_bridge.cached_rdd import CachedRdd
 from tidewheel.spark_bridge.dataframe_blocks import DataFrameBlocks
 from tidewheel.spark_bridge.dataframe_source import DataFrameSource
 from tidewheel.spark_bridge.errors import BridgeError
+from tidewheel.testing import check_source
 
 EPOCHS = st.lists(st.integers(0, 4) | st.integers(2**31 - 3, 2**31 - 1), max_size=40)
 TYPES = st.sampled_from([pa.int32(), pa.int64()])
@@ -87,6 +88,14 @@ def test_workers_read_what_is_on_their_nodes(time: str | None, read: list[list[i
         assert [row for _, batch in arriving(near) for row in batch["row"].to_pylist()] == expected
     anywhere = arriving(part_of(shared.on_nodes(["", ""]), 0, 2))
     assert list(anywhere) == list(arriving(part_of(shared, 0, 2)))
+
+
+@pytest.mark.parametrize("time", [None, "epoch"])
+def test_each_row_is_there_once_whichever_call_a_crash_follows(time: str | None) -> None:
+    """The source keeps the contract of sources: as long as the blocks are there, a job reads each row once."""
+    epochs = [0, 0, 1, 1, 3]
+    rows = [{"row": row, "epoch": epoch} for row, epoch in enumerate(epochs)]
+    check_source(lambda _: source(epochs, 2, time), {"0/1": rows}, seed=7)
 
 
 def test_a_partition_in_the_cache_is_where_its_executor_is() -> None:

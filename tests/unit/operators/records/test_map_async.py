@@ -24,6 +24,7 @@ from tests.kit.operators.calls import (
     run_to_end,
     within_deadline,
 )
+from tests.kit.operators.lazy_source import LazySource
 from tests.kit.operators.operator_case import number_of
 from tests.kit.runtime.one_operator import DEADLINE_S, captured, feed, settle
 from tests.unit.runtime.worker.test_worker_loop import command, running, watch_until
@@ -99,19 +100,16 @@ def test_so_many_at_a_time_and_no_more(server: Server) -> None:
         assert server.begun == [1, 2, 3, 4, 5]
 
 
-class Endless:
+class Endless(LazySource):
     """A source that says how far it was read."""
 
     def __init__(self) -> None:
-        self.read = 0
+        self.was_read = 0
 
-    def partitions(self, worker: int, workers: int) -> list[Iterator[tuple[int, list[int]]]]:
-        return [self._batches()]
-
-    def _batches(self) -> Iterator[tuple[int, list[int]]]:
-        while self.read < 10_000:
-            self.read += 1
-            yield self.read, [self.read] * 100
+    def batches(self, partition: int) -> Iterator[tuple[int, list[int]]]:
+        while self.was_read < 10_000:
+            self.was_read += 1
+            yield self.was_read, [self.was_read] * 100
 
 
 def test_a_source_waits_for_slow_calls(server: Server) -> None:
@@ -124,11 +122,11 @@ def test_a_source_waits_for_slow_calls(server: Server) -> None:
         assert within_deadline(job, lambda: len(server.begun) == 4)
         with pytest.raises(TimeoutError):
             job.wait(timeout_s=0.3)
-        assert source.read < 40
-        before = source.read
+        assert source.was_read < 40
+        before = source.was_read
         server.let_go(*range(1, 30))
         job.probe("done").wait_until(30, DEADLINE_S)
-        assert source.read > before
+        assert source.was_read > before
         assert within_deadline(job, lambda: 30 in server.begun)
         job.stop()
     assert 30 in server.cancelled

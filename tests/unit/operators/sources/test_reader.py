@@ -56,6 +56,16 @@ def epochs_of(source: tw.Source[Any], workers: int = 1, **options: Any) -> dict[
     return {time: sorted(batch) for time, batch in sorted(found.items())}
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_only_records_are_counted(workers: int) -> None:
+    """Not what the workers say to each other of partitions and epochs."""
+    source = Given(high=[[1, 2], [3]], low=[[4]])
+    with tw.run(flow_of(source), workers=workers, engine="local") as job:
+        job.wait(DEADLINE_S)
+        counted = job.statistics().operators["numbers"]
+    assert (counted.records_out, counted.messages_out) == (4, 3)
+
+
 def run_until(job: tw.types.Job, condition: Any) -> None:
     """Run a local job, whose source has no end, until a condition holds."""
 

@@ -206,3 +206,13 @@ def test_wrong_times_are_refused(arguments: Any, message: str) -> None:
         tw.TickSource(*arguments)
     with raises(tw.GraphError):
         tw.TickSource(1, count=0)
+
+
+def test_ticks_go_on_without_waiting_for_those_before() -> None:
+    """A source of ticks that has sent many does not wait for their time again, but for the next one."""
+    ticks = tw.TickSource(3600.0).open(0, 2000)
+    assert next(ticks) == tw.Fetched([1000], 2001, 1000)
+    assert next(ticks) == tw.Fetched([], 2002, 1001)
+    pause: Any = next(ticks)
+    assert isinstance(pause, tw.Pause)
+    assert 0 < pause.seconds <= 3600

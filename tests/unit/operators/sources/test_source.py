@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from itertools import count
+from random import Random
+from typing import Any, Self
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 import tidewheel as tw
 from tests.kit.messages import raises
 from tests.kit.operators.harness import KINDS, Feed, Kind, bags, expected, feeds, operator_settings
+from tests.kit.operators.lazy_source import LazySource
+from tests.kit.runtime.snapshot_group import SnapshotGroup
 from tidewheel.runtime.description.dataflow_description import description_of
 from tidewheel.runtime.worker.worker_core import WorkerCore
 
@@ -55,61 +58,87 @@ def test_a_source_without_anything_just_ends(partitions: list[list[Any]], worker
         assert job.captured("results") == []
 
 
-@dataclass
-class Watched:
-    """A source that is endless, and notes how far each partition has been read."""
+class Watched(LazySource):
+    """A source that is endless, and notes how far each partition has been read; each worker reads a slow and a fast."""
 
-    workers: int
-    read: dict[str, int] = field(default_factory=dict)
-    opened: list[tuple[int, int]] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.was_read: dict[int, int] = {}
 
-    def partitions(self, worker: int, workers: int) -> list[Iterator[tuple[int, list[str]]]]:
-        self.opened.append((worker, workers))
-        return [self._batches(f"{worker}.{partition}", partition + 1) for partition in range(2)]
+    def count(self, workers: int) -> int:
+        return 2 * workers
 
-    def _batches(self, name: str, step: int) -> Iterator[tuple[int, list[str]]]:
-        time = 0
-        while True:
-            self.read[name] = time
-            yield time, [name]
-            time += step
+    def batches(self, partition: int) -> Iterator[tuple[int, list[int]]]:
+        for number in count():
+            self.was_read[partition] = number * (1 + partition // 2)
+            yield self.was_read[partition], [partition]
 
 
-class Placed(Watched):
+class Placed(LazySource):
     """One that wants to know where the workers are."""
 
-    told: tuple[int, list[str]] | None = None
+    def __init__(self, partitions: int = 0) -> None:
+        self.number = partitions
+        self.told: list[list[str]] = []
 
-    def partitions_near(self, worker: int, nodes: Sequence[str]) -> list[Iterator[tuple[int, list[str]]]]:
-        self.told = (worker, list(nodes))
-        return []
+    def count(self, workers: int) -> int:
+        return self.number
+
+    def on_nodes(self, nodes: Sequence[str]) -> Self:
+        self.told.append(list(nodes))
+        return self
+
+    def batches(self, partition: int) -> Iterator[tuple[int, list[tuple[int, int]]]]:
+        return ((time, [(partition, time)]) for time in range(4))
 
 
 def test_a_source_hears_where_the_workers_are() -> None:
-    """One that has records at some nodes is told the nodes of all workers instead of their number."""
-    source, flow = Placed(2), tw.Dataflow("placed")
+    """One that has records at some nodes is told the nodes of all workers."""
+    source, flow = Placed(), tw.Dataflow("placed")
     flow.source("table", source)
     WorkerCore(description_of(flow).plan(), 1, 2, nodes=["a", "b"])
-    assert source.told == (1, ["a", "b"])
-    assert not source.opened
+    assert source.told == [["a", "b"]]
 
 
 def test_in_one_process_all_workers_are_in_the_same_place() -> None:
     """The local engine says no node, so nothing is nearer to one worker than to another."""
-    source = Placed(3)
+    source = Placed()
     with job_of(source, workers=3) as job:
         job.wait()
-    assert source.told == (2, ["", "", ""])
+    assert source.told == [["", "", ""]] * 3
+
+
+def test_a_source_stays_divided_as_it_was() -> None:
+    """Other workers read the partitions of the workers that there were, each batch once."""
+    flow = tw.Dataflow("test")
+    flow.source("source", Placed(4)).capture("results")
+    for workers in (1, 3):
+        group = SnapshotGroup(flow, 2, Random(workers))
+        for _ in range(3):
+            group.run_for(2)
+            group.take_snapshot()
+            group = group.gone_on(workers)
+        group.finish()
+        assert sorted(group.captured("results")) == [(time, [(n, time)]) for time in range(4) for n in range(4)]
+
+
+def test_a_source_with_other_partitions_is_refused() -> None:
+    """A position means nothing in another partition; the error says how many there are and were."""
+    flow, changed = tw.Dataflow("test"), tw.Dataflow("test")
+    flow.source("source", Placed(2)).capture("results")
+    changed.source("source", Placed(3)).capture("results")
+    group = SnapshotGroup(flow, 1, Random(0))
+    group.take_snapshot()
+    with raises(tw.JobError):
+        group.gone_on(1, changed)
 
 
 def test_a_time_completes_when_every_partition_has_passed_it() -> None:
     """The frontier is that of the slowest partition, and partitions are read in turn, none ahead by a batch or more."""
-    source = Watched(2)
+    source = Watched()
     with job_of(source, 2) as job:
         job.probe("read").wait_until(4)
-        times = Counter(source.read.values())
+        times = Counter(source.was_read.values())
         job.stop()
-    assert source.opened == [(0, 2), (1, 2)]
     slow, fast = min(times), max(times)
     assert times == Counter({slow: 2, fast: 2})
     assert fast == 2 * slow
@@ -160,22 +189,22 @@ def test_what_are_no_partitions_is_refused(partitions: Any) -> None:
 def test_a_source_that_raises_fails_the_job() -> None:
     """Whether it fails when it is opened or later, the error names it and shows its traceback."""
 
-    class Broken:
+    class Broken(LazySource):
         def __init__(self, when_opened: bool) -> None:
             self.when_opened = when_opened
 
-        def partitions(self, worker: int, workers: int) -> list[Iterator[Any]]:
+        def count(self, workers: int) -> int:
             if self.when_opened:
                 raise OSError("no such bucket")
-            return [self.batches()]
+            return 1
 
-        def batches(self) -> Iterator[Any]:
+        def batches(self, partition: int) -> Iterator[Any]:
             yield 0, [1]
             raise OSError("connection lost")
 
     with raises(tw.JobError) as caught:
         job_of(Broken(when_opened=True))
-    assert "in partitions" in caught.value.traceback_text
+    assert "in count" in caught.value.traceback_text
     with (
         raises(tw.JobError) as caught,
         job_of(Broken(when_opened=False)) as job,
@@ -184,7 +213,8 @@ def test_a_source_that_raises_fails_the_job() -> None:
     assert "in batches" in caught.value.traceback_text
 
 
-def test_what_has_no_partitions_is_refused() -> None:
-    """A list of batches is no source; the error says what one has, when the dataflow is described."""
+@pytest.mark.parametrize("given", [[1], tw.RecordSource], ids=["list", "class"])
+def test_what_is_no_source_is_refused(given: Any) -> None:
+    """A list of batches is no source; the error says what is one, when the dataflow is described."""
     with raises(tw.GraphError):
-        tw.Dataflow("test").source("table", [1])  # type: ignore[arg-type]
+        tw.Dataflow("test").source("table", given)

@@ -137,26 +137,19 @@ def test_a_source_without_end_is_an_open_input() -> None:
         job.stop()
 
 
-@pytest.mark.parametrize("base", [object, tw.types.OperatorSource])
-def test_a_source_of_the_users_own_says_that_it_has_no_end(base: type) -> None:
+def test_a_source_of_the_users_own_says_that_it_has_no_end() -> None:
     """Its attribute ``endless`` is what the library's own sources have; one without it is waited for."""
 
-    class Two(base):  # type: ignore[misc]
+    class Two(tw.Source[int]):
         def __init__(self, *, endless: bool) -> None:
             self.endless = endless
 
-        def partitions(self, worker: int, workers: int) -> list[Iterator[tuple[int, list[int]]]]:
-            return [iter([(0, [1]), (1, [2])])]
+        def partitions(self) -> list[int]:
+            return [0]
 
-        def build(self, context: tw.OperatorContext) -> Callable[..., None]:
-            token = context.token()
-
-            def schedule(output: tw.OutputPort) -> None:
-                if token.is_live:
-                    output.send(token, [1, 2])
-                    token.discard()
-
-            return schedule
+        def open(self, partition: object, position: int | None) -> Iterator[tuple[list[int], int]]:
+            for number in range(position or 0, 2):
+                yield [number + 1], number + 1
 
     flow = tw.Dataflow("own")
     seen: list[int] = []

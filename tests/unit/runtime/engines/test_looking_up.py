@@ -19,7 +19,7 @@ from tests.kit.runtime.worker_group import WorkerGroup
 from tidewheel.runtime.description.shards import owners_of
 from tidewheel.runtime.engines import looking_up
 from tidewheel.runtime.engines.job_life import JobLife
-from tidewheel.runtime.engines.looking_up import LookedUp, LookUp, LookUps
+from tidewheel.runtime.engines.looking_up import DriverAsker, LookedUp, LookUp, LookUps
 from tidewheel.runtime.inputs.asking import Asking
 from tidewheel.runtime.messages.envelope import Envelope
 from tidewheel.runtime.messages.questions import ENDED, Answer, Question, Questions
@@ -65,7 +65,7 @@ class GroupJob:
         self._feed = GroupFeed(self.group)
         self._life, self._captures = JobLife("job"), SimpleNamespace(note_wait=lambda: None)
         job: Any = self
-        self._lookups = LookUps(job)
+        self._lookups = LookUps(DriverAsker(job))
         self.epoch = 0
         self.goes_on = True
         self._change()
@@ -111,8 +111,7 @@ class GroupJob:
         some = self.random.sample(KEYS, self.random.randint(1, 5))
         for key, owner in zip(some, owners_of(some, len(self.group.cores)), strict=True):
             keys.setdefault(owner, []).append(key)
-        job: Any = self
-        found = LookUp(job, self._lookups, "pairs", keys, time, None).run()
+        found = LookUp(self._lookups, "pairs", self.plan.lookups["pairs"], keys, time, None).run()
         assert sorted(found.counts) == sorted(some)
         return found
 
@@ -168,9 +167,9 @@ def no_history(self: Questions, operator: int, newest: int) -> int:
 
 
 def first_answers_only(
-    self: LookUp, workers: Any, asked: Any, *, ask: Any = LookUp._ask, **how: Any
+    self: LookUp, run: Any, workers: Any, asked: Any, *, ask: Any = LookUp._ask, **how: Any
 ) -> dict[int, Answer]:
-    return {} if isinstance(workers, list) else ask(self, workers, asked, **how)
+    return {} if isinstance(workers, list) else ask(self, run, workers, asked, **how)
 
 
 def too_early(self: Questions, operator: int, newest: int, *rest: Any, answer: Any = Questions.answer) -> None:
@@ -210,7 +209,7 @@ def test_an_idle_worker_stays_idle() -> None:
 def test_what_cannot_be_sent_is_said() -> None:
     """A worker that cannot send what it has found says so, and goes on."""
     job: Any = GroupJob(0, 1)
-    question = LookUp(job, job._lookups, "pairs", {0: [1]}, None, None)
+    question = LookUp(job._lookups, "pairs", job.plan.lookups["pairs"], {0: [1]}, None, None)
     with raises(tw.JobError):
         question._check(0, Answer(0, 1, problem="no lock"))
 

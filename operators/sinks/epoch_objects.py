@@ -12,14 +12,11 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from secrets import token_hex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from tidewheel.batches.batches import Batch
-from tidewheel.operators.base.division import everywhere
-from tidewheel.operators.sinks.file_formats import FileFormat
-from tidewheel.operators.sinks.sink import Sink, SinkOperators
-from tidewheel.operators.sinks.write_files import WrittenEpoch, epoch_name, last_epoch
-from tidewheel.progress import IntegerDomain, Time, TimeDomain
+from tidewheel.operators.sinks.write_files import EpochFiles, WrittenEpoch, epoch_name
+from tidewheel.progress import Time
 from tidewheel.runtime.worker.operator_context import OperatorContext, host_of
 from tidewheel.storage.epoch_manifests import BEGUN, MANIFESTS, SUFFIX, EpochManifest, manifest_bytes, read_manifest
 from tidewheel.storage.folder import open_store
@@ -28,37 +25,21 @@ from tidewheel.storage.stored_files import TIMEOUT_S
 if TYPE_CHECKING:
     from tidewheel.storage.object_store import RemoteFolder
 
-_SAME = everywhere(lambda one, _: one)
-
 
 @dataclass(frozen=True)
-class EpochManifests(Sink):
-    """The epochs under one URL, to which at most one job at a time writes.
+class EpochObjects(EpochFiles[str]):
+    """The epochs under one URL.
 
     Args:
-        format: of the files.
-        is_numbered: whether times are integers, in their order.
-        older: the names of the epochs from before the job.
-        start: the beginning of a worker's file names.
         run: the job, across restarts; empty for one without snapshots.
     """
 
-    root: str
-    format: FileFormat
-    overwrite: bool = False
-    is_numbered: bool = True
-    older: frozenset[str] = frozenset()
-    start: str = "part-00000"
     run: str = ""
 
-    def operators(self, domain: TimeDomain, file_bytes: int, *, waits: bool) -> SinkOperators:
-        """Return the operators that write a stream here, in files of about ``file_bytes`` bytes in memory."""
-        made = replace(self, is_numbered=type(domain) is IntegerDomain)
-        return SinkOperators(made._on_worker, domain, file_bytes, waits=waits, result=_written, join=list)
-
-    def _on_worker(self, context: OperatorContext) -> "EpochManifests":
+    def on_worker(self, context: OperatorContext) -> Self:
+        """Return the sink for one worker."""
         made = replace(self, start=f"part-{context.worker:05d}", run=host_of(context).saving.run)
-        return replace(made, older=_SAME.state(context, "older", made._of_others))
+        return replace(made, older=made.made_older(context, made._of_others))
 
     def prepare(self, epoch: Time, records: list[Batch]) -> str:
         """Put batches as an object under a new name; return the name.
@@ -95,44 +76,37 @@ class EpochManifests(Sink):
             is_replaceable = self.overwrite and name in self.older
             if is_replaceable and self._store.replace_version(_manifest_name(name), manifest_bytes(manifest), version):
                 return manifest
-        raise FileExistsError(
-            f"{self.root}/{name} is there already, of another run: write_files(..., overwrite=True) replaces it, if no "
-            "other job writes there"
-        )
+        raise self.refusal(name, ", if no other job writes there")
 
     def _is_own(self, found: EpochManifest, manifest: EpochManifest) -> bool:
         return found.files == manifest.files or (bool(self.run) and found.run == self.run)
 
     def last_committed(self) -> Time | None:
         """Return the last epoch that this job has written; None if there is none, or times are no integers."""
-        existing = self._existing()
-        if not existing:
-            self._store.put_new(
-                BEGUN, b""
-            )  # before any file, so that no reader takes the folder for one without epochs
-        return last_epoch(existing - self.older) if self.is_numbered else None
+        self._store.put_new(BEGUN, b"")  # before any file, so that no reader takes the folder for one without epochs
+        return super().last_committed()
 
     def name(self, epoch: Time) -> str:
         """Return the name of an epoch; raise FileExistsError for an older one that must not be overwritten."""
         name = epoch_name(epoch)
         if name in self.older and not self.overwrite and self._manifest(name) is not None:
-            raise FileExistsError(
-                f"{self.root}/{name} is there already, of another run: write_files(..., overwrite=True) replaces it"
-            )
+            raise self.refusal(name)
         return name
 
-    def files(self, epoch: Time) -> int:
-        """Return the number of files of a visible epoch."""
-        found = self._manifest(epoch_name(epoch))
-        return 0 if found is None else len(found.files)
+    def written(self, time: Time, records: int) -> WrittenEpoch:
+        """Return what readers can see of an epoch."""
+        found = self._manifest(epoch_name(time))
+        files = 0 if found is None else len(found.files)
+        return WrittenEpoch(time, f"{self.root}/{epoch_name(time)}", files, records)
 
-    def _existing(self) -> frozenset[str]:
+    def existing(self) -> frozenset[str]:
+        """Return the names of the visible epochs, of any job."""
         names = (name for name in self._store.sizes(MANIFESTS) if name.endswith(SUFFIX))
         return frozenset(name.removeprefix(MANIFESTS).removesuffix(SUFFIX) for name in names)
 
     def _of_others(self) -> frozenset[str]:
         """Return the epochs that this job has not written before its first snapshot."""
-        existing = self._existing()
+        existing = self.existing()
         if not self.run or not existing:
             return existing
         ours = {name.partition("/")[0] for name in self._store.sizes("") if f"-{self.run}-" in name}
@@ -150,7 +124,3 @@ class EpochManifests(Sink):
 
 def _manifest_name(name: str) -> str:
     return f"{MANIFESTS}{name}{SUFFIX}"
-
-
-def _written(sink: EpochManifests, time: Time, records: int) -> WrittenEpoch:
-    return WrittenEpoch(time, f"{sink.root}/{epoch_name(time)}", sink.files(time), records)

@@ -10,7 +10,7 @@ import tidewheel as tw
 from tests.kit.messages import raises
 from tests.kit.operators.harness import DEADLINE_S, Feed, send, settle
 from tidewheel.operators.files.file_readers import ArrowReader, CsvReader, JsonLinesReader, ParquetReader, TextReader
-from tidewheel.operators.sinks.epoch_manifests import EpochManifests
+from tidewheel.operators.sinks.epoch_objects import EpochObjects
 from tidewheel.operators.sinks.file_formats import FileFormat
 from tidewheel.storage.object_store import RemoteFolder
 from tidewheel.storage.stored_files import FileFinder
@@ -132,7 +132,7 @@ def test_epochs_of_other_runs_are_not_touched(bucket: str) -> None:
 
 def test_the_first_commit_of_an_epoch_stays(bucket: str) -> None:
     """A worker that was thought dead commits late, or early: one of the two, whole, and nothing of the other."""
-    sinks = [EpochManifests(f"{bucket}/out", FileFormat("jsonl"), run="run") for _ in range(2)]
+    sinks = [EpochObjects(f"{bucket}/out", FileFormat("jsonl"), run="run") for _ in range(2)]
     for sink in sinks:
         assert sink.last_committed() is None
     parts = [[sink.prepare(7, [[number, number]])] for number, sink in enumerate(sinks)]
@@ -147,7 +147,7 @@ def test_the_first_commit_of_an_epoch_stays(bucket: str) -> None:
 
 def test_two_jobs_at_once_are_an_error(bucket: str) -> None:
     """The one that comes second at an epoch fails, and does not take the other's for its own."""
-    sinks = [EpochManifests(f"{bucket}/out", FileFormat("jsonl"), run=f"run {n}") for n in range(2)]
+    sinks = [EpochObjects(f"{bucket}/out", FileFormat("jsonl"), run=f"run {n}") for n in range(2)]
     sinks[0].commit(0, [sinks[0].prepare(0, [[1]])])
     part = sinks[1].prepare(0, [[2]])
     with pytest.raises(FileExistsError, match="epoch=0 is there already, of another run"):
@@ -161,7 +161,7 @@ def test_a_job_that_begins_again_goes_on_with_its_own_output(bucket: str, takes:
     url, epochs = f"{bucket}/out", [[1, 2], [3], [4, 5]]
     for until, workers in ((1, 2), (2, 1), (3, 3)):
         snapshots = tw.Snapshots(tmp_path / "snapshots", every_s=1000)
-        with tw.run(flow_to(url), workers=workers, engine="local", snapshots=snapshots) as job:
+        with tw.run(flow_to(url, visible="epoch"), workers=workers, engine="local", snapshots=snapshots) as job:
             numbers = job.input("numbers")
             for time in range(numbers.position.batches, until):
                 numbers.advance_to(time)

@@ -1,0 +1,176 @@
+"""The door of an inbox on one worker: other processes leave postings there, which the dataflow takes; no I/O.
+
+A posting is accepted whole or not at all. It is sent once the door has it, and saved once a snapshot has it: the reader
+says so by positions, which count the postings that a partition has read in all runs.
+"""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from tidewheel.batches.batches import Batch, length, pack, size_in_bytes, unpack
+from tidewheel.batches.held_bytes import RecordSizes
+
+Form: TypeAlias = Literal["batch", "json", "arrow"]
+"""The form of a posting: a batch, lines of JSON, or an Arrow IPC stream."""
+
+
+class Posting(msgspec.Struct, frozen=True, array_like=True):
+    """The records that a process sends at a time.
+
+    Attributes:
+        body: a batch or, of another form, its bytes.
+        key: counts the posting once, however often it is sent; None counts each.
+    """
+
+    body: Any
+    key: str | None = None
+    form: Form = "batch"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _posting, (pack(self.body) if self.form == "batch" else self.body, self.key, self.form)
+
+
+def _posting(packed: Any, key: str | None, form: Form) -> Posting:
+    return Posting(unpack(packed) if form == "batch" else packed, key, form)
+
+
+class Post(msgspec.Struct, frozen=True, array_like=True):
+    """An accepted posting, as the dataflow carries it.
+
+    Attributes:
+        at_s: when it was accepted, in seconds since 1970.
+        route: the key, or a number that belongs to the accepting worker.
+    """
+
+    batch: Any
+    key: str | None
+    at_s: float
+    route: str | int
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _post, (pack(self.batch), self.key, self.at_s, self.route)
+
+
+def _post(packed: Any, key: str | None, at_s: float, route: str | int) -> Post:
+    return Post(unpack(packed), key, at_s, route)
+
+
+class Full(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """The door has no room for the posting now."""
+
+
+class Wrong(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """The posting is not what the inbox receives, for a reason."""
+
+    reason: str
+
+
+Outcome: TypeAlias = int | Full | Wrong
+"""What became of a posting: its number at the door if it was accepted."""
+
+
+class Door:
+    """The postings that wait at one worker until its dataflow reads them; thread-safe.
+
+    Args:
+        decode: returns the batch of a posting; raises TypeError or ValueError if it is none for this inbox.
+        route: the route of postings without a key.
+        capacity_bytes: how much may wait; a larger posting is accepted alone.
+        clock: the seconds since 1970.
+
+    >>> door = Door(lambda posting: posting.body, 0, 1000)
+    >>> door.leave([Posting(["tide"]), Posting([7] * 1000), Posting(["wheel"])])
+    [1, Full(), Full()]
+    >>> door.begin_at(40)
+    >>> [post.batch for post in door.take(0)], door.position
+    ([['tide']], 41)
+    >>> door.note_saved(41)
+    >>> door.saved
+    1
+    """
+
+    def __init__(
+        self,
+        decode: Callable[[Posting], Batch],
+        route: int,
+        capacity_bytes: int,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._decode = decode
+        self._route = route
+        self._capacity_bytes = capacity_bytes
+        self._clock = clock
+        self._sizes = RecordSizes()
+        self._changed = threading.Condition()
+        self._waiting: deque[Post] = deque()
+        self._waiting_bytes = 0
+        self._accepted = 0
+        self._begun_at: int | None = None
+        self._is_closed = False
+        self.position = 0
+        """The position of the reader, behind the postings that it has taken."""
+        self.saved = 0
+        """How many accepted postings a snapshot has; without snapshots, how many were processed."""
+
+    def leave(self, postings: Sequence[Posting]) -> list[Outcome]:
+        """Accept postings in their order, while there is room; never wait."""
+        decoded = [self._decoded(posting) for posting in postings]
+        outcomes: list[Outcome] = []
+        with self._changed:
+            is_full = self._is_closed
+            for posting, batch in zip(postings, decoded, strict=True):
+                if isinstance(batch, Wrong):
+                    outcomes.append(batch)
+                    continue
+                size = size_in_bytes(batch, self._sizes) if length(batch) else 0
+                is_full |= bool(self._waiting) and self._waiting_bytes + size > self._capacity_bytes
+                if is_full:
+                    outcomes.append(Full())
+                    continue
+                route = self._route if posting.key is None else posting.key
+                self._waiting.append(Post(batch, posting.key, self._clock(), route))
+                self._waiting_bytes += size
+                self._accepted += 1
+                outcomes.append(self._accepted)
+            self._changed.notify_all()
+        return outcomes
+
+    def _decoded(self, posting: Posting) -> Batch | Wrong:
+        try:
+            return self._decode(posting)
+        except (TypeError, ValueError) as error:
+            return Wrong(str(error))
+
+    # ------------------------------------------------------------------ for the reader
+
+    def begin_at(self, position: int) -> None:
+        """Note the position behind which the reader goes on."""
+        with self._changed:
+            self._begun_at = self.position = position
+
+    def take(self, timeout_s: float) -> list[Post]:
+        """Return all postings that wait, as soon as there are any; none after ``timeout_s`` seconds, or once closed."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._is_closed, timeout_s)
+            posts = list(self._waiting)
+            self._waiting.clear()
+            self._waiting_bytes = 0
+            self.position += len(posts)
+            return posts
+
+    def note_saved(self, position: int) -> None:
+        """Note that no run reads again what lies before a position."""
+        with self._changed:
+            if self._begun_at is not None:
+                self.saved = max(self.saved, position - self._begun_at)
+
+    def close(self) -> None:
+        """Accept nothing more: the job has ended here."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
