@@ -31,6 +31,8 @@ class FileReader(Protocol):
     def read(self, file: StoredFile, start: int = 0) -> Iterator[tuple[Batch, int]]:
         """Yield the batches from a position on, each with the position after it.
 
+        A block of lines without any record is an empty batch, since lines of it may have been refused.
+
         Raises:
             FileChanged: the file is another one by now, or changes during the call.
             Exception: the file does not have this format; a note has its path.
@@ -80,7 +82,7 @@ class JsonLinesReader:
                 values = _chained([values for values, _ in parts])
                 if self.fit is not None and values:
                     yield _in_one([rows for _, rows in parts if rows is not None]), end
-                elif values or not parts:
+                else:
                     yield values, end
 
     def _values(self, block: bytes, offset: int) -> "tuple[list[Any], pa.RecordBatch | None]":
@@ -119,10 +121,8 @@ class CsvReader:
                     layout, rows = self._layout(block), block[_first_line(block) :]
                 parse = partial(self._fitted, layout)
                 parts = parsed_lines(rows, end - len(rows), parse, self.refuse, may_cut=not self._quote())
-                if batches := _chained(parts):
-                    yield _in_one(batches), end
-                elif not parts:
-                    yield [], end
+                batches = _chained(parts)
+                yield _in_one(batches) if batches else [], end
 
     def schema_of(self, file: StoredFile) -> "pa.Schema":
         """Return the columns of a file, with the types that its first block has."""

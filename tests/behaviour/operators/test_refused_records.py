@@ -140,6 +140,37 @@ def test_bad_lines_of_a_file(
     assert {int(letter.where.rpartition(" ")[2]) for letter in letters} == {text.index(line) for line in bad}
 
 
+@pytest.mark.parametrize("letters", [False, True])
+@pytest.mark.parametrize(
+    ("name", "text", "bad"),
+    [
+        ("file.jsonl", b'{"a":1,\n\n', b'{"a":1,'),
+        ("file.jsonl", b'\n{"a":1,', b'{"a":1,'),
+        ("file.csv", b"n\n\nx,y\n", b"x,y"),
+        ("file.txt", b"na\xdf", b"na\xdf"),
+    ],
+)
+def test_a_file_with_no_record_does_not_lose_its_bad_lines(
+    letters: bool, name: str, text: bytes, bad: bytes, tmp_path: Path
+) -> None:
+    """Also if all other lines are blank: a letter, or a job that fails."""
+    (tmp_path / name).write_bytes(text)
+    options: dict[str, Any] = {"schema": SCHEMA} if name.endswith("csv") else {}
+    flow = tw.Dataflow("refused")
+    found = flow.dead_letters()
+    source = tw.FileSource(tmp_path / name, **options)
+    flow.source("lines", source, dead_letters=found if letters else None).capture("results")
+    found.capture("letters")
+    if not letters:
+        with pytest.raises(tw.JobError, match=r"Error"):
+            tw.run(flow, engine="local").wait(DEADLINE_S)
+        return
+    with tw.run(flow, engine="local") as job:
+        job.wait(DEADLINE_S)
+        assert [record for record in all_of(job, "results") if record != ""] == []
+        assert [letter.record for letter in all_of(job, "letters")] == [bad]
+
+
 def test_lines_in_another_encoding(tmp_path: Path) -> None:
     """They are letters with their bytes; an error that names the file fails a job without letters."""
     (tmp_path / "file.txt").write_bytes(b"one\nna\xdf\nthree\n")
