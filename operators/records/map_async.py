@@ -21,6 +21,7 @@ from typing import Any, TypeAlias
 from tidewheel.batches.batches import records
 from tidewheel.host.log_lines import about
 from tidewheel.host.retry import Retry
+from tidewheel.host.safe_text import safe_text
 from tidewheel.operators.base.division import Division
 from tidewheel.operators.base.setting_aside import Aside, Caught, letter
 from tidewheel.progress import Time
@@ -175,7 +176,7 @@ class AsyncCalls:
         manager: Any = self.function
         if not hasattr(manager, "__aenter__"):
             return self.function
-        function = await self._in_time(stack.enter_async_context(manager), f"entering {called(manager)}")
+        function = await self._in_time(stack.enter_async_context(manager), lambda: f"entering {called(manager)}")
         if not callable(function):
             raise TypeError(f"entering {called(manager)} has to give what is called, it gave {called(function)}")
         return function  # type: ignore[no-any-return]
@@ -205,15 +206,14 @@ class AsyncCalls:
 
     async def _call(self, calls: list[tuple[int, Any]]) -> None:
         numbers, found = [number for number, _ in calls], [record for _, record in calls]
-        given = found[0] if self.policy.batch_size is None else found
         try:
-            result = await self._result(given)
+            result = await self._result(found)
             results = [result] if self.policy.batch_size is None else self._one_for_each(found, result)
-            outcomes = list(map(Outcome, numbers, results))
+            outcomes = [Outcome(number, one) for number, one in zip(numbers, results, strict=True)]
         except BaseException as error:
             if isinstance(error, asyncio.CancelledError) and self._closed.is_set():
                 raise
-            failure = _raisable(error, f"the call for {_short(given)}")
+            failure = _raisable(error, f"the call for {self._shown(found)}")
             outcomes = [Outcome(number, error=failure) for number in numbers]
         self._finish(*outcomes)
 
@@ -225,33 +225,36 @@ class AsyncCalls:
             )
         return list(result)
 
-    async def _result(self, record: Any) -> Any:
+    def _shown(self, found: list[Any]) -> str:
+        return _short(found[0] if self.policy.batch_size is None else found)
+
+    async def _result(self, found: list[Any]) -> Any:
         retry, made = self.policy.retry, 0
 
         async def attempt() -> Any:
             nonlocal made
             made += 1
-            return await self._attempt(record)
+            return await self._attempt(found)
 
         try:
             return await retry.call_async(attempt)
         except retry.on as error:
             if retry.attempts != 1:
-                error.add_note(f"This was attempt {made}, the last, for {_short(record)}.")
+                error.add_note(f"This was attempt {made}, the last, for {self._shown(found)}.")
             raise
 
-    async def _attempt(self, record: Any) -> Any:
+    async def _attempt(self, found: list[Any]) -> Any:
         if self.pace is not None and (pause_s := self.pace.pause_s()):
             await asyncio.sleep(pause_s)
-        coming = self.function(record)
+        coming = self.function(found[0] if self.policy.batch_size is None else found[:])  # it may change its list
         if not inspect.isawaitable(coming):
             raise TypeError(
                 f"map_async calls a function whose result is awaited, such as one defined with 'async def'; "
                 f"{called(self.function)} returned {_short(coming)}"
             )
-        return await self._in_time(coming, f"the call for {_short(record)}")
+        return await self._in_time(coming, lambda: f"the call for {self._shown(found)}")
 
-    async def _in_time(self, coming: Awaitable[Any], what: str) -> Any:
+    async def _in_time(self, coming: Awaitable[Any], what: Callable[[], str]) -> Any:
         if self.policy.timeout_s is None:
             return await coming
         limit = asyncio.timeout(self.policy.timeout_s)
@@ -261,7 +264,7 @@ class AsyncCalls:
         except TimeoutError as error:
             if not limit.expired():
                 raise
-            raise TimeoutError(f"{what} took longer than timeout_s={self.policy.timeout_s:g}") from error
+            raise TimeoutError(f"{what()} took longer than timeout_s={self.policy.timeout_s:g}") from error
 
     def _finish(self, *outcomes: Outcome) -> None:
         self._outcomes.extend(outcomes)
@@ -280,7 +283,7 @@ def _raisable(error: BaseException, what: str) -> BaseException:
 
 
 def _short(record: Any) -> str:
-    text = repr(record)
+    text = safe_text(record)
     return text if len(text) <= _LONGEST_RECORD else f"{text[:_LONGEST_RECORD]}..."
 
 

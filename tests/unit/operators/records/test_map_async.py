@@ -433,6 +433,55 @@ def test_a_list_has_a_result_for_each_record(result: Any) -> None:
     assert "for 2 records " in str(failure_of(wrong, [1, 2], batch_size=2))
 
 
+@pytest.mark.parametrize("change", [list.clear, list.reverse, list.pop, lambda numbers: numbers.append(7)])
+def test_a_function_may_change_its_list(change: Any) -> None:
+    """Each attempt has a list of its own, and each result is that of its record."""
+    attempts = []
+
+    async def reply(numbers: list[int]) -> list[int]:
+        attempts.append(numbers[:])
+        squares = [number**2 for number in numbers]
+        change(numbers)
+        if len(attempts) == 1:
+            raise ConnectionError
+        return squares
+
+    retry = tw.Retry(attempts=2, first_pause_s=0)
+    assert run_to_end(reply, [1, 2, 3], batch_size=3, retry=retry) == [(0, [1, 4, 9])]
+    assert attempts == [[1, 2, 3]] * 2
+
+
+class Wordless(int):
+    """A number without a text."""
+
+    def __repr__(self) -> str:
+        raise LookupError("it has no words")
+
+
+@pytest.mark.parametrize("batch_size", [None, 2])
+@pytest.mark.parametrize("failing", ["", "time", "error", "cancelled"])
+def test_a_record_without_a_text_is_called_for(failing: str, batch_size: int | None) -> None:
+    """Only an error needs it, and does without it."""
+
+    async def reply(given: Any) -> Any:
+        match failing:
+            case "time":
+                await asyncio.sleep(3600)
+            case "error":
+                raise ConnectionError("no answer")
+            case "cancelled":
+                raise asyncio.CancelledError
+        return given
+
+    options: dict[str, Any] = {"batch_size": batch_size, "timeout_s": 0.01 if failing == "time" else 60}
+    if not failing:
+        assert run_to_end(reply, [Wordless(1)], **options) == [(0, [1])]
+        return
+    failure = failure_of(reply, [Wordless(1)], retry=tw.Retry(attempts=2, first_pause_s=0), **options)
+    assert "LookupError: it" not in str(failure)
+    assert {"time": "took longer", "error": "no answer", "cancelled": "was cancelled"}[failing] in str(failure)
+
+
 def test_a_list_is_tried_again_whole_and_its_records_are_letters() -> None:
     """After the last attempt, each by itself; other lists do not notice."""
     function = Lists(fails_at=3)
