@@ -113,6 +113,8 @@ class AsyncCalls:
     _under_way: set["asyncio.Task[None]"] = field(default_factory=set)
     _outcomes: deque[Outcome] = field(default_factory=deque)
     _is_open: bool = False
+    _is_pausing: bool = False
+    """Whether a call waits for its moment; the next one gets a moment only then, and so each moment is used."""
     _is_told: bool = False
     _closed: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
@@ -182,11 +184,28 @@ class AsyncCalls:
         return function  # type: ignore[no-any-return]
 
     def _fill(self) -> None:
-        while self._is_open and self._waiting and len(self._under_way) < self.policy.concurrency:
-            count = min(self.policy.batch_size or 1, len(self._waiting))
-            task = self._loop.create_task(self._call([self._waiting.popleft() for _ in range(count)]))
+        while (
+            self._is_open and self._waiting and not self._is_pausing and len(self._under_way) < self.policy.concurrency
+        ):
+            self._is_pausing = self.pace is not None
+            task = self._loop.create_task(self._call(self._some()) if self.pace is None else self._call_at_its_moment())
             self._under_way.add(task)
             task.add_done_callback(self._make_room)
+
+    def _some(self) -> list[tuple[int, Any]]:
+        return [self._waiting.popleft() for _ in range(min(self.policy.batch_size or 1, len(self._waiting)))]
+
+    async def _call_at_its_moment(self) -> None:
+        """Take the records after the pause, so that a list has all that came meanwhile."""
+        await self._pause()
+        self._is_pausing = False
+        calls = self._some()
+        self._fill()
+        await self._call(calls)
+
+    async def _pause(self) -> None:
+        if self.pace is not None and (pause_s := self.pace.pause_s()):
+            await asyncio.sleep(pause_s)
 
     def _make_room(self, task: "asyncio.Task[None]") -> None:
         self._under_way.discard(task)
@@ -229,23 +248,25 @@ class AsyncCalls:
         return _short(found[0] if self.policy.batch_size is None else found)
 
     async def _result(self, found: list[Any]) -> Any:
-        retry, made = self.policy.retry, 0
+        retry, made, paused_s = self.policy.retry, 0, 0.0
 
         async def attempt() -> Any:
-            nonlocal made
+            nonlocal made, paused_s
+            if made:
+                began_s = time.monotonic()
+                await self._pause()
+                paused_s += time.monotonic() - began_s
             made += 1
             return await self._attempt(found)
 
         try:
-            return await retry.call_async(attempt)
+            return await retry.call_async(attempt, clock=lambda: time.monotonic() - paused_s)
         except retry.on as error:
             if retry.attempts != 1:
                 error.add_note(f"This was attempt {made}, the last, for {self._shown(found)}.")
             raise
 
     async def _attempt(self, found: list[Any]) -> Any:
-        if self.pace is not None and (pause_s := self.pace.pause_s()):
-            await asyncio.sleep(pause_s)
         coming = self.function(found[0] if self.policy.batch_size is None else found[:])  # it may change its list
         if not inspect.isawaitable(coming):
             raise TypeError(

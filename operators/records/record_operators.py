@@ -293,9 +293,10 @@ class RecordOperators(StreamBase[Record]):
                 job. None is one attempt.
             per_second: how many attempts begin in a second, on all workers together; None for any number. Each worker
                 begins an equal share of them, evenly. In any t seconds there are at most ``per_second * t``, and one
-                more for each worker.
+                more for each worker. The wait for it does not count towards ``within_s`` of ``retry``.
             batch_size: calls ``function`` with lists of up to so many records, of one or several epochs; it returns a
-                list with the result of each. A call takes the records that wait, and does not wait for more.
+                list with the result of each. A call takes the records that wait when it begins, and does not wait for
+                more.
             dead_letters: receives records whose last attempt has raised, or all records of such a list; None fails the
                 job.
             name: the operator's name.

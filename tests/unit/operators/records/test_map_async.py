@@ -29,7 +29,7 @@ from tests.kit.operators.operator_case import number_of
 from tests.kit.runtime.one_operator import DEADLINE_S, captured, feed, settle
 from tests.unit.runtime.worker.test_worker_loop import command, running, watch_until
 from tests.waiting import eventually
-from tidewheel.operators.records.map_async import CallPace, CallPolicy, build_map_async
+from tidewheel.operators.records.map_async import AsyncCalls, CallPace, CallPolicy, build_map_async
 from tidewheel.runtime.messages.feeder_status import Phase
 from tidewheel.runtime.worker.operator_context import instance_of
 
@@ -593,3 +593,42 @@ def test_a_running_job_keeps_to_the_calls_a_second(workers: int) -> None:
         job.wait(DEADLINE_S)
     assert len(moments) == 30
     assert max(moments) - min(moments) >= (30 / workers - 1) * workers / 200 - 0.05
+
+
+def test_the_wait_for_the_pace_is_no_time_of_the_attempts() -> None:
+    """Each call that fails is tried again, however long it has waited for its attempts."""
+    failed = set()
+
+    async def call(number: int) -> int:
+        if number not in failed:
+            failed.add(number)
+            raise ConnectionError
+        return number
+
+    retry = tw.Retry(within_s=0.3, first_pause_s=0)
+    results = run_to_end(call, list(range(12)), per_second=20, retry=retry)
+    assert sorted(number for _, batch in results for number in batch) == list(range(12))
+
+
+def test_a_list_fills_while_its_call_waits_for_the_pace() -> None:
+    """It has the records that came during the pause."""
+
+    class Paces(CallPace):
+        def pause_s(self) -> float:
+            asked.append(len(asked))
+            return 0.3 if len(asked) > 1 else 0.0
+
+    asked: list[int] = []
+    function = Lists()
+    policy = CallPolicy(8, per_second=1, batch_size=10)
+    calls = AsyncCalls("tidewheel-async-test", function, policy, lambda: None, Paces(1, 1))
+    try:
+        for number in range(6):
+            calls.submit([(number, number)])
+            assert eventually(lambda: len(asked) >= 2 if number else function.lists == [[0]])  # noqa: B023 - called at once
+        outcomes: list[Any] = []
+        assert eventually(lambda: outcomes.extend(calls.take()) or len(outcomes) == 6)
+    finally:
+        calls.close()
+    assert function.lists == [[0], [1, 2, 3, 4, 5]]
+    assert call_threads() == []
