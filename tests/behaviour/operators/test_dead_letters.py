@@ -228,6 +228,29 @@ def test_a_snapshot_has_a_record_or_its_letter(describe: Describe, cut: int, tmp
         assert plain_bags(job.captured("results")) == without_letters(SAMPLE, describe, LISTS)
 
 
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_record_that_cannot_be_added_to_the_first_one_is_a_letter(workers: int) -> None:
+    """Without a start, on whichever workers the records of a key are."""
+    flow = tw.Dataflow("test")
+    letters = flow.dead_letters()
+    added = (
+        flow.input("records")
+        .rebalance()
+        .aggregate(lambda r: type(r).__name__, add=lambda a, b: a + b, dead_letters=letters)
+    )
+    added.capture("results")
+    letters.map(lambda letter: letter.error).capture("letters")
+    with tw.run(flow, workers=workers, engine="local") as job:
+        with job.input("records") as records:
+            for record in (1, None, 2, None, 3, None, 4):
+                records.send([record])
+        job.wait(DEADLINE_S)
+        assert sorted(
+            entry for captured in job.captured("results") for entry in captured.batch if entry[0] == "int"
+        ) == [("int", 10)]
+        assert [error for captured in job.captured("letters") for error in captured.batch] == ["TypeError"] * 2
+
+
 # ---------------------------------------------------------------------- loops, substreams, batches
 
 
