@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from tidewheel.batches.batches import Batch
+from tidewheel.host.safe_text import safe_text
 from tidewheel.operators.files.bad_lines import Refuse, parsed_lines
 from tidewheel.operators.files.compression import bare, decompressed
 from tidewheel.operators.files.line_blocks import line_blocks
@@ -88,7 +89,7 @@ class JsonLinesReader:
     def _values(self, block: bytes, offset: int) -> "tuple[list[Any], pa.RecordBatch | None]":
         try:
             values = msgspec.json.Decoder().decode_lines(block)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise ValueError(f"a line after offset {offset} is no JSON: {error}") from None
         return values, _rows(values, self.fit) if values and self.fit is not None else None
 
@@ -321,8 +322,8 @@ def _rows(values: list[Any], fit: SchemaFit) -> "pa.RecordBatch":
         raise ValueError(f"names {sorted(others)} are not in schema=")
     try:
         return pa.RecordBatch.from_pylist(values, fit.schema)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, AttributeError) as error:
-        plain = [f"{value!r:.200} is no object" for value in values if not isinstance(value, dict)]
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        plain = [f"{safe_text(value):.200} is no object" for value in values if not isinstance(value, dict)]
         raise ValueError(f"lines do not fit into the columns of schema=: {plain[0] if plain else error}") from None
 
 

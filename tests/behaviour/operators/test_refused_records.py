@@ -171,6 +171,31 @@ def test_a_file_with_no_record_does_not_lose_its_bad_lines(
         assert [letter.record for letter in all_of(job, "letters")] == [bad]
 
 
+@pytest.mark.parametrize(
+    ("kind", "bad"),
+    [
+        (pa.int64(), "99999999999999999999"),
+        (pa.uint8(), "-1"),
+        (pa.uint8(), "256"),
+        (pa.int64(), "[" * 100_000),
+        (pa.list_(pa.int64()), "[" * 900 + "]" * 900),
+        (pa.date32(), '"no day"'),
+        (pa.struct({"a": pa.int8()}), "3"),
+        (pa.map_(pa.string(), pa.int8()), '{"a": "b"}'),
+        (pa.decimal128(3), '"x"'),
+    ],
+    ids=lambda one: str(one)[:20],
+)
+def test_a_value_that_its_column_cannot_hold_is_a_letter(kind: pa.DataType, bad: str, tmp_path: Path) -> None:
+    """Whatever Python or Arrow raise for it."""
+    (tmp_path / "file.jsonl").write_text(f'{{"n": null}}\n{{"n": {bad}}}\n{{"n": null}}\n')
+    source = tw.FileSource(tmp_path / "file.jsonl", schema=pa.schema({"n": kind}))
+    with tw.run(described(source), engine="local") as job:
+        job.wait(DEADLINE_S)
+        assert [row["n"] for row in all_of(job, "results")] == [None, None]
+        assert [letter.record for letter in all_of(job, "letters")] == [f'{{"n": {bad}}}'.encode()]
+
+
 def test_lines_in_another_encoding(tmp_path: Path) -> None:
     """They are letters with their bytes; an error that names the file fails a job without letters."""
     (tmp_path / "file.txt").write_bytes(b"one\nna\xdf\nthree\n")
