@@ -1,9 +1,12 @@
 """The text of any object, also of one that cannot say what it is."""
 
 from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
-def safe_text(value: object, to_text: Callable[[object], str] = repr) -> str:
+def safe_text(value: T, to_text: Callable[[T], str] = repr) -> str:
     """Return the ``repr`` of an object, or its ``str``; if that raises, the name of its class.
 
     >>> class Broken:

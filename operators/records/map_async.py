@@ -102,6 +102,7 @@ class AsyncCalls:
         function: called with each record, or with a list of records; the result is awaited. If it is an asynchronous
             context manager, it is entered before the first call, and what that returns is called instead.
         activate: called, on that thread, when there are outcomes.
+        caught: the errors that fail a record and not the job.
     """
 
     name: str
@@ -109,6 +110,7 @@ class AsyncCalls:
     policy: CallPolicy
     activate: Callable[[], None]
     pace: CallPace | None = None
+    caught: Caught = ()
     _waiting: deque[tuple[int, Any]] = field(default_factory=deque)
     _under_way: set["asyncio.Task[None]"] = field(default_factory=set)
     _outcomes: deque[Outcome] = field(default_factory=deque)
@@ -262,7 +264,7 @@ class AsyncCalls:
         try:
             return await retry.call_async(attempt, clock=lambda: time.monotonic() - paused_s)
         except retry.on as error:
-            if retry.attempts != 1:
+            if retry.attempts != 1 and not isinstance(error, self.caught):
                 error.add_note(f"This was attempt {made}, the last, for {self._shown(found)}.")
             raise
 
@@ -346,7 +348,7 @@ class _MapAsync:
         own = copy(function) if hasattr(function, "__aenter__") else function
         name = f"tidewheel-async-{context.name}-{context.worker}"
         pace = None if policy.per_second is None else CallPace(policy.per_second, context.workers)
-        self._calls = AsyncCalls(name, own, policy, context.activate, pace)
+        self._calls = AsyncCalls(name, own, policy, context.activate, pace, caught)
         context.on_close(self._calls.close)
         instance_of(context).waits_for = "results of calls that are under way"
         self._context = context
@@ -384,9 +386,11 @@ class _MapAsync:
             self._new += fresh
 
     def _results(self, outcomes: list[Outcome]) -> Iterator[tuple[_Place, Any]]:
+        failures = []
         for outcome in outcomes:
             number, error, result = outcome.number, outcome.error, outcome.result
             if number is not None and isinstance(error, self._caught):
+                failures.append(error)
                 result, error = Aside(letter(self._pending[number][1], error)), None
             if error is not None:
                 if number is not None:
@@ -397,6 +401,8 @@ class _MapAsync:
                 self._arrived[number] = result
             else:
                 yield self._pending.pop(number)[0], result
+        for failure in failures:  # after the letters of all records of a list
+            failure.__traceback__ = None  # it grows each time that a function raises the same object
         while self._next_to_send in self._arrived:
             place, _ = self._pending.pop(self._next_to_send)
             yield place, self._arrived.pop(self._next_to_send)

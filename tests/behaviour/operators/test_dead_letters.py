@@ -352,6 +352,86 @@ def test_a_letter_can_be_pickled_and_is_limited() -> None:
     assert len(letter.traceback) == 4000
 
 
+class WordlessError(Exception):
+    """An error without a text."""
+
+    def __str__(self) -> str:
+        raise LookupError
+
+
+class Wordless(int):
+    """A number without a text, that cannot leave its process."""
+
+    def __reduce__(self) -> Any:
+        raise TypeError("it stays here")
+
+    def __repr__(self) -> str:
+        raise LookupError
+
+
+ONE_ERROR = WordlessError()
+
+
+def refuse_all(_: Any) -> int:
+    raise ONE_ERROR
+
+
+async def refuse_all_later(_: Any) -> int:
+    raise ONE_ERROR
+
+
+def refuse_to_add(_: int, __: Any) -> tuple[int, int]:
+    raise ONE_ERROR
+
+
+REFUSING: dict[str, Describe] = {
+    "map": lambda stream, **options: stream.map(refuse_all, **options),
+    "map_batches": lambda stream, **options: stream.map_batches(refuse_all, **options),
+    "map_async": lambda stream, **options: stream.map_async(
+        refuse_all_later, concurrency=1, retry=tw.Retry(attempts=2, first_pause_s=0), **options
+    ),
+    "aggregate": lambda stream, **options: stream.aggregate(bool, start=int, add=refuse_to_add, **options),
+    "accumulate": lambda stream, **options: stream.accumulate(bool, start=int, add=refuse_to_add, **options),
+    "stateful_map": lambda stream, **options: stream.stateful_map(bool, start=int, step=refuse_to_add, **options),
+}
+
+
+@pytest.mark.parametrize("describe", REFUSING.values(), ids=REFUSING)
+def test_a_letter_needs_no_text_and_an_error_may_be_raised_again_and_again(describe: Describe) -> None:
+    """It does not fail the job, and the traceback of an error that is one object does not grow with each record."""
+    flow = tw.Dataflow("test")
+    letters = flow.dead_letters()
+    source = flow.source("records", tw.IterableSource([[(0, [Wordless(n)]) for n in range(1, 31)]]))
+    describe(source, dead_letters=letters).ignore()
+    letters.capture("letters")
+    with tw.run(flow, engine="local") as job:
+        job.wait(DEADLINE_S)
+        found = [letter for captured in job.captured("letters") for letter in captured.batch]
+    assert {(one.record, one.error, one.message) for one in found} <= {
+        (shown, "WordlessError", "<WordlessError, whose str raises LookupError>")
+        for shown in ("<Wordless, whose repr raises LookupError>", "<list, whose repr raises LookupError>")
+    }
+    assert len(found) == 30
+    assert all("in refuse_" in one.traceback for one in found)
+    assert ONE_ERROR.__traceback__ is None
+    assert not hasattr(ONE_ERROR, "__notes__")
+
+
+def test_an_input_refuses_what_has_no_text() -> None:
+    """The letter says of what type it is."""
+    flow = tw.Dataflow("test")
+    letters = flow.dead_letters()
+    flow.input("words", str, dead_letters=letters).ignore()
+    letters.map(lambda letter: letter.message).capture("letters")
+    with tw.run(flow, engine="local") as job:
+        with job.input("words") as words:
+            words.send(["a", Wordless(1)])
+        job.wait(DEADLINE_S)
+        assert [captured.batch for captured in job.captured("letters")] == [
+            ["input 'words' has records of str, not Wordless: <Wordless, whose repr raises LookupError>"]
+        ]
+
+
 @pytest.mark.parametrize(
     ("divide", "results"),
     [
