@@ -25,11 +25,12 @@ class Messages(tw.Source[int]):
 
     look_every_s = None
 
-    def __init__(self, error: Exception) -> None:
+    def __init__(self, error: Exception, *names: str) -> None:
         self.error = error
+        self.names = names or ("even", "odd")
 
-    def partitions(self) -> list[str]:
-        return ["even", "odd"]
+    def partitions(self) -> tuple[str, ...]:
+        return self.names
 
     def open(self, partition: Any, position: Any) -> Iterator[tw.Fetched[int]]:
         numbers = range(partition == "odd", 60, 2)
@@ -94,10 +95,37 @@ def test_the_error_fails_the_job(letters: bool) -> None:
     """With its own class and words, unless there are letters of such errors."""
     flow = tw.Dataflow("refused")
     of_others = flow.dead_letters(catch=OSError).ignore() if letters else None
-    flow.source("numbers", Messages(LookupError("no number")), dead_letters=of_others).capture("results")
+    flow.source("numbers", Messages(LookupError("no number"), "even"), dead_letters=of_others).capture("results")
     with raises(tw.JobError) as caught:
         tw.run(flow, engine="local").wait(DEADLINE_S)
     assert isinstance(caught.value.__cause__, LookupError)
+
+
+class Awkward(tw.Source[int]):
+    """Refuses things one by one, with an error after which a connection is opened again."""
+
+    def partitions(self) -> list[int]:
+        return [0]
+
+    def open(self, partition: Any, position: Any) -> Iterator[tw.Fetched[int]]:
+        if position is None:
+            refused: Any = (tw.Refused(bytes([n]), TimeoutError("no time"), f"at {n}") for n in range(3))
+            yield tw.Fetched([1], 1, refused=refused)
+
+
+def test_what_is_refused_may_come_from_a_generator() -> None:
+    """None of it is lost."""
+    with tw.run(described(Awkward()), engine="local") as job:
+        job.wait(DEADLINE_S)
+        assert [letter.record for letter in all_of(job, "letters")] == [b"\0", b"\1", b"\2"]
+
+
+def test_a_refusal_is_no_failure_of_the_connection() -> None:
+    """Another attempt would read the same: the job fails at once."""
+    flow = tw.Dataflow("refused")
+    flow.source("numbers", Awkward()).ignore()
+    with pytest.raises(tw.JobError, match=r"could not read partition 0, .*TimeoutError: no time"):
+        tw.run(flow, engine="local").wait(DEADLINE_S)
 
 
 SCHEMA = pa.schema({"n": pa.int64()})
