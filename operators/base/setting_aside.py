@@ -102,8 +102,11 @@ def _tried(function: Callable[[Any], Any], batch: Batch, refuse: Refuse) -> list
     return made
 
 
-def build_setting_aside(divide: Divide, caught: Caught) -> Build:
-    """Build an operator of two outputs, for results and for letters."""
+def build_setting_aside(divide: Divide, caught: Caught, part: str = "") -> Build:
+    """Build an operator of two outputs, for results and for letters.
+
+    Letters have its name without the suffix ``part``.
+    """
 
     def build(context: OperatorContext) -> Schedule:
         def schedule(input: InputPort, output: OutputPort, letters: OutputPort) -> None:
@@ -112,7 +115,7 @@ def build_setting_aside(divide: Divide, caught: Caught) -> Build:
             def refuse(record: Any, error: Exception) -> None:
                 if not isinstance(error, caught):
                     raise error
-                failed.append(letter(record, error, context.name))
+                failed.append(letter(record, error, context.name.removesuffix(part)))
 
             for lent, batch in input:
                 output.send(lent, divide(batch, refuse))

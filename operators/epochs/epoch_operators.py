@@ -142,7 +142,8 @@ class EpochOperators(StreamBase[Record]):
             return results._without_letters(name, dead_letters)
         first, second = fold.partially(both, caught), fold.combined(both)
         partially = records._unary(f"{name}: partial", build_partial(first), notify=False)
-        return partially._without_letters(name, dead_letters)._unary(name, build_per_epoch(second), _KEY)
+        without = partially._without_letters(name, dead_letters, part=": partial")
+        return without._unary(name, build_per_epoch(second), _KEY)
 
     @overload
     def count(self, key: None = None, *, name: str = ...) -> "Stream[tuple[Record, int]]": ...

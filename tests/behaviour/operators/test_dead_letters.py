@@ -181,6 +181,19 @@ def test_each_bad_record_is_a_letter_and_the_others_do_not_notice(describe: Desc
 
 
 @by_use
+def test_a_letter_has_the_name_of_its_operator(describe: Describe) -> None:
+    """Not that of one of the parts that the operator has."""
+    flow = tw.Dataflow("test")
+    letters = flow.dead_letters()
+    describe(flow.input("numbers"), dead_letters=letters, name="mine").ignore()
+    letters.map(lambda letter: letter.where).capture("letters")
+    with tw.run(flow, engine="local") as job:
+        send(job, "numbers", [(0, [5])])
+        job.wait(DEADLINE_S)
+        assert [captured.batch for captured in job.captured("letters")] == [["mine"]]
+
+
+@by_use
 def test_without_dead_letters_the_job_fails(describe: Describe) -> None:
     """So a test above that diverts nothing would be found."""
     flow = tw.Dataflow("test")
