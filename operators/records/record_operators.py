@@ -322,7 +322,8 @@ class RecordOperators(StreamBase[Record]):
         check_positive("map_async", "concurrency", concurrency)
         if timeout_s is not None and not (isinstance(timeout_s, int | float) and timeout_s > 0):
             raise GraphError(f"map_async: timeout_s is a number of seconds above 0, or None, not {timeout_s!r}")
-        if per_second is not None and not (isinstance(per_second, int | float) and 0 < per_second < inf):
+        is_number = isinstance(per_second, int | float) and not isinstance(per_second, bool)
+        if per_second is not None and not (is_number and 0 < per_second < inf):
             raise GraphError(f"map_async: per_second is a number of attempts above 0, or None, not {per_second!r}")
         if batch_size is not None:
             check_positive("map_async", "batch_size", batch_size)

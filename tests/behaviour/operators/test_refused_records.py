@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyarrow import feather
 
 import tidewheel as tw
 from tests.kit.messages import raises
@@ -247,6 +249,20 @@ def test_lines_in_another_encoding(tmp_path: Path) -> None:
     with pytest.raises(tw.JobError) as caught:
         tw.run(flow, engine="local").wait(DEADLINE_S)
     assert f"This is file {tmp_path / 'file.txt'}." in caught.value.traceback_text
+
+
+@pytest.mark.parametrize("name", ["parquet", "arrow"])
+def test_files_without_lines_have_no_letters(name: str, tmp_path: Path) -> None:
+    """A damaged one fails the job, so letters would wait in vain."""
+    table = pa.table({"n": [1]})
+    if name == "parquet":
+        pq.write_table(table, tmp_path / "file.parquet")
+    else:
+        feather.write_feather(table, tmp_path / "file.arrow")
+    flow = tw.Dataflow("refused")
+    source = tw.FileSource(tmp_path / f"file.{name}")
+    with raises(tw.GraphError):
+        flow.source("rows", source, dead_letters=flow.dead_letters())
 
 
 def test_a_block_whose_lines_may_belong_together_is_refused_whole(tmp_path: Path) -> None:

@@ -192,6 +192,7 @@ def test_explain_knows_that_it_is_at_work(server: Server) -> None:
         ({"per_second": float("inf")}, "per_second is a number of attempts above 0"),
         ({"batch_size": 0}, "map_async: batch_size is a whole number, 1 or more, not 0"),
         ({"retry": tw.Retry()}, "map_async: give retry attempts or within_s"),
+        ({"per_second": True}, "per_second is a number of attempts above 0, or None, not True"),
     ],
 )
 def test_wrong_options_are_refused_at_once(options: Any, message: str) -> None:
