@@ -1,6 +1,7 @@
 """A record that an operator has set aside, with its error."""
 
 from traceback import format_exception
+from types import TracebackType
 from typing import Generic, NamedTuple, TypeVar
 
 from tidewheel.host.safe_text import safe_text
@@ -31,12 +32,17 @@ class FailedRecord(NamedTuple, Generic[Record]):
     traceback: str = ""
 
 
-def failed_record(record: Record, error: BaseException, where: str) -> FailedRecord[Record]:
-    """Return a failed record for a record and the error that the caller has just caught."""
-    text = safe_text(error, _traceback)
+def failed_record(
+    record: Record, error: BaseException, where: str, traceback: TracebackType | None = None
+) -> FailedRecord[Record]:
+    """Return a failed record for a record and the error that was caught.
+
+    ``traceback`` begins where it was caught; the default is that of the error.
+    """
+    outer = traceback or error.__traceback__
+    text = safe_text(error, lambda failed: _formatted(failed, outer and outer.tb_next))
     return FailedRecord(record, type(error).__name__, safe_text(error, str)[:_LONGEST], where, text[-_LONGEST:])
 
 
-def _traceback(error: BaseException) -> str:
-    inner = error.__traceback__
-    return "".join(format_exception(type(error), error, inner and inner.tb_next, limit=-_MOST_FRAMES))
+def _formatted(error: BaseException, traceback: TracebackType | None) -> str:
+    return "".join(format_exception(type(error), error, traceback, limit=-_MOST_FRAMES))

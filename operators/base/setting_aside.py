@@ -6,6 +6,7 @@ letters leave in the same step as the results, and a snapshot has both or neithe
 """
 
 from collections.abc import Callable, Iterable
+from types import TracebackType
 from typing import Any, TypeAlias
 
 from tidewheel.batches.batches import Batch, is_arrow, is_numpy, keep, records
@@ -39,15 +40,17 @@ class Aside:
         self.letter = letter
 
 
-def letter(record: Any, error: BaseException, where: str = "") -> FailedRecord[Any]:
+def letter(
+    record: Any, error: BaseException, where: str = "", *, traceback: TracebackType | None = None
+) -> FailedRecord[Any]:
     """Return the letter for a failed record: it can be pickled.
 
-    `build_dividing` puts the operator's name before ``where``.
+    `build_dividing` puts the operator's name before ``where``. The default of ``traceback`` is that of the error.
     """
     is_plain = is_arrow(record) or (is_numpy(record) and not record.dtype.hasobject)
     if not is_plain and unpicklable(record) is not None:
         record = safe_text(record)[:4000]
-    return failed_record(record, error, where)
+    return failed_record(record, error, where, traceback)
 
 
 def results_of(function: Callable[[Any], Any]) -> Divide:

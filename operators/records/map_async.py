@@ -16,6 +16,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
+from types import TracebackType
 from typing import Any, TypeAlias
 
 from tidewheel.batches.batches import records
@@ -87,11 +88,15 @@ class CallPace:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a call, by number; None in place of the number means that no call can be made at all."""
+    """The outcome of a call, by number; None in place of the number means that no call can be made at all.
+
+    A caught error has its traceback here, since several calls may raise the same object.
+    """
 
     number: int | None
     result: Any = None
     error: BaseException | None = None
+    traceback: TracebackType | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -235,7 +240,10 @@ class AsyncCalls:
             if isinstance(error, asyncio.CancelledError) and self._closed.is_set():
                 raise
             failure = _raisable(error, f"the call for {self._shown(found)}")
-            outcomes = [Outcome(number, error=failure) for number in numbers]
+            traceback = failure.__traceback__
+            if isinstance(failure, self.caught):
+                failure.__traceback__ = None  # otherwise the next call that raises it adds to it
+            outcomes = [Outcome(number, error=failure, traceback=traceback) for number in numbers]
         self._finish(*outcomes)
 
     def _one_for_each(self, found: list[Any], result: Any) -> list[Any]:
@@ -386,12 +394,11 @@ class _MapAsync:
             self._new += fresh
 
     def _results(self, outcomes: list[Outcome]) -> Iterator[tuple[_Place, Any]]:
-        failures = []
         for outcome in outcomes:
             number, error, result = outcome.number, outcome.error, outcome.result
             if number is not None and isinstance(error, self._caught):
-                failures.append(error)
-                result, error = Aside(letter(self._pending[number][1], error)), None
+                aside = Aside(letter(self._pending[number][1], error, traceback=outcome.traceback))
+                result, error = aside, None
             if error is not None:
                 if number is not None:
                     instance_of(self._context).work_at(self._pending[number][0][0])
@@ -401,8 +408,6 @@ class _MapAsync:
                 self._arrived[number] = result
             else:
                 yield self._pending.pop(number)[0], result
-        for failure in failures:  # after the letters of all records of a list
-            failure.__traceback__ = None  # it grows each time that a function raises the same object
         while self._next_to_send in self._arrived:
             place, _ = self._pending.pop(self._next_to_send)
             yield place, self._arrived.pop(self._next_to_send)

@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any
 
 import cloudpickle
@@ -428,6 +429,25 @@ def test_a_letter_needs_no_text_and_an_error_may_be_raised_again_and_again(descr
     assert all("in refuse_" in one.traceback for one in found)
     assert ONE_ERROR.__traceback__ is None
     assert not hasattr(ONE_ERROR, "__notes__")
+
+
+def test_calls_that_raise_one_error_do_not_add_to_its_traceback() -> None:
+    """Also if many are in progress, before any letter of theirs is made."""
+    error, lengths = FiveError(), []
+
+    async def refuse(_: int) -> int:
+        lengths.append(len(list(walk_tb(error.__traceback__))))
+        raise error
+
+    flow = tw.Dataflow("test")
+    letters = flow.dead_letters()
+    flow.input("numbers").map_async(refuse, dead_letters=letters).ignore()
+    letters.map(lambda letter: letter.traceback.count("in refuse")).capture("letters")
+    with tw.run(flow, engine="local") as job:
+        send(job, "numbers", [(0, list(range(200)))])
+        job.wait(DEADLINE_S)
+        assert [count for captured in job.captured("letters") for count in captured.batch] == [1] * 200
+    assert max(lengths) == 0
 
 
 def test_an_input_refuses_what_has_no_text() -> None:
