@@ -78,7 +78,7 @@ class Door:
     """The postings that wait at one worker until its dataflow reads them; thread-safe.
 
     Args:
-        decode: returns the batch of a posting; raises TypeError or ValueError if it is none for this inbox.
+        decode: returns the batch of a posting; raises an error if it is none for this inbox.
         route: the route of postings without a key.
         capacity_bytes: how much may wait; a larger posting is accepted alone.
         clock: the seconds since 1970.
@@ -127,7 +127,8 @@ class Door:
                 if isinstance(batch, Wrong):
                     outcomes.append(batch)
                     continue
-                size = size_in_bytes(batch, self._sizes) if length(batch) else 0
+                rows = length(batch)
+                size = max(rows, size_in_bytes(batch, self._sizes)) if rows else 0
                 is_full |= bool(self._waiting) and self._waiting_bytes + size > self._capacity_bytes
                 if is_full:
                     outcomes.append(Full())
@@ -145,6 +146,8 @@ class Door:
             return self._decode(posting)
         except (TypeError, ValueError) as error:
             return Wrong(str(error))
+        except Exception as error:  # noqa: BLE001  of a user's class; the other postings are of other senders
+            return Wrong(f"{type(error).__name__}: {error}")
 
     # ------------------------------------------------------------------ for the reader
 
