@@ -13,6 +13,7 @@ from tidewheel.batches.batches import Batch, check_batch, is_schema, length
 from tidewheel.operators.base.stream_base import check_positive
 from tidewheel.operators.sources.contract import Fetched, Partition, Pause, Source
 from tidewheel.operators.sources.input import RecordCheck, SchemaCheck, check_for
+from tidewheel.operators.sources.posted_rows import WrongRowError, table_of_rows
 from tidewheel.operators.sources.posted_stream import table_of_stream
 from tidewheel.runtime.description.plan import Schedule
 from tidewheel.runtime.description.shards import owner_of
@@ -118,8 +119,8 @@ class Decode:
         elif posting.form == "arrow":
             if isinstance(self.check, RecordCheck):
                 raise ValueError(
-                    f"the records of this inbox have the type {self.check.shown}, and a stream of Arrow has columns: send lines "
-                    "of JSON, or give the inbox a pyarrow.Schema"
+                    f"the records of this inbox have the type {self.check.shown}, and a stream of Arrow has columns: "
+                    "send lines of JSON, or give the inbox a pyarrow.Schema"
                 )
             batch = table_of_stream(posting.body)
         else:
@@ -137,9 +138,10 @@ class Decode:
             raise ValueError(f"line {deep}: lists and objects are nested more than {_DEEPEST} deep")
         if not is_schema(self.records):
             return rows
-        import pyarrow as pa
-
-        return pa.Table.from_pylist(rows, schema=self.records)
+        try:
+            return table_of_rows(rows, self.records)
+        except WrongRowError as error:
+            raise ValueError(f"line {_line_of(error.row, body, len(rows))}: {error}") from None
 
 
 def _first_wrong(decoder: msgspec.json.Decoder[Any], body: bytes) -> tuple[int, str]:
@@ -154,6 +156,12 @@ def _first_wrong(decoder: msgspec.json.Decoder[Any], body: bytes) -> tuple[int, 
             except Exception as error:  # noqa: BLE001  a user's class may raise any
                 return number, f"{type(error).__name__}: {error}"
     return 1, "a value of JSON stands on several lines; each line has one"
+
+
+def _line_of(value: int, body: bytes, values: int) -> int:
+    """Return the number, from 1, of the line with a value of a number from 0; 1 if values stand on several lines."""
+    numbers = [number for number, line in enumerate(body.split(b"\n"), start=1) if line.strip()]
+    return numbers[value] if len(numbers) == values else 1
 
 
 def _first_deep(body: bytes, values: int) -> int | None:

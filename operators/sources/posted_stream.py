@@ -1,8 +1,8 @@
 """The Arrow tables in the bodies of postings, which anybody may have written.
 
-An extension type of Arrow may be a Python class that reads its values by pickle. A compressed buffer, a column of nulls,
-and buffers that overlap become far larger in memory than they are in the body. So the metadata of all messages is
-checked before Arrow reads any of them.
+An extension type of Arrow may be a Python class that reads its values by pickle. A compressed buffer, a column of
+nulls, and buffers that overlap become far larger in memory than they are in the body. So the metadata of all messages
+is checked before Arrow reads any of them.
 """
 
 import struct

@@ -1,5 +1,6 @@
 """What an inbox makes of lines of JSON and streams of Arrow, and how often records of a key count."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -79,6 +80,67 @@ def test_a_wrong_line_is_named(records: Any, text: str) -> None:
     decode = Decode.of("payments", records)
     with raises(ValueError):
         decode(lines(text))
+
+
+INNER = pa.struct([pa.field("a", pa.int64(), nullable=False)])
+COLUMNS = pa.schema(
+    [
+        pa.field("id", pa.int64(), nullable=False),
+        ("small", pa.int8()),
+        ("real", pa.float64()),
+        ("short", pa.float32()),
+        ("flag", pa.bool_()),
+        ("day", pa.date32()),
+        ("at", pa.timestamp("us")),
+        ("list", pa.list_(pa.int64())),
+        ("inner", INNER),
+        ("map", pa.map_(pa.string(), pa.int64())),
+        ("bytes", pa.binary()),
+        ("word", pa.dictionary(pa.int32(), pa.string())),
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "1",
+        "[1]",
+        "{}",
+        '{"id": null}',
+        '{"id": 1.5}',
+        '{"id": true}',
+        '{"id": "1"}',
+        '{"id": 1180591620717411303424}',
+        '{"id": 1, "other": 3}',
+        '{"id": 1, "small": 128}',
+        '{"id": 1, "real": 9007199254740993}',
+        '{"id": 1, "short": 1e300}',
+        '{"id": 1, "flag": 1}',
+        '{"id": 1, "day": 3.7}',
+        '{"id": 1, "at": 1.9}',
+        '{"id": 1, "list": [1, 1.5]}',
+        '{"id": 1, "inner": {"a": 1, "b": 2}}',
+        '{"id": 1, "inner": {}}',
+        '{"id": 1, "inner": [["a", 1]]}',
+        '{"id": 1, "map": {"a": 1.5}}',
+        '{"id": 1, "word": 3}',
+    ],
+)
+def test_json_that_would_change_in_a_column_is_refused(line: str) -> None:
+    """Also what would be left out; the message has the number of the line."""
+    with raises(ValueError):
+        Decode.of("payments", COLUMNS)(lines(f'{{"id": 7}}\n\n{line}\n{{"id": 8}}'))
+
+
+def test_json_for_a_schema_keeps_its_values() -> None:
+    """Whole numbers may be floats of JSON and times, texts may be bytes, and short floats are rounded."""
+    rows = [
+        {"id": 1, "small": 2.0, "real": 3, "short": 0.1, "flag": True, "day": 3, "at": 2**62, "list": [1, None]},
+        {"id": 2, "inner": {"a": 1}, "map": {"a": 1}, "bytes": "ab", "word": "ab"},
+    ]
+    found = Decode.of("payments", COLUMNS)(lines("\n".join(map(json.dumps, rows))))
+    assert found == pa.Table.from_pylist(rows, schema=COLUMNS)
 
 
 def test_streams_of_arrow_become_tables() -> None:
