@@ -119,11 +119,12 @@ class Door:
 
     def leave(self, postings: Sequence[Posting]) -> list[Outcome]:
         """Accept postings in their order, while there is room; never wait."""
-        decoded = [self._decoded(posting) for posting in postings]
+        tried = postings[: self._fitting(postings)]
+        decoded = [self._decoded(posting) for posting in tried]
         outcomes: list[Outcome] = []
         with self._changed:
             is_full = self._is_closed
-            for posting, batch in zip(postings, decoded, strict=True):
+            for posting, batch in zip(tried, decoded, strict=True):
                 if isinstance(batch, Wrong):
                     outcomes.append(batch)
                     continue
@@ -139,7 +140,16 @@ class Door:
                 self._accepted += 1
                 outcomes.append(self._accepted)
             self._changed.notify_all()
-        return outcomes
+        return outcomes + [Full()] * (len(postings) - len(tried))
+
+    def _fitting(self, postings: Sequence[Posting]) -> int:
+        """Return how many postings come before the first whose bytes alone find no room, so that none decodes them."""
+        with self._changed:
+            if self._is_closed:
+                return 0
+            room = self._capacity_bytes - self._waiting_bytes if self._waiting else None
+        sizes = [0 if posting.form == "batch" else len(posting.body) for posting in postings]
+        return next((place for place, size in enumerate(sizes) if room is not None and size > room), len(sizes))
 
     def _decoded(self, posting: Posting) -> Batch | Wrong:
         try:

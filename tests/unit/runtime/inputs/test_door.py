@@ -49,6 +49,26 @@ def test_what_finds_no_room_overtakes_nothing() -> None:
     assert door.leave([Posting([b""])]) == [Full()]
 
 
+def test_bytes_that_find_no_room_are_not_decoded() -> None:
+    """A client tries again until there is room, and decoding takes the time of the worker."""
+    tried: list[Posting] = []
+
+    def decode(posting: Posting) -> Any:
+        tried.append(posting)
+        return [posting.body]
+
+    door = Door(decode, 5, 1200)
+    small, large = Posting(b"1", form="json"), Posting(bytes(900), form="json")
+    assert door.leave([large]) == [1]
+    assert door.leave([small, large, small]) == [2, Full(), Full()]
+    assert tried == [large, small]
+    door.take(0)
+    assert door.leave([Posting(bytes(9000), form="json")]) == [3]
+    door.close()
+    assert door.leave([small]) == [Full()]
+    assert len(tried) == 3
+
+
 def test_a_row_counts_as_a_byte_at_least() -> None:
     """Also a row of nulls, which is nothing in memory until a record is made of it."""
     door = door_of(1000)
