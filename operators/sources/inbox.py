@@ -22,7 +22,7 @@ from tidewheel.runtime.worker.operator_context import OperatorContext, host_of
 from tidewheel.runtime.worker.ports import InputPort, OutputPort
 
 KEPT_S = 24 * 3600.0
-"""How long a key counts as known after its posting, in seconds, at least."""
+"""How long a key counts as known after its posting, in seconds."""
 
 _SWEEP_S = 3600.0
 _LOOK_S = 0.5
@@ -223,7 +223,8 @@ class _Once:
             self._swept_s = post.at_s
             for key in [key for key, at_s in self._seen.items() if at_s < post.at_s - self._kept_s]:
                 del self._seen[key]
-        if post.key in self._seen:
+        seen_s = self._seen.get(post.key)
+        if seen_s is not None and seen_s >= post.at_s - self._kept_s:
             return False
         self._seen[post.key] = post.at_s
         return True

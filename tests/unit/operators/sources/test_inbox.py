@@ -287,3 +287,6 @@ def test_keys_are_forgotten_after_their_time_and_not_before() -> None:
     for at_s in (10_900.0, 10_901.0):
         send(0, [Post([1], "a", at_s, "a")])
     assert records() == [1, 1], "it was forgotten, and counts again once"
+    send(0, [Post([2], "b", 16_000.0, "b")])
+    send(0, [Post([1], "a", 18_200.0, "a")])
+    assert records() == [1, 1, 1, 2], "also if none was swept meanwhile"
