@@ -22,7 +22,8 @@ def table_of_stream(body: bytes) -> "pa.Table":
 
     Raises:
         ValueError: it is no such stream, or bytes follow it. It has extension types, compressed buffers or deltas of
-            dictionaries. Or it has more rows, or more bytes of columns, than the body has bytes.
+            dictionaries, or nulls in a column that has none. Or it has more rows, or more bytes of columns, than the
+            body has bytes.
     """
     import pyarrow as pa
 
@@ -31,6 +32,9 @@ def table_of_stream(body: bytes) -> "pa.Table":
         with pa.ipc.open_stream(body) as reader:
             table = reader.read_all()
         table.validate(full=True)
+        for field, column in zip(table.schema, table.columns, strict=True):
+            if column.null_count and not field.nullable:
+                raise ValueError(f"column {field.name!r} has nulls, and its type has none")
     except (pa.ArrowException, OSError, struct.error) as error:
         raise ValueError(f"it is no stream of Arrow IPC: {error}") from None
     return table
