@@ -3,9 +3,13 @@
 from traceback import format_exception
 from typing import Generic, NamedTuple, TypeVar
 
+from tidewheel.host.safe_text import safe_text
+
 Record = TypeVar("Record")
 
 _LONGEST = 4_000
+_MOST_FRAMES = 40
+"""So many frames at the end of a traceback have more characters than a letter keeps."""
 
 
 class FailedRecord(NamedTuple, Generic[Record]):
@@ -29,6 +33,10 @@ class FailedRecord(NamedTuple, Generic[Record]):
 
 def failed_record(record: Record, error: BaseException, where: str) -> FailedRecord[Record]:
     """Return a failed record for a record and the error that the caller has just caught."""
+    text = safe_text(error, _traceback)
+    return FailedRecord(record, type(error).__name__, safe_text(error, str)[:_LONGEST], where, text[-_LONGEST:])
+
+
+def _traceback(error: BaseException) -> str:
     inner = error.__traceback__
-    text = "".join(format_exception(type(error), error, inner and inner.tb_next))
-    return FailedRecord(record, type(error).__name__, str(error)[:_LONGEST], where, text[-_LONGEST:])
+    return "".join(format_exception(type(error), error, inner and inner.tb_next, limit=-_MOST_FRAMES))

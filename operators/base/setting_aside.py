@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 from tidewheel.batches.batches import Batch, is_arrow, is_numpy, keep, records
+from tidewheel.host.safe_text import safe_text
 from tidewheel.operators.base.failed_record import FailedRecord, failed_record
 from tidewheel.runtime.description.plan import Build, Schedule
 from tidewheel.runtime.worker.operator_context import OperatorContext
@@ -45,7 +46,7 @@ def letter(record: Any, error: BaseException, where: str = "") -> FailedRecord[A
     """
     is_plain = is_arrow(record) or (is_numpy(record) and not record.dtype.hasobject)
     if not is_plain and unpicklable(record) is not None:
-        record = f"{record!r:.4000}"
+        record = safe_text(record)[:4000]
     return failed_record(record, error, where)
 
 
@@ -82,6 +83,7 @@ def whole_batches(function: Callable[[Any], Batch]) -> Divide:
             return function(batch)
         except Exception as error:  # noqa: BLE001 - the letter has it
             refuse(batch, error)
+            error.__traceback__ = None
             return []
 
     return divide
@@ -94,13 +96,17 @@ def _tried(function: Callable[[Any], Any], batch: Batch, refuse: Refuse) -> list
             result = function(record)
         except Exception as error:  # noqa: BLE001 - the letter has it
             refuse(record, error)
+            error.__traceback__ = None  # it grows each time that a function raises the same object
             result = _Nothing
         made.append(result)
     return made
 
 
-def build_setting_aside(divide: Divide, caught: Caught) -> Build:
-    """Build an operator of two outputs, for results and for letters."""
+def build_setting_aside(divide: Divide, caught: Caught, part: str = "") -> Build:
+    """Build an operator of two outputs, for results and for letters.
+
+    Letters have its name without the suffix ``part``.
+    """
 
     def build(context: OperatorContext) -> Schedule:
         def schedule(input: InputPort, output: OutputPort, letters: OutputPort) -> None:
@@ -109,7 +115,7 @@ def build_setting_aside(divide: Divide, caught: Caught) -> Build:
             def refuse(record: Any, error: Exception) -> None:
                 if not isinstance(error, caught):
                     raise error
-                failed.append(letter(record, error, context.name))
+                failed.append(letter(record, error, context.name.removesuffix(part)))
 
             for lent, batch in input:
                 output.send(lent, divide(batch, refuse))

@@ -147,9 +147,13 @@ class StreamBase(Generic[Record]):
         dead_letters: "DeadLetters",
         *,
         schema: "pa.Schema | None" = None,
+        part: str = "",
     ) -> "Stream[Any]":
-        """Add an operator that sends the results of ``divide(batch, refuse)``, and refused records as dead letters."""
-        build = build_setting_aside(divide, caught_by(self._description, name, dead_letters))
+        """Add an operator that sends the results of ``divide(batch, refuse)``, and refused records as dead letters.
+
+        If it is a part of an operator, its name ends in ``part``.
+        """
+        build = build_setting_aside(divide, caught_by(self._description, name, dead_letters), part)
         made, letters = self._operator(name, [], 2, build, notify=False, by_substream=True)
         dead_letters._receive(letters)
         made.schema = schema
@@ -178,13 +182,13 @@ class StreamBase(Generic[Record]):
         def divide(batch: Batch, refuse: Refuse) -> Batch:
             return chosen(batch, refuse) if is_called or isinstance(batch, list) else batch
 
-        return self._setting_aside(f"{name}: keys", divide, dead_letters, schema=self.schema)
+        return self._setting_aside(f"{name}: keys", divide, dead_letters, schema=self.schema, part=": keys")
 
     def _without_letters(
-        self, name: str, dead_letters: "DeadLetters", schema: "pa.Schema | None" = None
+        self, name: str, dead_letters: "DeadLetters", schema: "pa.Schema | None" = None, *, part: str = ""
     ) -> "Stream[Any]":
-        """Take the letters out of the output of this stream's operator, which is named ``name``."""
-        build = build_dividing(self._description.operators[self._outlet.source.operator].name)
+        """Take the letters out of the output of this stream's operator, named ``name``, or ``name`` and ``part``."""
+        build = build_dividing(self._description.operators[self._outlet.source.operator].name.removesuffix(part))
         made, letters = self._operator(f"{name}: dead letters", [], 2, build, notify=False, by_substream=True)
         dead_letters._receive(letters)
         made.schema = schema

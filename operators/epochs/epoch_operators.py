@@ -101,13 +101,15 @@ class EpochOperators(StreamBase[Record]):
         Args:
             key: a function of a record, or the name or names of columns.
             start: makes the initial state of a key. Without it the first record is the state, and ``add`` also merges
-                two states: it must be associative and commutative, and must not change its arguments.
+                two states: it must be associative and commutative, and must not change its arguments. With
+                ``dead_letters``, only ``combine`` merges states.
             add: returns the state with a record added; it may change a state that ``start`` has made.
             finish: makes the result of a key and its state; the default is the pair.
             combine: merges two states; it may change the first. With it, workers first fold their own records, and only
                 states travel to the owners of the keys.
             dead_letters: receives records for which ``key``, ``start`` or ``add`` raises; None fails the job. The state
-                of the key stays as it was, unless a function has changed it in place.
+                of the key stays as it was, unless a function has changed it in place. If ``combine`` or ``finish``
+                raises, the job fails.
             name: the operator's name.
 
         >>> import tidewheel as tw
@@ -126,7 +128,7 @@ class EpochOperators(StreamBase[Record]):
         ([Captured(time=0, batch=[('t', 2.5), ('b', 2.0)])], [Captured(time=0, batch=[('t', 'to'), ('b', 'be')])])
         """
         fold = KeyFold.checked("aggregate", key, self.schema, start, add, finish)
-        both = add if combine is None and start is None else combine
+        both = add if combine is None and start is None and dead_letters is None else combine
         if both is not None:
             check_function("aggregate, for combine,", both)
         if dead_letters is None:
@@ -140,7 +142,8 @@ class EpochOperators(StreamBase[Record]):
             return results._without_letters(name, dead_letters)
         first, second = fold.partially(both, caught), fold.combined(both)
         partially = records._unary(f"{name}: partial", build_partial(first), notify=False)
-        return partially._without_letters(name, dead_letters)._unary(name, build_per_epoch(second), _KEY)
+        without = partially._without_letters(name, dead_letters, part=": partial")
+        return without._unary(name, build_per_epoch(second), _KEY)
 
     @overload
     def count(self, key: None = None, *, name: str = ...) -> "Stream[tuple[Record, int]]": ...

@@ -90,6 +90,7 @@ class KeyFold:
                 states[key] = self.fold_rows(states[key], [row]) if key in states else self.begin([row])
             except caught as error:
                 failed.append(Aside(letter(row, error)))
+                error.__traceback__ = None  # it grows each time that a function raises the same object
         return failed
 
     def tried(self, caught: Caught) -> Callable[[States, Batch], list[Aside]] | None:

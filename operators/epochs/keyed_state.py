@@ -96,6 +96,7 @@ class StatefulMap:
                     returned = self.step(self.start() if state is None else state, record)
                 except self.caught as error:
                     results.append(Aside(letter(record, error)))
+                    error.__traceback__ = None  # it grows each time that a function raises the same object
                     continue
                 if not isinstance(returned, tuple) or len(returned) != 2:
                     raise TypeError(f"step must return a pair (state, result), not {short(returned)}{_at(key, record)}")

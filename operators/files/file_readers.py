@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from tidewheel.batches.batches import Batch
+from tidewheel.host.safe_text import safe_text
 from tidewheel.operators.files.bad_lines import Refuse, parsed_lines
 from tidewheel.operators.files.compression import bare, decompressed
 from tidewheel.operators.files.line_blocks import line_blocks
@@ -30,6 +31,8 @@ _ROWS = 65_536
 class FileReader(Protocol):
     def read(self, file: StoredFile, start: int = 0) -> Iterator[tuple[Batch, int]]:
         """Yield the batches from a position on, each with the position after it.
+
+        A block of lines without any record is an empty batch, since lines of it may have been refused.
 
         Raises:
             FileChanged: the file is another one by now, or changes during the call.
@@ -80,13 +83,13 @@ class JsonLinesReader:
                 values = _chained([values for values, _ in parts])
                 if self.fit is not None and values:
                     yield _in_one([rows for _, rows in parts if rows is not None]), end
-                elif values or not parts:
+                else:
                     yield values, end
 
     def _values(self, block: bytes, offset: int) -> "tuple[list[Any], pa.RecordBatch | None]":
         try:
             values = msgspec.json.Decoder().decode_lines(block)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise ValueError(f"a line after offset {offset} is no JSON: {error}") from None
         return values, _rows(values, self.fit) if values and self.fit is not None else None
 
@@ -119,10 +122,8 @@ class CsvReader:
                     layout, rows = self._layout(block), block[_first_line(block) :]
                 parse = partial(self._fitted, layout)
                 parts = parsed_lines(rows, end - len(rows), parse, self.refuse, may_cut=not self._quote())
-                if batches := _chained(parts):
-                    yield _in_one(batches), end
-                elif not parts:
-                    yield [], end
+                batches = _chained(parts)
+                yield _in_one(batches) if batches else [], end
 
     def schema_of(self, file: StoredFile) -> "pa.Schema":
         """Return the columns of a file, with the types that its first block has."""
@@ -321,8 +322,8 @@ def _rows(values: list[Any], fit: SchemaFit) -> "pa.RecordBatch":
         raise ValueError(f"names {sorted(others)} are not in schema=")
     try:
         return pa.RecordBatch.from_pylist(values, fit.schema)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, AttributeError) as error:
-        plain = [f"{value!r:.200} is no object" for value in values if not isinstance(value, dict)]
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        plain = [f"{safe_text(value):.200} is no object" for value in values if not isinstance(value, dict)]
         raise ValueError(f"lines do not fit into the columns of schema=: {plain[0] if plain else error}") from None
 
 

@@ -21,6 +21,7 @@ from typing import Any, TypeAlias
 from tidewheel.batches.batches import records
 from tidewheel.host.log_lines import about
 from tidewheel.host.retry import Retry
+from tidewheel.host.safe_text import safe_text
 from tidewheel.operators.base.division import Division
 from tidewheel.operators.base.setting_aside import Aside, Caught, letter
 from tidewheel.progress import Time
@@ -101,6 +102,7 @@ class AsyncCalls:
         function: called with each record, or with a list of records; the result is awaited. If it is an asynchronous
             context manager, it is entered before the first call, and what that returns is called instead.
         activate: called, on that thread, when there are outcomes.
+        caught: the errors that fail a record and not the job.
     """
 
     name: str
@@ -108,10 +110,13 @@ class AsyncCalls:
     policy: CallPolicy
     activate: Callable[[], None]
     pace: CallPace | None = None
+    caught: Caught = ()
     _waiting: deque[tuple[int, Any]] = field(default_factory=deque)
     _under_way: set["asyncio.Task[None]"] = field(default_factory=set)
     _outcomes: deque[Outcome] = field(default_factory=deque)
     _is_open: bool = False
+    _is_pausing: bool = False
+    """Whether a call waits for its moment; the next one gets a moment only then, and so each moment is used."""
     _is_told: bool = False
     _closed: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
@@ -175,17 +180,34 @@ class AsyncCalls:
         manager: Any = self.function
         if not hasattr(manager, "__aenter__"):
             return self.function
-        function = await self._in_time(stack.enter_async_context(manager), f"entering {called(manager)}")
+        function = await self._in_time(stack.enter_async_context(manager), lambda: f"entering {called(manager)}")
         if not callable(function):
             raise TypeError(f"entering {called(manager)} has to give what is called, it gave {called(function)}")
         return function  # type: ignore[no-any-return]
 
     def _fill(self) -> None:
-        while self._is_open and self._waiting and len(self._under_way) < self.policy.concurrency:
-            count = min(self.policy.batch_size or 1, len(self._waiting))
-            task = self._loop.create_task(self._call([self._waiting.popleft() for _ in range(count)]))
+        while (
+            self._is_open and self._waiting and not self._is_pausing and len(self._under_way) < self.policy.concurrency
+        ):
+            self._is_pausing = self.pace is not None
+            task = self._loop.create_task(self._call(self._some()) if self.pace is None else self._call_at_its_moment())
             self._under_way.add(task)
             task.add_done_callback(self._make_room)
+
+    def _some(self) -> list[tuple[int, Any]]:
+        return [self._waiting.popleft() for _ in range(min(self.policy.batch_size or 1, len(self._waiting)))]
+
+    async def _call_at_its_moment(self) -> None:
+        """Take the records after the pause, so that a list has all that came meanwhile."""
+        await self._pause()
+        self._is_pausing = False
+        calls = self._some()
+        self._fill()
+        await self._call(calls)
+
+    async def _pause(self) -> None:
+        if self.pace is not None and (pause_s := self.pace.pause_s()):
+            await asyncio.sleep(pause_s)
 
     def _make_room(self, task: "asyncio.Task[None]") -> None:
         self._under_way.discard(task)
@@ -205,15 +227,14 @@ class AsyncCalls:
 
     async def _call(self, calls: list[tuple[int, Any]]) -> None:
         numbers, found = [number for number, _ in calls], [record for _, record in calls]
-        given = found[0] if self.policy.batch_size is None else found
         try:
-            result = await self._result(given)
+            result = await self._result(found)
             results = [result] if self.policy.batch_size is None else self._one_for_each(found, result)
-            outcomes = list(map(Outcome, numbers, results))
+            outcomes = [Outcome(number, one) for number, one in zip(numbers, results, strict=True)]
         except BaseException as error:
             if isinstance(error, asyncio.CancelledError) and self._closed.is_set():
                 raise
-            failure = _raisable(error, f"the call for {_short(given)}")
+            failure = _raisable(error, f"the call for {self._shown(found)}")
             outcomes = [Outcome(number, error=failure) for number in numbers]
         self._finish(*outcomes)
 
@@ -225,33 +246,38 @@ class AsyncCalls:
             )
         return list(result)
 
-    async def _result(self, record: Any) -> Any:
-        retry, made = self.policy.retry, 0
+    def _shown(self, found: list[Any]) -> str:
+        return _short(found[0] if self.policy.batch_size is None else found)
+
+    async def _result(self, found: list[Any]) -> Any:
+        retry, made, paused_s = self.policy.retry, 0, 0.0
 
         async def attempt() -> Any:
-            nonlocal made
+            nonlocal made, paused_s
+            if made:
+                began_s = time.monotonic()
+                await self._pause()
+                paused_s += time.monotonic() - began_s
             made += 1
-            return await self._attempt(record)
+            return await self._attempt(found)
 
         try:
-            return await retry.call_async(attempt)
+            return await retry.call_async(attempt, clock=lambda: time.monotonic() - paused_s)
         except retry.on as error:
-            if retry.attempts != 1:
-                error.add_note(f"This was attempt {made}, the last, for {_short(record)}.")
+            if retry.attempts != 1 and not isinstance(error, self.caught):
+                error.add_note(f"This was attempt {made}, the last, for {self._shown(found)}.")
             raise
 
-    async def _attempt(self, record: Any) -> Any:
-        if self.pace is not None and (pause_s := self.pace.pause_s()):
-            await asyncio.sleep(pause_s)
-        coming = self.function(record)
+    async def _attempt(self, found: list[Any]) -> Any:
+        coming = self.function(found[0] if self.policy.batch_size is None else found[:])  # it may change its list
         if not inspect.isawaitable(coming):
             raise TypeError(
                 f"map_async calls a function whose result is awaited, such as one defined with 'async def'; "
                 f"{called(self.function)} returned {_short(coming)}"
             )
-        return await self._in_time(coming, f"the call for {_short(record)}")
+        return await self._in_time(coming, lambda: f"the call for {self._shown(found)}")
 
-    async def _in_time(self, coming: Awaitable[Any], what: str) -> Any:
+    async def _in_time(self, coming: Awaitable[Any], what: Callable[[], str]) -> Any:
         if self.policy.timeout_s is None:
             return await coming
         limit = asyncio.timeout(self.policy.timeout_s)
@@ -261,7 +287,7 @@ class AsyncCalls:
         except TimeoutError as error:
             if not limit.expired():
                 raise
-            raise TimeoutError(f"{what} took longer than timeout_s={self.policy.timeout_s:g}") from error
+            raise TimeoutError(f"{what()} took longer than timeout_s={self.policy.timeout_s:g}") from error
 
     def _finish(self, *outcomes: Outcome) -> None:
         self._outcomes.extend(outcomes)
@@ -280,7 +306,7 @@ def _raisable(error: BaseException, what: str) -> BaseException:
 
 
 def _short(record: Any) -> str:
-    text = repr(record)
+    text = safe_text(record)
     return text if len(text) <= _LONGEST_RECORD else f"{text[:_LONGEST_RECORD]}..."
 
 
@@ -322,7 +348,7 @@ class _MapAsync:
         own = copy(function) if hasattr(function, "__aenter__") else function
         name = f"tidewheel-async-{context.name}-{context.worker}"
         pace = None if policy.per_second is None else CallPace(policy.per_second, context.workers)
-        self._calls = AsyncCalls(name, own, policy, context.activate, pace)
+        self._calls = AsyncCalls(name, own, policy, context.activate, pace, caught)
         context.on_close(self._calls.close)
         instance_of(context).waits_for = "results of calls that are under way"
         self._context = context
@@ -360,9 +386,11 @@ class _MapAsync:
             self._new += fresh
 
     def _results(self, outcomes: list[Outcome]) -> Iterator[tuple[_Place, Any]]:
+        failures = []
         for outcome in outcomes:
             number, error, result = outcome.number, outcome.error, outcome.result
             if number is not None and isinstance(error, self._caught):
+                failures.append(error)
                 result, error = Aside(letter(self._pending[number][1], error)), None
             if error is not None:
                 if number is not None:
@@ -373,6 +401,8 @@ class _MapAsync:
                 self._arrived[number] = result
             else:
                 yield self._pending.pop(number)[0], result
+        for failure in failures:  # after the letters of all records of a list
+            failure.__traceback__ = None  # it grows each time that a function raises the same object
         while self._next_to_send in self._arrived:
             place, _ = self._pending.pop(self._next_to_send)
             yield place, self._arrived.pop(self._next_to_send)

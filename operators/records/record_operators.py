@@ -293,9 +293,10 @@ class RecordOperators(StreamBase[Record]):
                 job. None is one attempt.
             per_second: how many attempts begin in a second, on all workers together; None for any number. Each worker
                 begins an equal share of them, evenly. In any t seconds there are at most ``per_second * t``, and one
-                more for each worker.
+                more for each worker. The wait for it does not count towards ``within_s`` of ``retry``.
             batch_size: calls ``function`` with lists of up to so many records, of one or several epochs; it returns a
-                list with the result of each. A call takes the records that wait, and does not wait for more.
+                list with the result of each. A call takes the records that wait when it begins, and does not wait for
+                more.
             dead_letters: receives records whose last attempt has raised, or all records of such a list; None fails the
                 job.
             name: the operator's name.
@@ -321,7 +322,8 @@ class RecordOperators(StreamBase[Record]):
         check_positive("map_async", "concurrency", concurrency)
         if timeout_s is not None and not (isinstance(timeout_s, int | float) and timeout_s > 0):
             raise GraphError(f"map_async: timeout_s is a number of seconds above 0, or None, not {timeout_s!r}")
-        if per_second is not None and not (isinstance(per_second, int | float) and 0 < per_second < inf):
+        is_number = isinstance(per_second, int | float) and not isinstance(per_second, bool)
+        if per_second is not None and not (is_number and 0 < per_second < inf):
             raise GraphError(f"map_async: per_second is a number of attempts above 0, or None, not {per_second!r}")
         if batch_size is not None:
             check_positive("map_async", "batch_size", batch_size)

@@ -133,6 +133,8 @@ class Source(ABC, Generic[Record_co]):
     at_a_time: int | None = None
     says_epochs: bool = False
     retry: Retry = Retry(within_s=60.0, first_pause_s=0.1, longest_pause_s=5.0, jitter=0.5, on=OSError)
+    _may_refuse: bool = True
+    """Whether the source may yield a `Refused`."""
 
     @abstractmethod
     def partitions(self) -> Iterable[Partition]:

@@ -113,6 +113,7 @@ class FileSource(Source[Any]):
             raise GraphError(f"FileSource: format is one of {', '.join(map(repr, FORMATS))}, not {format!r}")
         if self.format == "text":
             _check_text(encoding, schema, columns)
+        self._may_refuse = self.format not in ("parquet", "arrow")
         fit = None if self.format == "text" else self._fit(found, schema, columns, csv)
         self.schema = None if fit is None else fit.schema
         self._reader = self._make_reader(fit, columns, csv, encoding, errors)

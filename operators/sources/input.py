@@ -12,6 +12,7 @@ from reprlib import repr as short
 from typing import Any, Protocol, get_origin
 
 from tidewheel.batches.batches import Batch, is_numpy, is_schema, keep, length, records, take_slice
+from tidewheel.host.safe_text import safe_text
 from tidewheel.operators.base.setting_aside import Refuse
 from tidewheel.operators.keys.columns import check_schema
 from tidewheel.operators.substreams.labeller import Labeller, SubstreamKeys
@@ -124,7 +125,7 @@ class RecordCheck:
         return kind.__name__ if isinstance(kind, type) and get_origin(kind) is None else str(kind)
 
     def _reason(self, record: Any) -> str:
-        return f"input {self.name!r} has records of {self.shown}, not {type(record).__qualname__}: {record!r:.200}"
+        return f"input {self.name!r} has records of {self.shown}, not {type(record).__qualname__}: {safe_text(record):.200}"
 
 
 @dataclass(frozen=True, slots=True)

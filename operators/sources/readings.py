@@ -133,9 +133,7 @@ class Readings:
                 failing_since_s = now_s if failures == 1 else failing_since_s
                 pause_s = retry.pause_s(failures, now_s - failing_since_s) if isinstance(error, retry.on) else None
                 if pause_s is None:
-                    tried = "" if failures == 1 else f", tried {failures} times"
-                    what = f"could not read partition {reading.partition!r}{tried},"
-                    self._put(reading, failed_part(self._name, what, error), 0)
+                    self._fail(reading, error, failures)
                     return
                 said = "source %r: partition %r is opened again in %.1f s, after %s: %s"
                 kind = type(error).__name__
@@ -144,6 +142,11 @@ class Readings:
                 self._closed.wait(pause_s)
             else:
                 return
+
+    def _fail(self, reading: _Reading, error: BaseException, failures: int = 1) -> None:
+        tried = "" if failures == 1 else f", tried {failures} times"
+        what = f"could not read partition {reading.partition!r}{tried},"
+        self._put(reading, failed_part(self._name, what, error), 0)
 
     def _read(self, reading: _Reading) -> None:
         iterator: Iterator[Any] = iter(self._source.open(reading.partition, reading.position))
@@ -157,15 +160,17 @@ class Readings:
                     self._closed.wait(yielded.seconds)
                     continue
                 fetched = as_fetched(self._source, reading.partition, yielded)
-                for refused in fetched.refused:
+                all_refused = tuple(fetched.refused)
+                for refused in all_refused:
                     if not isinstance(refused.error, self._caught):
-                        raise refused.error
+                        self._fail(reading, refused.error)  # another attempt would read the same
+                        return
                 batch = batch_of(fetched)
                 if is_first:
                     self._check_position(reading.partition, fetched.position)
                     is_first = False
                 size = size_in_bytes(batch, sizes) if length(batch) else 0
-                letters = [_letter(reading.partition, refused) for refused in fetched.refused]
+                letters = [_letter(reading.partition, refused) for refused in all_refused]
                 size += size_in_bytes(letters, sizes) if letters else 0
                 if not self._put(reading, replace(fetched, batch=batch, refused=letters), size):
                     return

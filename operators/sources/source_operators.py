@@ -18,7 +18,7 @@ from tidewheel.runtime.description.pacts import BroadcastPact
 
 def refuses_nothing(name: str, source: object) -> GraphError:
     kind = type(source).__qualname__
-    return GraphError(f"source {name!r}: a {kind} has no record that it could refuse: leave out dead_letters=")
+    return GraphError(f"source {name!r}: this {kind} has no record that it could refuse: leave out dead_letters=")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class SourceOperators:
             )
         if not isinstance(source, InlineSource):
             check_source_object(name, source)
-        elif self.caught:
+        if self.caught and (isinstance(source, InlineSource) or not source._may_refuse):
             raise refuses_nothing(name, source)
         self.rule.check(name)
         if source.says_epochs and self.rule != EpochRule():

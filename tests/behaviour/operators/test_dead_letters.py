@@ -181,6 +181,19 @@ def test_each_bad_record_is_a_letter_and_the_others_do_not_notice(describe: Desc
 
 
 @by_use
+def test_a_letter_has_the_name_of_its_operator(describe: Describe) -> None:
+    """Not that of one of the parts that the operator has."""
+    flow = tw.Dataflow("test")
+    letters = flow.dead_letters()
+    describe(flow.input("numbers"), dead_letters=letters, name="mine").ignore()
+    letters.map(lambda letter: letter.where).capture("letters")
+    with tw.run(flow, engine="local") as job:
+        send(job, "numbers", [(0, [5])])
+        job.wait(DEADLINE_S)
+        assert [captured.batch for captured in job.captured("letters")] == [["mine"]]
+
+
+@by_use
 def test_without_dead_letters_the_job_fails(describe: Describe) -> None:
     """So a test above that diverts nothing would be found."""
     flow = tw.Dataflow("test")
@@ -226,6 +239,29 @@ def test_a_snapshot_has_a_record_or_its_letter(describe: Describe, cut: int, tmp
         job.wait(DEADLINE_S)
         assert letters_of(job) == bad_of(SAMPLE)
         assert plain_bags(job.captured("results")) == without_letters(SAMPLE, describe, LISTS)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_record_that_cannot_be_added_to_the_first_one_is_a_letter(workers: int) -> None:
+    """Without a start, on whichever workers the records of a key are."""
+    flow = tw.Dataflow("test")
+    letters = flow.dead_letters()
+    added = (
+        flow.input("records")
+        .rebalance()
+        .aggregate(lambda r: type(r).__name__, add=lambda a, b: a + b, dead_letters=letters)
+    )
+    added.capture("results")
+    letters.map(lambda letter: letter.error).capture("letters")
+    with tw.run(flow, workers=workers, engine="local") as job:
+        with job.input("records") as records:
+            for record in (1, None, 2, None, 3, None, 4):
+                records.send([record])
+        job.wait(DEADLINE_S)
+        assert sorted(
+            entry for captured in job.captured("results") for entry in captured.batch if entry[0] == "int"
+        ) == [("int", 10)]
+        assert [error for captured in job.captured("letters") for error in captured.batch] == ["TypeError"] * 2
 
 
 # ---------------------------------------------------------------------- loops, substreams, batches
@@ -327,6 +363,86 @@ def test_a_letter_can_be_pickled_and_is_limited() -> None:
     assert letter.record == "x" * 4000
     assert letter.message == "y" * 4000
     assert len(letter.traceback) == 4000
+
+
+class WordlessError(Exception):
+    """An error without a text."""
+
+    def __str__(self) -> str:
+        raise LookupError
+
+
+class Wordless(int):
+    """A number without a text, that cannot leave its process."""
+
+    def __reduce__(self) -> Any:
+        raise TypeError("it stays here")
+
+    def __repr__(self) -> str:
+        raise LookupError
+
+
+ONE_ERROR = WordlessError()
+
+
+def refuse_all(_: Any) -> int:
+    raise ONE_ERROR
+
+
+async def refuse_all_later(_: Any) -> int:
+    raise ONE_ERROR
+
+
+def refuse_to_add(_: int, __: Any) -> tuple[int, int]:
+    raise ONE_ERROR
+
+
+REFUSING: dict[str, Describe] = {
+    "map": lambda stream, **options: stream.map(refuse_all, **options),
+    "map_batches": lambda stream, **options: stream.map_batches(refuse_all, **options),
+    "map_async": lambda stream, **options: stream.map_async(
+        refuse_all_later, concurrency=1, retry=tw.Retry(attempts=2, first_pause_s=0), **options
+    ),
+    "aggregate": lambda stream, **options: stream.aggregate(bool, start=int, add=refuse_to_add, **options),
+    "accumulate": lambda stream, **options: stream.accumulate(bool, start=int, add=refuse_to_add, **options),
+    "stateful_map": lambda stream, **options: stream.stateful_map(bool, start=int, step=refuse_to_add, **options),
+}
+
+
+@pytest.mark.parametrize("describe", REFUSING.values(), ids=REFUSING)
+def test_a_letter_needs_no_text_and_an_error_may_be_raised_again_and_again(describe: Describe) -> None:
+    """It does not fail the job, and the traceback of an error that is one object does not grow with each record."""
+    flow = tw.Dataflow("test")
+    letters = flow.dead_letters()
+    source = flow.source("records", tw.IterableSource([[(0, [Wordless(n)]) for n in range(1, 31)]]))
+    describe(source, dead_letters=letters).ignore()
+    letters.capture("letters")
+    with tw.run(flow, engine="local") as job:
+        job.wait(DEADLINE_S)
+        found = [letter for captured in job.captured("letters") for letter in captured.batch]
+    assert {(one.record, one.error, one.message) for one in found} <= {
+        (shown, "WordlessError", "<WordlessError, whose str raises LookupError>")
+        for shown in ("<Wordless, whose repr raises LookupError>", "<list, whose repr raises LookupError>")
+    }
+    assert len(found) == 30
+    assert all("in refuse_" in one.traceback for one in found)
+    assert ONE_ERROR.__traceback__ is None
+    assert not hasattr(ONE_ERROR, "__notes__")
+
+
+def test_an_input_refuses_what_has_no_text() -> None:
+    """The letter says of what type it is."""
+    flow = tw.Dataflow("test")
+    letters = flow.dead_letters()
+    flow.input("words", str, dead_letters=letters).ignore()
+    letters.map(lambda letter: letter.message).capture("letters")
+    with tw.run(flow, engine="local") as job:
+        with job.input("words") as words:
+            words.send(["a", Wordless(1)])
+        job.wait(DEADLINE_S)
+        assert [captured.batch for captured in job.captured("letters")] == [
+            ["input 'words' has records of str, not Wordless: <Wordless, whose repr raises LookupError>"]
+        ]
 
 
 @pytest.mark.parametrize(

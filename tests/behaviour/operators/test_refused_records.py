@@ -1,5 +1,6 @@
 """What a source reads and cannot make a record of: a letter for each, once, at its time, also across a crash."""
 
+import gc
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -7,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyarrow import feather
 
 import tidewheel as tw
 from tests.kit.messages import raises
@@ -24,11 +27,12 @@ class Messages(tw.Source[int]):
 
     look_every_s = None
 
-    def __init__(self, error: Exception) -> None:
+    def __init__(self, error: Exception, *names: str) -> None:
         self.error = error
+        self.names = names or ("even", "odd")
 
-    def partitions(self) -> list[str]:
-        return ["even", "odd"]
+    def partitions(self) -> tuple[str, ...]:
+        return self.names
 
     def open(self, partition: Any, position: Any) -> Iterator[tw.Fetched[int]]:
         numbers = range(partition == "odd", 60, 2)
@@ -93,10 +97,37 @@ def test_the_error_fails_the_job(letters: bool) -> None:
     """With its own class and words, unless there are letters of such errors."""
     flow = tw.Dataflow("refused")
     of_others = flow.dead_letters(catch=OSError).ignore() if letters else None
-    flow.source("numbers", Messages(LookupError("no number")), dead_letters=of_others).capture("results")
+    flow.source("numbers", Messages(LookupError("no number"), "even"), dead_letters=of_others).capture("results")
     with raises(tw.JobError) as caught:
         tw.run(flow, engine="local").wait(DEADLINE_S)
     assert isinstance(caught.value.__cause__, LookupError)
+
+
+class Awkward(tw.Source[int]):
+    """Refuses things one by one, with an error after which a connection is opened again."""
+
+    def partitions(self) -> list[int]:
+        return [0]
+
+    def open(self, partition: Any, position: Any) -> Iterator[tw.Fetched[int]]:
+        if position is None:
+            refused: Any = (tw.Refused(bytes([n]), TimeoutError("no time"), f"at {n}") for n in range(3))
+            yield tw.Fetched([1], 1, refused=refused)
+
+
+def test_what_is_refused_may_come_from_a_generator() -> None:
+    """None of it is lost."""
+    with tw.run(described(Awkward()), engine="local") as job:
+        job.wait(DEADLINE_S)
+        assert [letter.record for letter in all_of(job, "letters")] == [b"\0", b"\1", b"\2"]
+
+
+def test_a_refusal_is_no_failure_of_the_connection() -> None:
+    """Another attempt would read the same: the job fails at once."""
+    flow = tw.Dataflow("refused")
+    flow.source("numbers", Awkward()).ignore()
+    with pytest.raises(tw.JobError, match=r"could not read partition 0, .*TimeoutError: no time"):
+        tw.run(flow, engine="local").wait(DEADLINE_S)
 
 
 SCHEMA = pa.schema({"n": pa.int64()})
@@ -140,6 +171,71 @@ def test_bad_lines_of_a_file(
     assert {int(letter.where.rpartition(" ")[2]) for letter in letters} == {text.index(line) for line in bad}
 
 
+@pytest.mark.parametrize("letters", [False, True])
+@pytest.mark.parametrize(
+    ("name", "text", "bad"),
+    [
+        ("file.jsonl", b'{"a":1,\n\n', b'{"a":1,'),
+        ("file.jsonl", b'\n{"a":1,', b'{"a":1,'),
+        ("file.csv", b"n\n\nx,y\n", b"x,y"),
+        ("file.txt", b"na\xdf", b"na\xdf"),
+    ],
+)
+def test_a_file_with_no_record_does_not_lose_its_bad_lines(
+    letters: bool, name: str, text: bytes, bad: bytes, tmp_path: Path
+) -> None:
+    """Also if all other lines are blank: a letter, or a job that fails."""
+    (tmp_path / name).write_bytes(text)
+    options: dict[str, Any] = {"schema": SCHEMA} if name.endswith("csv") else {}
+    flow = tw.Dataflow("refused")
+    found = flow.dead_letters()
+    source = tw.FileSource(tmp_path / name, **options)
+    flow.source("lines", source, dead_letters=found if letters else None).capture("results")
+    found.capture("letters")
+    if not letters:
+        with pytest.raises(tw.JobError, match=r"Error"):
+            tw.run(flow, engine="local").wait(DEADLINE_S)
+        return
+    with tw.run(flow, engine="local") as job:
+        job.wait(DEADLINE_S)
+        assert [record for record in all_of(job, "results") if record != ""] == []
+        assert [letter.record for letter in all_of(job, "letters")] == [bad]
+
+
+@pytest.fixture
+def no_collection() -> Iterator[None]:
+    """Collect no garbage: finalizers that run where a reader has reached the recursion limit would fail."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_collection")
+@pytest.mark.parametrize(
+    ("kind", "bad"),
+    [
+        (pa.int64(), "99999999999999999999"),
+        (pa.uint8(), "-1"),
+        (pa.uint8(), "256"),
+        (pa.int64(), "[" * 100_000),
+        (pa.list_(pa.int64()), "[" * 900 + "]" * 900),
+        (pa.date32(), '"no day"'),
+        (pa.struct({"a": pa.int8()}), "3"),
+        (pa.map_(pa.string(), pa.int8()), '{"a": "b"}'),
+        (pa.decimal128(3), '"x"'),
+    ],
+    ids=lambda one: str(one)[:20],
+)
+def test_a_value_that_its_column_cannot_hold_is_a_letter(kind: pa.DataType, bad: str, tmp_path: Path) -> None:
+    """Whatever Python or Arrow raise for it."""
+    (tmp_path / "file.jsonl").write_text(f'{{"n": null}}\n{{"n": {bad}}}\n{{"n": null}}\n')
+    source = tw.FileSource(tmp_path / "file.jsonl", schema=pa.schema({"n": kind}))
+    with tw.run(described(source), engine="local") as job:
+        job.wait(DEADLINE_S)
+        assert [row["n"] for row in all_of(job, "results")] == [None, None]
+        assert [letter.record for letter in all_of(job, "letters")] == [f'{{"n": {bad}}}'.encode()]
+
+
 def test_lines_in_another_encoding(tmp_path: Path) -> None:
     """They are letters with their bytes; an error that names the file fails a job without letters."""
     (tmp_path / "file.txt").write_bytes(b"one\nna\xdf\nthree\n")
@@ -153,6 +249,20 @@ def test_lines_in_another_encoding(tmp_path: Path) -> None:
     with pytest.raises(tw.JobError) as caught:
         tw.run(flow, engine="local").wait(DEADLINE_S)
     assert f"This is file {tmp_path / 'file.txt'}." in caught.value.traceback_text
+
+
+@pytest.mark.parametrize("name", ["parquet", "arrow"])
+def test_files_without_lines_have_no_letters(name: str, tmp_path: Path) -> None:
+    """A damaged one fails the job, so letters would wait in vain."""
+    table = pa.table({"n": [1]})
+    if name == "parquet":
+        pq.write_table(table, tmp_path / "file.parquet")
+    else:
+        feather.write_feather(table, tmp_path / "file.arrow")
+    flow = tw.Dataflow("refused")
+    source = tw.FileSource(tmp_path / f"file.{name}")
+    with raises(tw.GraphError):
+        flow.source("rows", source, dead_letters=flow.dead_letters())
 
 
 def test_a_block_whose_lines_may_belong_together_is_refused_whole(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from tests.kit.operators.operator_case import number_of
 from tests.kit.runtime.one_operator import DEADLINE_S, captured, feed, settle
 from tests.unit.runtime.worker.test_worker_loop import command, running, watch_until
 from tests.waiting import eventually
-from tidewheel.operators.records.map_async import CallPace, CallPolicy, build_map_async
+from tidewheel.operators.records.map_async import AsyncCalls, CallPace, CallPolicy, build_map_async
 from tidewheel.runtime.messages.feeder_status import Phase
 from tidewheel.runtime.worker.operator_context import instance_of
 
@@ -192,6 +192,7 @@ def test_explain_knows_that_it_is_at_work(server: Server) -> None:
         ({"per_second": float("inf")}, "per_second is a number of attempts above 0"),
         ({"batch_size": 0}, "map_async: batch_size is a whole number, 1 or more, not 0"),
         ({"retry": tw.Retry()}, "map_async: give retry attempts or within_s"),
+        ({"per_second": True}, "per_second is a number of attempts above 0, or None, not True"),
     ],
 )
 def test_wrong_options_are_refused_at_once(options: Any, message: str) -> None:
@@ -433,6 +434,55 @@ def test_a_list_has_a_result_for_each_record(result: Any) -> None:
     assert "for 2 records " in str(failure_of(wrong, [1, 2], batch_size=2))
 
 
+@pytest.mark.parametrize("change", [list.clear, list.reverse, list.pop, lambda numbers: numbers.append(7)])
+def test_a_function_may_change_its_list(change: Any) -> None:
+    """Each attempt has a list of its own, and each result is that of its record."""
+    attempts = []
+
+    async def reply(numbers: list[int]) -> list[int]:
+        attempts.append(numbers[:])
+        squares = [number**2 for number in numbers]
+        change(numbers)
+        if len(attempts) == 1:
+            raise ConnectionError
+        return squares
+
+    retry = tw.Retry(attempts=2, first_pause_s=0)
+    assert run_to_end(reply, [1, 2, 3], batch_size=3, retry=retry) == [(0, [1, 4, 9])]
+    assert attempts == [[1, 2, 3]] * 2
+
+
+class Wordless(int):
+    """A number without a text."""
+
+    def __repr__(self) -> str:
+        raise LookupError("it has no words")
+
+
+@pytest.mark.parametrize("batch_size", [None, 2])
+@pytest.mark.parametrize("failing", ["", "time", "error", "cancelled"])
+def test_a_record_without_a_text_is_called_for(failing: str, batch_size: int | None) -> None:
+    """Only an error needs it, and does without it."""
+
+    async def reply(given: Any) -> Any:
+        match failing:
+            case "time":
+                await asyncio.sleep(3600)
+            case "error":
+                raise ConnectionError("no answer")
+            case "cancelled":
+                raise asyncio.CancelledError
+        return given
+
+    options: dict[str, Any] = {"batch_size": batch_size, "timeout_s": 0.01 if failing == "time" else 60}
+    if not failing:
+        assert run_to_end(reply, [Wordless(1)], **options) == [(0, [1])]
+        return
+    failure = failure_of(reply, [Wordless(1)], retry=tw.Retry(attempts=2, first_pause_s=0), **options)
+    assert "LookupError: it" not in str(failure)
+    assert {"time": "took longer", "error": "no answer", "cancelled": "was cancelled"}[failing] in str(failure)
+
+
 def test_a_list_is_tried_again_whole_and_its_records_are_letters() -> None:
     """After the last attempt, each by itself; other lists do not notice."""
     function = Lists(fails_at=3)
@@ -544,3 +594,41 @@ def test_a_running_job_keeps_to_the_calls_a_second(workers: int) -> None:
         job.wait(DEADLINE_S)
     assert len(moments) == 30
     assert max(moments) - min(moments) >= (30 / workers - 1) * workers / 200 - 0.05
+
+
+def test_the_wait_for_the_pace_is_no_time_of_the_attempts() -> None:
+    """Each call that fails is tried again, however long it has waited for its attempts."""
+    failed = set()
+
+    async def call(number: int) -> int:
+        if number not in failed:
+            failed.add(number)
+            raise ConnectionError
+        return number
+
+    retry = tw.Retry(within_s=0.3, first_pause_s=0)
+    results = run_to_end(call, list(range(12)), per_second=20, retry=retry)
+    assert sorted(number for _, batch in results for number in batch) == list(range(12))
+
+
+def test_a_list_fills_while_its_call_waits_for_the_pace() -> None:
+    """It has the records that came during the pause."""
+
+    class Paces(CallPace):
+        def pause_s(self) -> float:
+            asked.append(len(asked))
+            return 0.3 if len(asked) > 1 else 0.0
+
+    asked: list[int] = []
+    function = Lists()
+    policy = CallPolicy(8, per_second=1, batch_size=10)
+    calls = AsyncCalls("tidewheel-async-test", function, policy, lambda: None, Paces(1, 1))
+    try:
+        for number in range(6):
+            calls.submit([(number, number)])
+            assert eventually(lambda: len(asked) >= 2 if number else function.lists == [[0]])  # noqa: B023 - called at once
+        assert eventually(lambda: sum(map(len, function.lists)) == 6)
+    finally:
+        calls.close()
+    assert function.lists == [[0], [1, 2, 3, 4, 5]]
+    assert call_threads() == []
