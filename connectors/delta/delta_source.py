@@ -111,6 +111,7 @@ class DeltaSource(Source[Any]):
             raise DeltaError(f"{self!r}: version={version!r}, and the latest version of the table is {found.version()}")
         self._known_version, self._known_columns = found.version(), arrow_schema(found).names
         self.schema = self._chosen(arrow_schema(found), columns)
+        self._refuse_bytes(found.metadata().partition_columns)
 
     def __repr__(self) -> str:
         return repr(self._address)
@@ -124,6 +125,17 @@ class DeltaSource(Source[Any]):
         if missing := [name for name in self._key if name not in names]:
             raise GraphError(f"{self!r}: columns={names} leaves {missing} of the key out")
         return pa.schema([schema.field(name) for name in names])
+
+    def _refuse_bytes(self, divided: list[str]) -> None:
+        """Raise if a column by which the table is divided has bytes, which deltalake reads as their escaped text."""
+        import pyarrow as pa
+
+        for name in divided:
+            if name in self.schema.names and pa.types.is_binary(self.schema.field(name).type):
+                raise DeltaError(
+                    f"{self!r}: the table is divided by column {name!r}, which is binary, and deltalake changes such "
+                    "values. Leave the column out with columns=, or divide the table by other columns"
+                )
 
     def partitions(self) -> list[Partition]:
         """Return the only partition: the versions are in one order."""

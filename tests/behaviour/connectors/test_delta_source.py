@@ -154,6 +154,16 @@ def test_values_of_partitions_have_their_types(tmp_path: Path) -> None:
     assert sorted(rows_of(DeltaSource(path))[0], key=lambda row: row["n"]) == table.to_pylist()
 
 
+def test_bytes_in_partitions_are_refused(tmp_path: Path) -> None:
+    """Their log has them escaped, and deltalake reads them so; other columns can be read."""
+    path = str(tmp_path / "tides")
+    write_deltalake(path, pa.table({"n": [1], "day": [b"a"], "raw": [b"b"]}), partition_by=["day"])
+    with raises(DeltaError):
+        DeltaSource(path)
+    for version in (None, 0):
+        assert rows_of(DeltaSource(path, columns=["n", "raw"], version=version)) == {0: [{"n": 1, "raw": b"b"}]}
+
+
 def test_compaction_and_vacuum_are_passed_over(tmp_path: Path) -> None:
     """They change no rows."""
     path = table_at(tmp_path, [1], [2])
