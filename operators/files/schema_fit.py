@@ -95,7 +95,7 @@ def is_castable(found: "pa.DataType", wanted: "pa.DataType") -> bool:
 def cast_exactly(column: "pa.Array", wanted: "pa.DataType") -> "pa.Array":
     """Return an array with another type, for which `is_castable` is true.
 
-    The type of a smaller float has the nearest value.
+    In a type of smaller floats, a float becomes the nearest one.
 
     Raises:
         ValueError: a value would change, or a null is not allowed.
