@@ -125,7 +125,8 @@ class RecordCheck:
         return kind.__name__ if isinstance(kind, type) and get_origin(kind) is None else str(kind)
 
     def _reason(self, record: Any) -> str:
-        return f"input {self.name!r} has records of {self.shown}, not {type(record).__qualname__}: {safe_text(record):.200}"
+        given = f"{type(record).__qualname__}: {safe_text(record):.200}"
+        return f"input {self.name!r} has records of {self.shown}, not {given}"
 
 
 @dataclass(frozen=True, slots=True)
