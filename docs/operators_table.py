@@ -48,7 +48,7 @@ that can be hashed and pickled. Records of a collection are hashable: use tuples
 def page() -> str:
     """Return the whole page."""
     sections = [
-        _section("Where streams begin", _pick(tw.Dataflow, "input", "source", "from_topic", "dead_letters")),
+        _section("Where streams begin", _pick(tw.Dataflow, "input", "source", "inbox", "from_topic", "dead_letters")),
         _section("Sources", _classes(lambda made: made.__name__.endswith("Source"))),
         *(section for theme in themes() for section in _theme(theme)),
         _section("Collections", _pick(tw.Collection, *public_methods(tw.Collection)), _COLLECTIONS),

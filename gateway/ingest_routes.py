@@ -7,9 +7,10 @@ import asyncio
 import time
 from contextlib import suppress
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.types import Message
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from tidewheel.gateway.access import SUBPROTOCOL
@@ -29,6 +30,7 @@ from tidewheel.runtime.inputs.door import Posting
 _READS_WITHIN_S = 60.0
 _SENDS_WITHIN_S = 30.0
 _FULL_AGAIN_S = 0.05
+_FULL_AGAIN_AT_MOST_S = 1.0
 
 _SENT = answer({"state": "sent"}, 202)
 _SAVED = answer({"state": "saved"})
@@ -68,6 +70,8 @@ async def _body(request: Request) -> bytes:
                 parts.append(part)
     except TimeoutError:
         raise BadRequest(f"the body has not come within {_READS_WITHIN_S:g} s") from None
+    except ClientDisconnect:  # nobody reads the answer
+        raise BadRequest("the client has left before the end of the body") from None
     return b"".join(parts)
 
 
@@ -108,31 +112,46 @@ async def _is_saved(ingest: Ingest, job: str, name: str, sent: Sent, posting: Po
 
 async def _serve(ingest: Ingest, socket: WebSocket) -> None:
     job, name = socket.path_params["job"], socket.path_params["input"]
-    while True:
-        message = await socket.receive()
-        if message["type"] == "websocket.disconnect":
-            return
-        text = message.get("text")
-        posting = Posting(message["bytes"], form="arrow") if text is None else Posting(text.encode(), form="json")
-        try:
-            await _sent_when_there_is_room(ingest, job, name, posting)
-        except BadRequest as error:
-            told = {"type": "error", **content_of(error)}
-        except TidewheelError as error:
-            await socket.send_text(encode_json({"type": "error", **content_of(error)}).decode())
-            await socket.close(REFUSED + status_of(error))
-            return
-        else:
-            told = {"type": "sent"}
-        await socket.send_text(encode_json(told).decode())
+    coming = asyncio.ensure_future(socket.receive())
+    try:
+        while (message := await coming)["type"] != "websocket.disconnect":
+            coming = asyncio.ensure_future(socket.receive())
+            text = message.get("text")
+            posting = Posting(message["bytes"], form="arrow") if text is None else Posting(text.encode(), form="json")
+            try:
+                await _sent_when_there_is_room(ingest, job, name, posting, coming)
+            except BadRequest as error:
+                told = {"type": "error", **content_of(error)}
+            except TidewheelError as error:
+                await socket.send_text(encode_json({"type": "error", **content_of(error)}).decode())
+                await socket.close(REFUSED + status_of(error))
+                return
+            else:
+                told = {"type": "sent"}
+            await socket.send_text(encode_json(told).decode())
+    finally:
+        coming.cancel()
 
 
-async def _sent_when_there_is_room(ingest: Ingest, job: str, name: str, posting: Posting) -> None:
-    """Send a posting; while the inbox is full, wait, so that the client cannot send more."""
+async def _sent_when_there_is_room(
+    ingest: Ingest, job: str, name: str, posting: Posting, coming: "asyncio.Future[Message]"
+) -> None:
+    """Send a posting; while the inbox is full, wait, so that the client cannot send more than ``coming``.
+
+    Raises:
+        WebSocketDisconnect: the client has left before there was room.
+    """
+    pause_s = _FULL_AGAIN_S
     while True:
         try:
             await _sent(ingest, job, name, posting, time.monotonic() + _SENDS_WITHIN_S)
         except InputFull:
-            await asyncio.sleep(_FULL_AGAIN_S)
+            if coming.done():  # the next message waits, so that the client's end is behind it
+                await asyncio.sleep(pause_s)
+            else:
+                await asyncio.wait({coming}, timeout=pause_s)
+            if coming.done() and coming.result()["type"] == "websocket.disconnect":
+                raise WebSocketDisconnect from None
+            pause_s = min(2 * pause_s, _FULL_AGAIN_AT_MOST_S)
         else:
             return

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 
-from tidewheel.gateway.errors import BadRequest, InputFull
+from tidewheel.gateway.errors import BadRequest, GatewayError, InputFull
 from tidewheel.progress import TidewheelError
 from tidewheel.runtime.description.shards import owner_of
 from tidewheel.runtime.engines.job_by_name import JobByName, Sent
@@ -126,10 +126,14 @@ class _Lane:
                 again = self._send(loads)
             except SystemExit:  # Ray raises it in threads when this process leaves the cluster
                 again = self._fail(loads, TidewheelError("the gateway has lost its Ray cluster meanwhile: try again"))
+            except TimeoutError as error:
+                again = self._fail(loads, GatewayError(f"{error}: send the records again, with the same key if any"))
             except Exception as error:  # noqa: BLE001  the clients receive it
                 again = self._fail(loads, error)
             with self._changed:
                 self._waiting.extendleft(reversed(again))
+                if again:  # the cluster may list a dead worker for a while
+                    self._changed.wait_for(lambda: self._is_closed, _AGAIN_S)
             kept = set(map(id, again))
             self._lanes.release(sum(len(load.posting.body) for load in loads if id(load) not in kept))
 

@@ -20,6 +20,8 @@ from tidewheel.runtime.errors import JobError
 
 _ANSWERS_WITHIN_S = 10.0
 _STATE_WITHIN_S = 30.0
+_LONGEST_TIME = 19  # digits
+_DEEPEST_KEY = 20
 
 
 class LookUpRoutes:
@@ -35,8 +37,8 @@ class LookUpRoutes:
         if unknown := set(query) - {"job", "time"}:
             raise BadRequest(f"there is no parameter {min(unknown)!r}, but job and time")
         time = query.get("time")
-        if time is not None and not time.isdecimal():
-            raise BadRequest(f"time is an epoch, a whole number from 0 on, not {time!r}")
+        if time is not None and not (time.isdecimal() and len(time) <= _LONGEST_TIME):
+            raise BadRequest(f"time is an epoch, a whole number from 0 on, not {time!r:.50}")
         epoch = None if time is None else int(time)
         found = await asyncio.wrap_future(asked(lambda: self._look_up(query.get("job"), name, key, epoch)))
         return answer({"time": found.time, "values": found.values})
@@ -69,13 +71,19 @@ class LookUpRoutes:
 def _key(text: str) -> Any:
     """Return a key: JSON, with tuples for lists, or else the text as it stands."""
     try:
-        return _tuples(msgspec.json.decode(text))
+        return _tuples(msgspec.json.decode(text), 0)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return text
+    except RecursionError:
+        raise BadRequest("the key is nested too deeply") from None
 
 
-def _tuples(value: Any) -> Any:
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+def _tuples(value: Any, depth: int) -> Any:
+    if isinstance(value, dict):
+        raise BadRequest("a key is no object: it is a value of JSON, a list for a tuple, or a text as it stands")
+    if depth > _DEEPEST_KEY:
+        raise BadRequest("the key is nested too deeply")
+    return tuple(_tuples(part, depth + 1) for part in value) if isinstance(value, list) else value
 
 
 async def _state(request: Request, clients: Clients) -> Response:

@@ -32,11 +32,17 @@ DONE = 1000
 GOING_AWAY = 1001
 """The close code when the gateway stops."""
 
+TOO_LARGE = 1009
+"""The close code after a message of a reader that is too long."""
+
 FAILED = 1011
 """The close code when the gateway itself fails."""
 
 REFUSED = 4000
 """The close code of a refusal is this plus the HTTP status of the same error: 4400, 4404, 4503."""
+
+_LARGEST_MESSAGE = 64 * 1024
+"""The longest message of a reader, in bytes or characters; what it sends is ignored."""
 
 _KEEP_ALIVE = b": the topic lives\n\n"
 
@@ -115,8 +121,11 @@ async def _close(socket: WebSocket, last: LiveMessage, code: int) -> None:
 
 
 async def _left(socket: WebSocket) -> None:
-    while (await socket.receive())["type"] != "websocket.disconnect":
-        pass
+    """Ignore what a reader sends, until it leaves; end the connection after a message that is too long."""
+    while (message := await socket.receive())["type"] != "websocket.disconnect":
+        if len(message.get("text") or message.get("bytes") or "") > _LARGEST_MESSAGE:
+            await socket.close(TOO_LARGE)
+            return
 
 
 async def _until_first(*coroutines: Coroutine[Any, Any, None]) -> None:

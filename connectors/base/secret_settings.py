@@ -10,7 +10,7 @@ from tidewheel.runtime.description.secret import Secret
 
 _SECRET: Final = re.compile(
     r"password|secret|key\.pem|token$|user\.info|oauthbearer\.config|account.key|access.key$|sas.(key|token)"
-    r"|connection.string|^credential$",
+    r"|connection.string|^credential$|authorization|api.?key|master.key|customer.key",
     re.IGNORECASE,
 )
 
@@ -21,19 +21,28 @@ def check_secrets(kind: str, argument: str, settings: Mapping[str, Any], variabl
     Args:
         kind: the class that has the settings, for errors.
         argument: the name of the argument that has them.
-        settings: by name.
+        settings: by name; a value may be settings again.
         variable: an example of an environment variable, for errors.
     """
     for name, value in settings.items():
         if isinstance(value, Secret):
             continue
-        if _SECRET.search(name) or (isinstance(value, str) and has_apparent_secret(value)):
+        where = f"{argument}[{name!r}]"
+        if _SECRET.search(str(name)) or (isinstance(value, str) and has_apparent_secret(value)):
             raise GraphError(
-                f"{kind}: {argument}[{name!r}] would be pickled with the dataflow. Put it into the environment of the "
-                f"workers, and its name here: tw.Secret({variable!r})"
+                f"{kind}: {where} would be pickled with the dataflow. Put it into the environment of the workers, and "
+                f"its name here: tw.Secret({variable!r})"
             )
+        if isinstance(value, Mapping):
+            check_secrets(kind, where, value, variable)
 
 
 def with_secrets(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings with each `Secret` replaced by its value in this process's environment."""
-    return {name: value.value() if isinstance(value, Secret) else value for name, value in settings.items()}
+    """Return the settings with each `Secret`, at any depth, replaced by its value in this process's environment."""
+    return {name: _with_secrets(value) for name, value in settings.items()}
+
+
+def _with_secrets(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return with_secrets(value)
+    return value.value() if isinstance(value, Secret) else value

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tidewheel.batches.batches import Batch
-from tidewheel.operators.files.schema_fit import is_castable
+from tidewheel.operators.files.schema_fit import cast_exactly, is_castable
 from tidewheel.operators.sinks.file_formats import table_of
 from tidewheel.progress.errors import TidewheelError
 
@@ -68,10 +68,10 @@ class TableRows:
         why = ""
         if column.type == field.type:
             return column
-        if is_castable(column.type, field.type) or (pa.types.is_nested(column.type) and pa.types.is_nested(field.type)):
+        if is_castable(column.type, field.type):
             try:
-                return column.cast(field.type)
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+                return pa.chunked_array([cast_exactly(one, field.type) for one in column.chunks], field.type)
+            except ValueError as error:
                 why = f" ({error})"
         raise self._error(
             f"{self._whose}: column {field.name!r} of the table is {field.type}, and records have {column.type}, whose "

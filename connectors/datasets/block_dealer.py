@@ -58,15 +58,20 @@ class _Reader:
     Attributes:
         floor: the number of the first block that is not released.
         asked: the greatest number that it has asked for.
+        opening: the id of its opening; None while it is not open.
         position: the latest saved one, or the one at which it has begun.
         has_continued: whether it has begun at a position.
     """
 
     floor: int
     asked: int
-    is_open: bool = False
+    opening: str | None = None
     position: BlockPosition | None = None
     has_continued: bool = False
+
+    @property
+    def is_open(self) -> bool:
+        return self.opening is not None
 
 
 @dataclass(slots=True)
@@ -74,7 +79,7 @@ class BlockDealer:
     """The blocks of one dataset.
 
     >>> dealer = BlockDealer()
-    >>> dealer.open(0, 1, None)
+    >>> dealer.open(0, 1, None, "first")
     True
     >>> dealer.ask(0, 0)
     >>> dealer.wants_more
@@ -96,8 +101,11 @@ class BlockDealer:
     _blocks: dict[int, Block] = field(default_factory=dict)
     _saved: dict[int, BlockPosition] = field(default_factory=dict)
 
-    def open(self, reader: int, readers: int, position: BlockPosition | None) -> bool:
-        """Let a reader begin; return whether the dataset has to be computed again from its beginning."""
+    def open(self, reader: int, readers: int, position: BlockPosition | None, opening: str) -> bool:
+        """Let a reader begin; return whether the dataset has to be computed again from its beginning.
+
+        ``opening`` is an id that no other opening has.
+        """
         first = reader if position is None else position.next_block(readers)
         is_new = len(self.readers) != readers
         if is_new:
@@ -107,7 +115,7 @@ class BlockDealer:
         begins_anew = is_new or is_next_job or first < own.floor or bool(self.changed or self.failure)
         if begins_anew:
             self._begin_anew()
-        self.readers[reader] = _Reader(first, first - readers, True, position, position is not None)
+        self.readers[reader] = _Reader(first, first - readers, opening, position, position is not None)
         self._drop(reader)
         if position is not None and position.number >= self.computed:
             self._saved[position.number] = position
@@ -201,7 +209,7 @@ class BlockDealer:
         for number in [one for one in self._blocks if one < floor and one % readers == reader]:
             del self._blocks[number]
 
-    def close(self, reader: int, readers: int) -> None:
-        """Note that a reader has ended, or its job has."""
-        if readers == len(self.readers):
-            self.readers[reader].is_open = False
+    def close(self, reader: int, readers: int, opening: str) -> None:
+        """Note that a reader has ended, or its job has; if the reader was opened again since, do nothing."""
+        if readers == len(self.readers) and self.readers[reader].opening == opening:
+            self.readers[reader].opening = None

@@ -10,6 +10,7 @@ from collections.abc import Generator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from uuid import uuid4
 
 from tidewheel.connectors.datasets.block_dealer import Block, BlockPosition
 from tidewheel.connectors.datasets.errors import DatasetError
@@ -84,8 +85,9 @@ class DatasetSource(InlineSource[Any]):
         row = position.row if position is not None and position.number == number else 0
         asked: deque[Any] = deque()
         epoch: Time = None
+        opening = uuid4().hex
         try:
-            yield from self._answer(self.dealer.open.remote(reader, readers, position))
+            yield from self._answer(self.dealer.open.remote(reader, readers, position, opening))
             while True:
                 while len(asked) <= BLOCKS_AHEAD:
                     asked.append(self.dealer.block.remote(reader, number + len(asked) * readers))
@@ -101,7 +103,7 @@ class DatasetSource(InlineSource[Any]):
                 row, number = 0, number + readers
         finally:
             with suppress(Exception):  # the process has left its cluster
-                self.dealer.close.remote(reader, readers)
+                self.dealer.close.remote(reader, readers, opening)
 
     def _block(self, answer: Any, number: int) -> Generator[Pause, None, Block | None]:
         found = yield from self._answer(answer, f"block {number}")

@@ -37,9 +37,9 @@ class DealerActor:
         self._changed = asyncio.Event()
         self._computation: asyncio.Task[None] | None = None
 
-    async def open(self, reader: int, readers: int, position: BlockPosition | None) -> None:
-        """Let a reader begin, which then asks for its blocks."""
-        if self._dealer.open(reader, readers, position):
+    async def open(self, reader: int, readers: int, position: BlockPosition | None, opening: str) -> None:
+        """Let a reader begin, which then asks for its blocks; ``opening`` is an id that no other opening has."""
+        if self._dealer.open(reader, readers, position, opening):
             if self._computation is not None:
                 self._computation.cancel()
             self._computation = asyncio.create_task(self._compute())
@@ -62,9 +62,9 @@ class DealerActor:
         """Free the blocks before a position."""
         self._dealer.saved(reader, readers, position)
 
-    async def close(self, reader: int, readers: int) -> None:
-        """Let the others go on without a reader that has ended."""
-        self._dealer.close(reader, readers)
+    async def close(self, reader: int, readers: int, opening: str) -> None:
+        """Let the others go on without a reader that has ended, unless it was opened again since."""
+        self._dealer.close(reader, readers, opening)
         self._tell()
 
     @property

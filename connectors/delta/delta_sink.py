@@ -37,7 +37,8 @@ class DeltaSink(Sink):
         table: its path, or a URL such as ``s3://bucket/tides``.
         name: the name of the sink in the table, the same for all runs of this job and different from all other sinks:
             its application is ``tidewheel-`` and the name.
-        partition_by: the columns by which a new table is divided.
+        partition_by: the columns by which a new table is divided. Empty text in them, which readers would take for
+            null, is an error.
         schema: the columns of a new table; by default those of the first epoch.
         storage_options: options of the store, as deltalake takes them. A password is a `tidewheel.Secret`.
 
@@ -64,6 +65,7 @@ class DeltaSink(Sink):
         self._partition_by = [partition_by] if isinstance(partition_by, str) else list(partition_by)
         self._new_schema = schema
         self._schema: pa.Schema | None = None
+        self._divided: list[str] = []
         self._table: DeltaTable | None = None
         self._rows = TableRows(repr(self._address), DeltaError)
 
@@ -78,7 +80,7 @@ class DeltaSink(Sink):
         found = self._rows.untyped(records)
         if self._schema is None or not set(found.column_names) <= set(self._schema.names):
             self._try(self._look)  # the table is new, or has a new column
-        return found if self._schema is None else self._rows.typed(found, self._schema)
+        return found if self._schema is None else self._typed(found, self._schema)
 
     def commit(self, epoch: Time, parts: "list[pa.Table]") -> None:
         """Append an epoch unless the table has it, and record its number."""
@@ -107,12 +109,27 @@ class DeltaSink(Sink):
         if self._table is None:
             return
         self._schema = arrow_schema(self._table)
-        divided = self._table.metadata().partition_columns
-        if self._partition_by and divided != self._partition_by:
+        self._divided = self._table.metadata().partition_columns
+        if self._partition_by and self._divided != self._partition_by:
             raise DeltaError(
-                f"{self!r}: partition_by={self._partition_by}, and the table is divided by {divided}. Leave "
+                f"{self!r}: partition_by={self._partition_by}, and the table is divided by {self._divided}. Leave "
                 "partition_by out, which is for new tables"
             )
+
+    def _typed(self, records: "pa.Table", schema: "pa.Schema") -> "pa.Table":
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        found = self._rows.typed(records, schema)
+        for name in self._divided:
+            column = found.column(name)
+            may_be_empty = pa.types.is_string(column.type) or pa.types.is_binary(column.type)
+            if may_be_empty and pc.any(pc.equal(pc.binary_length(column), 0)).as_py():
+                raise DeltaError(
+                    f"{self!r}: column {name!r} of a record is empty, and the table is divided by it. Delta Lake would "
+                    "read it as null. Write null or another value, or divide the table by other columns"
+                )
+        return found
 
     def _last(self, table: "DeltaTable") -> int | None:
         return table.transaction_version(self._application)
@@ -127,7 +144,7 @@ class DeltaSink(Sink):
         if last is not None and last >= epoch:
             return
         assert self._schema is not None, "the table has one"
-        rows = pa.concat_tables([self._rows.typed(part, self._schema) for part in parts])
+        rows = pa.concat_tables([self._typed(part, self._schema) for part in parts])
         noted = Transaction(self._application, epoch)  # without the time of day, so that it never expires
         write_deltalake(table, rows, mode="append", commit_properties=CommitProperties(app_transactions=[noted]))
 

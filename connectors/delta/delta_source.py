@@ -2,6 +2,7 @@
 
 import logging
 import re
+import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 LOGGER: Final = logging.getLogger(__name__)
 
 _PAUSE_S: Final = 0.5
+_CHECKS_EVERY_S: Final = 10.0
+"""How often a reader without news compares the table with the one that it reads."""
 _MOST_ROWS: Final = 65_536
 _MOST_PAIRS: Final = 2_000
 _IS_GONE: Final = re.compile(r"not found|No such file|NoSuchKey|404")
@@ -108,6 +111,7 @@ class DeltaSource(Source[Any]):
             raise DeltaError(f"{self!r}: version={version!r}, and the latest version of the table is {found.version()}")
         self._known_version, self._known_columns = found.version(), arrow_schema(found).names
         self.schema = self._chosen(arrow_schema(found), columns)
+        self._refuse_bytes(found.metadata().partition_columns)
 
     def __repr__(self) -> str:
         return repr(self._address)
@@ -122,6 +126,17 @@ class DeltaSource(Source[Any]):
             raise GraphError(f"{self!r}: columns={names} leaves {missing} of the key out")
         return pa.schema([schema.field(name) for name in names])
 
+    def _refuse_bytes(self, divided: list[str]) -> None:
+        """Raise if a column by which the table is divided has bytes, which deltalake reads as their escaped text."""
+        import pyarrow as pa
+
+        for name in divided:
+            if name in self.schema.names and pa.types.is_binary(self.schema.field(name).type):
+                raise DeltaError(
+                    f"{self!r}: the table is divided by column {name!r}, which is binary, and deltalake changes such "
+                    "values. Leave the column out with columns=, or divide the table by other columns"
+                )
+
     def partitions(self) -> list[Partition]:
         """Return the only partition: the versions are in one order."""
         return ["versions"]
@@ -132,18 +147,32 @@ class DeltaSource(Source[Any]):
             table, files = self._address.open(), self._address.files()
             place = self._first_place(table) if position is None else position
             self._check(table, place)
+            checked_s = time.monotonic()
             while place.end is None or place.version <= place.end:
+                is_new = False
                 if place.version <= table.version():
                     place = yield from self._read(table, files, place)
                 else:
                     yield Pause(_PAUSE_S)
-                    table.update_incremental()
+                    self._update(table, place)
+                    is_new = place.version <= table.version()
+                if is_new or time.monotonic() >= checked_s + _CHECKS_EVERY_S:
+                    # An update takes later versions of any table for those of its own.
+                    self._check(self._address.open(), place)
+                    checked_s = time.monotonic()
 
     def _first_place(self, table: "DeltaTable") -> DeltaPlace:
         latest = table.version()
         version = latest if self._version is None else self._version
         end = latest if self._bounded else None
         return DeltaPlace(str(table.metadata().id), version, is_state=self._version is None, end=end)
+
+    def _update(self, table: "DeltaTable", place: DeltaPlace) -> None:
+        try:
+            table.update_incremental()
+        except Exception:
+            self._check(self._address.open(), place)  # says more if the log has lost versions
+            raise
 
     def _check(self, table: "DeltaTable", place: DeltaPlace) -> None:
         if str(table.metadata().id) != place.table:

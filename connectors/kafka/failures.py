@@ -32,6 +32,7 @@ _PASSING: Final = frozenset(
         "NOT_LEADER_FOR_PARTITION",
         "REQUEST_TIMED_OUT",
         "_ALL_BROKERS_DOWN",
+        "_DESTROY_BROKER",
         "_MSG_TIMED_OUT",
         "_RESOLVE",
         "_TIMED_OUT",

@@ -86,8 +86,8 @@ def _changed(arrays: list[Batch]) -> dict[Any, dict[Any, int]]:
     counts: dict[Any, dict[Any, int]] = {}
     for array in arrays:
         for (key, value), count in zip(decode(array), diffs_of(array).tolist(), strict=True):
-            of_key = counts.setdefault(key, {})
-            of_key[value] = of_key.get(value, 0) + count
+            of_key, same = counts.setdefault(with_one_nan(key), {}), with_one_nan(value)
+            of_key[same] = of_key.get(same, 0) + count
     return {key: changed for key, of_key in counts.items() if (changed := {v: n for v, n in of_key.items() if n})}
 
 

@@ -1,6 +1,7 @@
 """The source of records that other processes send by the names of job and input, and the operator that counts once."""
 
 import copy
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
@@ -12,6 +13,8 @@ from tidewheel.batches.batches import Batch, check_batch, is_schema, length
 from tidewheel.operators.base.stream_base import check_positive
 from tidewheel.operators.sources.contract import Fetched, Partition, Pause, Source
 from tidewheel.operators.sources.input import RecordCheck, SchemaCheck, check_for
+from tidewheel.operators.sources.posted_rows import WrongRowError, table_of_rows
+from tidewheel.operators.sources.posted_stream import table_of_stream
 from tidewheel.runtime.description.plan import Schedule
 from tidewheel.runtime.description.shards import owner_of
 from tidewheel.runtime.inputs.door import Door, Post, Posting
@@ -19,10 +22,14 @@ from tidewheel.runtime.worker.operator_context import OperatorContext, host_of
 from tidewheel.runtime.worker.ports import InputPort, OutputPort
 
 KEPT_S = 24 * 3600.0
-"""How long a key counts as known after its posting, in seconds, at least."""
+"""How long a key counts as known after its posting, in seconds."""
 
 _SWEEP_S = 3600.0
 _LOOK_S = 0.5
+
+_DEEPEST = 100
+_BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*"|[][{}]')
+"""A bracket of JSON, or a text, which may have brackets."""
 
 
 class Inbox(Source[Any]):
@@ -110,7 +117,12 @@ class Decode:
         if posting.form == "json":
             batch = self._of_lines(posting.body)
         elif posting.form == "arrow":
-            batch = _of_stream(posting.body)
+            if isinstance(self.check, RecordCheck):
+                raise ValueError(
+                    f"the records of this inbox have the type {self.check.shown}, and a stream of Arrow has columns: "
+                    "send lines of JSON, or give the inbox a pyarrow.Schema"
+                )
+            batch = table_of_stream(posting.body)
         else:
             batch = posting.body
         check_batch(batch)
@@ -119,14 +131,17 @@ class Decode:
     def _of_lines(self, body: bytes) -> Batch:
         try:
             rows: list[Any] = self.decoder.decode_lines(body)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except Exception:  # noqa: BLE001  a user's class may raise any
             number, reason = _first_wrong(self.decoder, body)
             raise ValueError(f"line {number}: {reason}") from None
+        if (deep := _first_deep(body, len(rows))) is not None:
+            raise ValueError(f"line {deep}: lists and objects are nested more than {_DEEPEST} deep")
         if not is_schema(self.records):
             return rows
-        import pyarrow as pa
-
-        return pa.Table.from_pylist(rows, schema=self.records)
+        try:
+            return table_of_rows(rows, self.records)
+        except WrongRowError as error:
+            raise ValueError(f"line {_line_of(error.row, body, len(rows))}: {error}") from None
 
 
 def _first_wrong(decoder: msgspec.json.Decoder[Any], body: bytes) -> tuple[int, str]:
@@ -136,19 +151,36 @@ def _first_wrong(decoder: msgspec.json.Decoder[Any], body: bytes) -> tuple[int, 
                 decoder.decode(line)
             except (msgspec.MsgspecError, UnicodeDecodeError) as error:
                 return number, str(error)
+            except RecursionError:
+                return number, f"lists and objects are nested more than {_DEEPEST} deep"
+            except Exception as error:  # noqa: BLE001  a user's class may raise any
+                return number, f"{type(error).__name__}: {error}"
     return 1, "a value of JSON stands on several lines; each line has one"
 
 
-def _of_stream(body: bytes) -> Batch:
-    import pyarrow as pa
+def _line_of(value: int, body: bytes, values: int) -> int:
+    """Return the number, from 1, of the line with a value of a number from 0; 1 if values stand on several lines."""
+    numbers = [number for number, line in enumerate(body.split(b"\n"), start=1) if line.strip()]
+    return numbers[value] if len(numbers) == values else 1
 
-    try:
-        with pa.ipc.open_stream(body) as reader:
-            table = reader.read_all()
-        table.validate(full=True)
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"it is no stream of Arrow IPC: {error}") from None
-    return table
+
+def _first_deep(body: bytes, values: int) -> int | None:
+    """Return the number of the first line with a value that is nested too deeply for pickle; None for none."""
+    lines = body.split(b"\n")
+    if sum(1 for line in lines if line.strip()) != values:  # a value stands on several lines
+        lines = [body]
+    for number, line in enumerate(lines, start=1):
+        if line.count(b"[") + line.count(b"{") > _DEEPEST and _depth(line) > _DEEPEST:
+            return number
+    return None
+
+
+def _depth(line: bytes) -> int:
+    depth = deepest = 0
+    for text in _BRACKET.findall(line):
+        depth += (text in {b"[", b"{"}) - (text in {b"]", b"}"})
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def route_of(post: Post) -> str | int:
@@ -191,7 +223,8 @@ class _Once:
             self._swept_s = post.at_s
             for key in [key for key, at_s in self._seen.items() if at_s < post.at_s - self._kept_s]:
                 del self._seen[key]
-        if post.key in self._seen:
+        seen_s = self._seen.get(post.key)
+        if seen_s is not None and seen_s >= post.at_s - self._kept_s:
             return False
         self._seen[post.key] = post.at_s
         return True

@@ -118,10 +118,15 @@ class RecordCheck:
         is_mixed = isinstance(batch, list) or (is_numpy(batch) and batch.dtype.hasobject)
         return records(batch[turn % step :: step] if is_mixed else take_slice(batch, 0, 1))
 
-    def _reason(self, record: Any) -> str:
+    @property
+    def shown(self) -> str:
+        """The type, for messages."""
         kind = self.kind
-        shown = kind.__name__ if isinstance(kind, type) and get_origin(kind) is None else str(kind)
-        return f"input {self.name!r} has records of {shown}, not {type(record).__qualname__}: {safe_text(record):.200}"
+        return kind.__name__ if isinstance(kind, type) and get_origin(kind) is None else str(kind)
+
+    def _reason(self, record: Any) -> str:
+        given = f"{type(record).__qualname__}: {safe_text(record):.200}"
+        return f"input {self.name!r} has records of {self.shown}, not {given}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,20 +154,24 @@ class JobByName:
             JobError: it has ended.
             TimeoutError: it is not decided in time.
         """
-        with self._lock:
-            ends = min(until, clock.monotonic() + _GONE_S)
-            while self._run is None:
-                if self._is_local:
-                    raise JobError(f"job {self.name!r} has ended")
-                try:
-                    self._run = find_run(self.name)[1]
-                except JobError as error:
-                    if not self._parts.goes_back or ends <= clock.monotonic() < until:
-                        raise JobError(f"job {self.name!r} has ended: {error.args[0]}") from None
-                    if clock.monotonic() >= ends:
-                        raise TimeoutError(f"job {self.name!r} has ended, or still returns to a snapshot") from None
-                    clock.sleep(_AGAIN_S)
-            return self._run
+        ends = min(until, clock.monotonic() + _GONE_S)
+        while True:
+            run = self._run
+            if run is not None:
+                return run
+            if self._is_local:
+                raise JobError(f"job {self.name!r} has ended")
+            try:
+                found = find_run(self.name)[1]
+            except JobError as error:
+                if not self._parts.goes_back or ends <= clock.monotonic() < until:
+                    raise JobError(f"job {self.name!r} has ended: {error.args[0]}") from None
+                if clock.monotonic() >= ends:
+                    raise TimeoutError(f"job {self.name!r} has ended, or still returns to a snapshot") from None
+                clock.sleep(min(_AGAIN_S, max(0.0, ends - clock.monotonic())))
+            else:
+                with self._lock:
+                    self._run = self._run or found
 
     def _forget(self, run: JobRun) -> None:
         with self._lock:
@@ -264,6 +268,13 @@ class InputByName:
                         f"input {self.name!r}: {ended}. It may have had the records, and a snapshot may have "
                         "them. Send them with a key, so that they count once"
                     ) from None
+                if clock.monotonic() >= until:
+                    self.job._present(until)
+                    raise TimeoutError(
+                        f"input {self.name!r} had no worker for {timeout_s:g} s: {ended}. The records may be sent: "
+                        "send them again with the same key"
+                    ) from None
+                clock.sleep(min(_AGAIN_S, max(0.0, until - clock.monotonic())))
                 continue
             match outcome:
                 case int():

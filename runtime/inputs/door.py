@@ -78,7 +78,7 @@ class Door:
     """The postings that wait at one worker until its dataflow reads them; thread-safe.
 
     Args:
-        decode: returns the batch of a posting; raises TypeError or ValueError if it is none for this inbox.
+        decode: returns the batch of a posting; raises an error if it is none for this inbox.
         route: the route of postings without a key.
         capacity_bytes: how much may wait; a larger posting is accepted alone.
         clock: the seconds since 1970.
@@ -119,15 +119,17 @@ class Door:
 
     def leave(self, postings: Sequence[Posting]) -> list[Outcome]:
         """Accept postings in their order, while there is room; never wait."""
-        decoded = [self._decoded(posting) for posting in postings]
+        tried = postings[: self._fitting(postings)]
+        decoded = [self._decoded(posting) for posting in tried]
         outcomes: list[Outcome] = []
         with self._changed:
             is_full = self._is_closed
-            for posting, batch in zip(postings, decoded, strict=True):
+            for posting, batch in zip(tried, decoded, strict=True):
                 if isinstance(batch, Wrong):
                     outcomes.append(batch)
                     continue
-                size = size_in_bytes(batch, self._sizes) if length(batch) else 0
+                rows = length(batch)
+                size = max(rows, size_in_bytes(batch, self._sizes)) if rows else 0
                 is_full |= bool(self._waiting) and self._waiting_bytes + size > self._capacity_bytes
                 if is_full:
                     outcomes.append(Full())
@@ -138,13 +140,24 @@ class Door:
                 self._accepted += 1
                 outcomes.append(self._accepted)
             self._changed.notify_all()
-        return outcomes
+        return outcomes + [Full()] * (len(postings) - len(tried))
+
+    def _fitting(self, postings: Sequence[Posting]) -> int:
+        """Return how many postings come before the first whose bytes alone find no room, so that none decodes them."""
+        with self._changed:
+            if self._is_closed:
+                return 0
+            room = self._capacity_bytes - self._waiting_bytes if self._waiting else None
+        sizes = [0 if posting.form == "batch" else len(posting.body) for posting in postings]
+        return next((place for place, size in enumerate(sizes) if room is not None and size > room), len(sizes))
 
     def _decoded(self, posting: Posting) -> Batch | Wrong:
         try:
             return self._decode(posting)
         except (TypeError, ValueError) as error:
             return Wrong(str(error))
+        except Exception as error:  # noqa: BLE001  of a user's class; the other postings are of other senders
+            return Wrong(f"{type(error).__name__}: {error}")
 
     # ------------------------------------------------------------------ for the reader
 

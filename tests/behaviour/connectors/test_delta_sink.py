@@ -208,6 +208,21 @@ def test_a_table_that_does_not_fit_is_refused(tmp_path: Path) -> None:
         DeltaSink(table_at(tmp_path), name="tides", partition_by=["hour"]).last_committed()
 
 
+@pytest.mark.parametrize(("town", "empty"), [("Oslo", ""), (b"Oslo", b"")], ids=["text", "bytes"])
+@pytest.mark.parametrize("exists", [True, False], ids=["there", "new"])
+def test_an_empty_value_of_a_partition_is_refused(tmp_path: Path, exists: bool, town: Any, empty: Any) -> None:
+    """It would be null for readers. Null itself is stored, and empty text in other columns."""
+    sink = DeltaSink(tmp_path / "tides", name="tides", partition_by="town")
+    allowed = [{"town": town, "tide": ""}, {"town": None, "tide": ""}]
+    if exists:
+        store(sink, 0, allowed)
+    with raises(DeltaError):
+        store(sink, 1, [*allowed, {"town": empty, "tide": "low"}])
+    found = stored(str(tmp_path / "tides"))
+    assert [row["tide"] for row in found] == [""] * len(found)
+    assert len(found) == (2 if exists else 0)
+
+
 def test_a_new_table_needs_types(tmp_path: Path) -> None:
     """Nulls alone have none."""
     with raises(DeltaError):

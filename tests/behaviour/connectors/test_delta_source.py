@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import shutil
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -153,6 +154,16 @@ def test_values_of_partitions_have_their_types(tmp_path: Path) -> None:
     assert sorted(rows_of(DeltaSource(path))[0], key=lambda row: row["n"]) == table.to_pylist()
 
 
+def test_bytes_in_partitions_are_refused(tmp_path: Path) -> None:
+    """Their log has them escaped, and deltalake reads them so; other columns can be read."""
+    path = str(tmp_path / "tides")
+    write_deltalake(path, pa.table({"n": [1], "day": [b"a"], "raw": [b"b"]}), partition_by=["day"])
+    with raises(DeltaError):
+        DeltaSource(path)
+    for version in (None, 0):
+        assert rows_of(DeltaSource(path, columns=["n", "raw"], version=version)) == {0: [{"n": 1, "raw": b"b"}]}
+
+
 def test_compaction_and_vacuum_are_passed_over(tmp_path: Path) -> None:
     """They change no rows."""
     path = table_at(tmp_path, [1], [2])
@@ -286,6 +297,38 @@ def test_a_version_that_is_gone_is_refused(tmp_path: Path) -> None:
         list(read(source, place.__class__(place.table, 99)))
     with raises(DeltaError):
         list(read(source, place.__class__("another", 1)))
+
+
+@pytest.mark.parametrize("last", [4, 2, 1, 0, None], ids=["more", "as many", "fewer", "one", "none"])
+def test_another_table_at_its_place_is_refused(
+    tmp_path: Path, last: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the source reads: at its first new version, or after some time without one."""
+    if last != 4:
+        monkeypatch.setattr("tidewheel.connectors.delta.delta_source._CHECKS_EVERY_S", 0.0)
+    source = DeltaSource(table_at(tmp_path, [1], [2]), version=0)
+    reader = source.open("versions", None)
+    while not isinstance(next(reader), Pause):
+        pass
+    shutil.rmtree(tmp_path / "tides")
+    if last is not None:
+        table_at(tmp_path, *([100 + number] for number in range(last)))
+    with raises(DeltaError):
+        for _ in range(5):
+            assert isinstance(next(reader), Pause)
+
+
+def test_a_table_that_is_restored_from_a_copy_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the source reads: the next version would be another one of the same number."""
+    monkeypatch.setattr("tidewheel.connectors.delta.delta_source._CHECKS_EVERY_S", 0.0)
+    source = DeltaSource(table_at(tmp_path, [1], [2]), version=0)
+    reader = source.open("versions", None)
+    while not isinstance(next(reader), Pause):
+        pass
+    for version in (1, 2):
+        Path(tmp_path, "tides", "_delta_log", f"{version:020}.json").unlink()
+    with raises(DeltaError):
+        next(reader)
 
 
 def test_a_feed_whose_files_are_gone_is_refused(tmp_path: Path) -> None:

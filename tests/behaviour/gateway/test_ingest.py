@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -244,6 +245,21 @@ def test_large_bodies_are_refused() -> None:
         connection.close()
 
 
+def test_clients_that_break_off_send_nothing_and_log_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """What a client does is no error of the gateway."""
+    with fed() as one:
+        address = urlsplit(one.gateway.url)
+        head = f"POST {PATH} HTTP/1.1\r\nHost: {address.netloc}\r\nAuthorization: Bearer {TOKEN}\r\n"
+        for _ in range(3):
+            with socket.create_connection((address.hostname, address.port), WITHIN_S) as connection:
+                connection.sendall(f"{head}Content-Length: 2\r\nExpect: 100-continue\r\n\r\n".encode())
+                assert connection.recv(100).startswith(b"HTTP/1.1 100")  # the gateway waits for the body
+                connection.sendall(b"1")
+        assert one.post("2").status == 202
+        assert eventually(lambda: one.received() == [2])
+    assert [record.getMessage() for record in caplog.records] == []
+
+
 def test_pages_of_allowed_origins_may_send() -> None:
     """The browser asks before, and is told which headers it may send."""
     with fed() as one:
@@ -267,16 +283,16 @@ def test_pages_of_allowed_origins_may_send() -> None:
 
 def test_messages_of_a_socket_are_records() -> None:
     """Each is answered in order; a wrong one is told, and the next ones count."""
-    with fed() as one, socket_to(one.gateway, PATH) as socket:
+    with fed() as one, socket_to(one.gateway, PATH) as client:
         told = []
         for message in ("1\n2", '"x"', "3"):
-            socket.send(message)
-            told.append(json.loads(socket.recv(timeout=WITHIN_S)))
+            client.send(message)
+            told.append(json.loads(client.recv(timeout=WITHIN_S)))
         assert [one["type"] for one in told] == ["sent", "error", "sent"]
         assert "line 1" in told[1]["message"]
         assert eventually(lambda: one.received() == [1, 2, 3])
-    with fed() as one, socket_to(one.gateway, "/jobs/fraud/inputs/nowhere") as socket:
-        socket.send("1")
-        assert json.loads(socket.recv(timeout=WITHIN_S))["type"] == "error"
+    with fed() as one, socket_to(one.gateway, "/jobs/fraud/inputs/nowhere") as client:
+        client.send("1")
+        assert json.loads(client.recv(timeout=WITHIN_S))["type"] == "error"
         with pytest.raises(Exception, match="4404"):
-            socket.recv(timeout=WITHIN_S)
+            client.recv(timeout=WITHIN_S)

@@ -62,6 +62,11 @@ def test_keys_are_looked_up(gateway: Gateway, key: str, values: list[int]) -> No
         (path_to("tea", "?job=other"), 404),
         (path_to("tea", "?time=x"), 400),
         (path_to("tea", "?when=1"), 400),
+        (path_to("tea", "?time=" + "9" * 5000), 400),
+        (path_to('{"a": 1}'), 400),
+        (path_to('["a", {"a": 1}]'), 400),
+        (path_to("[" * 5000), 400),
+        (path_to("[" * 30 + "]" * 30), 400),
         (path_to("tea", "?time=0"), 400),
     ],
 )

@@ -71,6 +71,10 @@ def test_upserts_have_each_key_whose_value_changes_once() -> None:
     assert upserts_of(batches) == [(0, "a", 1), (0, "b", 2), (1, "a", 3), (2, "b", None), (3, "b", 2)]
     odd = [(0, [((1, float("nan")), 1)]), (1, [((1, float("nan")), 1), ((1, float("nan")), -1)])]
     assert [(time, key) for time, key, _ in upserts_of(odd)] == [(0, 1)]
+    inside = [(0, [((1, (float("nan"), 2)), 1)]), (1, [((1, (float("nan"), 2)), -1), ((1, (float("nan"), 3)), 1)])]
+    assert [(time, value[1]) for time, _, value in upserts_of(inside)] == [(0, 2), (1, 3)]
+    keys = [(0, [((("a", float("nan")), 1), 1)]), (1, [((("a", float("nan")), 1), -1), ((("a", float("nan")), 2), 1)])]
+    assert [(time, value) for time, _, value in upserts_of(keys)] == [(0, 1), (1, 2)]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The lanes of a gateway to the workers of a job: what shares a call, what is sent again, and what clients are told."""
 
 import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any
@@ -8,8 +9,9 @@ from typing import Any
 import pytest
 
 import tidewheel as tw
+from tests.kit.messages import raises
 from tests.waiting import WITHIN_S
-from tidewheel.gateway.errors import BadRequest, InputFull
+from tidewheel.gateway.errors import BadRequest, GatewayError, InputFull
 from tidewheel.gateway.lanes import MOST_WAITING_BYTES, Lanes, SnapshotWatch
 from tidewheel.runtime.engines.job_by_name import JobByName, Sent
 from tidewheel.runtime.engines.job_run import RunEndedError
@@ -82,6 +84,35 @@ def test_what_comes_during_a_call_shares_the_next_one() -> None:
     with pytest.raises(BadRequest, match="line 3"):
         others[2].result(WITHIN_S)
     assert [len(call) for call in run.calls] == [1, 4]
+    lanes.close()
+
+
+def test_a_worker_that_does_not_answer_is_told_as_such() -> None:
+    """As an error of the gateway, which a client may answer by trying again; the lane goes on."""
+    run = Run(TimeoutError("worker 0 has not answered in time"), [1])
+    run.may_answer.set()
+    lanes = lanes_to(run)
+    with raises(GatewayError):
+        lanes.submit(posting("a"), LATE_S).result(WITHIN_S)
+    assert lanes.submit(posting("a"), LATE_S).result(WITHIN_S).number == 1
+    lanes.close()
+
+
+def test_a_dead_worker_is_not_called_again_and_again() -> None:
+    """While the cluster still lists it, the lane waits between two calls."""
+
+    class Dead(Run):
+        def leave(self, worker: int, name: str, postings: Sequence[Posting], timeout_s: float) -> list[Outcome]:
+            self.calls.append(list(postings))
+            raise RunEndedError("worker 0 has died", is_refused=False)
+
+    run = Dead()
+    job: Any = JobByName("fraud-1", run)
+    job._present, job._forget = lambda until: run, lambda gone: None
+    lanes = Lanes(job, "payments", 1)
+    with pytest.raises(tw.JobRolledBack):
+        lanes.submit(posting("a"), time.monotonic() + 0.5).result(WITHIN_S)
+    assert 2 <= len(run.calls) < 10
     lanes.close()
 
 

@@ -26,9 +26,9 @@ class Computed:
         self.begins = 0
         self._left: Iterator[tuple[int, int]] = iter(())
 
-    def open(self, reader: int, readers: int, position: BlockPosition | None = None) -> None:
+    def open(self, reader: int, readers: int, position: BlockPosition | None = None, opening: str = "only") -> None:
         """Let a reader begin."""
-        if self.dealer.open(reader, readers, position):
+        if self.dealer.open(reader, readers, position, opening):
             self.begins += 1
             starts = [sum(self.sizes[:number]) for number in range(len(self.sizes))]
             self._left = iter(list(zip(starts, self.sizes, strict=True)))
@@ -77,7 +77,7 @@ def test_each_row_is_read_once_in_any_order_of_readers(sizes: list[int], readers
             if saves:
                 dealer.saved(reader, readers, behind(number, block))
         elif dealer.is_over(number):
-            dealer.close(reader, readers)
+            dealer.close(reader, readers, "only")
             del left[reader]
         else:
             waited += 1
@@ -136,10 +136,21 @@ def test_a_released_block_is_computed_again() -> None:
             computed.dealer.saved(number % 2, 2, behind(number, block))
         assert computed.read(0, 6) is None
         assert computed.dealer.is_over(6)
-        computed.dealer.close(0, 2)
-        computed.dealer.close(1, 2)
+        computed.dealer.close(0, 2, "only")
+        computed.dealer.close(1, 2, "only")
         assert found == list(range(6))
     assert computed.begins == 2
+
+
+def test_a_late_close_does_not_close_the_next_opening() -> None:
+    """A worker that seemed dead says that it has ended once another one reads in its place."""
+    computed = Computed(BlockDealer(), [1] * 6)
+    computed.open(0, 1, opening="first")
+    computed.open(0, 1, opening="second")
+    computed.dealer.close(0, 1, "first")
+    assert computed.read(0, 0) is not None
+    computed.dealer.close(0, 1, "second")
+    assert computed.read(0, 1) is None
 
 
 def test_the_next_job_reads_one_computation_only() -> None:
@@ -149,8 +160,8 @@ def test_the_next_job_reads_one_computation_only() -> None:
     computed.open(1, 2)
     computed.dealer.saved(0, 2, behind(0, computed.read_there(0, 0)))
     assert computed.read(1, 1) is not None
-    computed.dealer.close(0, 2)
-    computed.dealer.close(1, 2)
+    computed.dealer.close(0, 2, "only")
+    computed.dealer.close(1, 2, "only")
     computed.open(1, 2)
     assert (computed.begins, computed.dealer.computed) == (2, 0)
     assert computed.read(1, 1) is not None

@@ -38,10 +38,11 @@ class Dealt:
     def __init__(self, tables: list[pa.Table]) -> None:
         starts = [sum(table.num_rows for table in tables[:number]) for number in range(len(tables))]
         blocks = [Block(table, 0, table.num_rows, start) for table, start in zip(tables, starts, strict=True)]
-        self.open = Remote(lambda reader, readers, position: None)
+        self.opened: list[str] = []
+        self.open = Remote(lambda reader, readers, position, opening: self.opened.append(opening))
         self.block = Remote(lambda reader, number: blocks[number] if number < len(blocks) else None)
-        self.closed: list[int] = []
-        self.close = Remote(lambda reader, readers: self.closed.append(reader))
+        self.closed: list[str] = []
+        self.close = Remote(lambda reader, readers, opening: self.closed.append(opening))
 
 
 def source(*tables: Any, time: str | None = "day") -> DatasetSource:
@@ -70,7 +71,20 @@ def test_other_epochs_are_refused(tables: list[Any]) -> None:
     one = source(*tables)
     with raises(DatasetError):
         read(one)
-    assert one.dealer.closed == [0]
+    assert one.dealer.closed == one.dealer.opened
+    assert len(one.dealer.opened) == 1
+
+
+def test_each_opening_has_an_id() -> None:
+    """By which the dealer tells whose end it learns of, though one began after the other."""
+    one = source(pa.table({"day": [1]}))
+    first, second = (one.open(one.partitions_of(1)[0], None) for _ in range(2))
+    for reader in (first, second):
+        next(reader)
+    assert len(set(one.dealer.opened)) == 2
+    for reader in (second, first):
+        list(reader)
+    assert one.dealer.closed == one.dealer.opened[::-1]
 
 
 @given(

@@ -289,6 +289,24 @@ def test_other_types_are_cast_if_no_value_changes(
         assert read_with(reader, tmp_path / "file", fit) == [{"a": expected, "b": "x"}]
 
 
+@pytest.mark.parametrize(
+    ("column", "wanted"),
+    [
+        (pa.array([1e300]), pa.float32()),
+        (pa.array([0.15]), pa.decimal128(5, 1)),
+        (pa.array([1], pa.timestamp("us")), pa.date32()),
+        (pa.array([[0.15]]), pa.list_(pa.decimal128(5, 1))),
+    ],
+    ids=["infinity", "fraction", "hour", "list"],
+)
+def test_what_another_type_cannot_hold_is_refused(column: Any, wanted: Any, tmp_path: Path) -> None:
+    """Rather than lost: Arrow itself would cast it."""
+    write_arrow(tmp_path / "file", pa.table({"a": column}))
+    with pytest.raises(ValueError, match="column 'a' is"):
+        read_with(ArrowReader, tmp_path / "file", SchemaFit(pa.schema({"a": wanted}), leaves_out=False))
+    read_with(ArrowReader, tmp_path / "file", SchemaFit(pa.schema({"a": column.type}), leaves_out=False))
+
+
 @pytest.mark.parametrize("reader", [CsvReader, JsonLinesReader])
 def test_text_that_is_of_another_type_is_an_error(reader: Any, tmp_path: Path) -> None:
     """It names the file and the value."""

@@ -13,6 +13,8 @@ from tidewheel.runtime.inputs.door import Door, Full, Post, Posting, Wrong
 def decode(posting: Posting) -> Any:
     if posting.body == "wrong":
         raise ValueError("line 3: it is wrong")
+    if isinstance(posting.body, Exception):
+        raise posting.body
     return posting.body
 
 
@@ -29,6 +31,15 @@ def test_postings_come_in_order_and_a_wrong_one_hinders_no_other() -> None:
     assert door.leave([Posting([3])]) == [3]
 
 
+@pytest.mark.parametrize("error", [RecursionError("too deep"), OverflowError("too large"), AssertionError("negative")])
+def test_any_error_of_decoding_is_of_its_posting(error: Exception) -> None:
+    """It may come from a user's class, and the others of the call are of other clients."""
+    door = door_of()
+    first, wrong, last = door.leave([Posting([1]), Posting(error), Posting([2])])
+    assert (first, last) == (1, 2)
+    assert wrong == Wrong(f"{type(error).__name__}: {error}")
+
+
 def test_what_finds_no_room_overtakes_nothing() -> None:
     """A small posting behind one that was refused is refused, too, so that a caller's order stays."""
     door = door_of(1000)
@@ -36,6 +47,33 @@ def test_what_finds_no_room_overtakes_nothing() -> None:
     assert len(door.take(0)) == 1
     assert door.leave([Posting([bytes(9000)])]) == [2], "a posting larger than the door comes in alone"
     assert door.leave([Posting([b""])]) == [Full()]
+
+
+def test_bytes_that_find_no_room_are_not_decoded() -> None:
+    """A client tries again until there is room, and decoding takes the time of the worker."""
+    tried: list[Posting] = []
+
+    def decode(posting: Posting) -> Any:
+        tried.append(posting)
+        return [posting.body]
+
+    door = Door(decode, 5, 1200)
+    small, large = Posting(b"1", form="json"), Posting(bytes(900), form="json")
+    assert door.leave([large]) == [1]
+    assert door.leave([small, large, small]) == [2, Full(), Full()]
+    assert tried == [large, small]
+    door.take(0)
+    assert door.leave([Posting(bytes(9000), form="json")]) == [3]
+    door.close()
+    assert door.leave([small]) == [Full()]
+    assert len(tried) == 3
+
+
+def test_a_row_counts_as_a_byte_at_least() -> None:
+    """Also a row of nulls, which is nothing in memory until a record is made of it."""
+    door = door_of(1000)
+    rows = pa.table({"n": pa.nulls(900)})
+    assert door.leave([Posting(rows), Posting(rows)]) == [1, Full()]
 
 
 def test_saved_are_those_before_a_position_of_the_reader() -> None:
