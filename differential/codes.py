@@ -148,7 +148,7 @@ class Codes:
         return [codes]
 
     def find(self, values: Sequence[Any]) -> list[int | None]:
-        """Return the code of each hashable value of one column; None for a value without a code."""
+        """Return the code of each value, or None if it has none. The values are of one column, and hashable."""
         if self.kind == "object":
             return [self._numbers.get(with_one_nan(value)) for value in values_of(column_of(values))]
         if self.kind == "int":

@@ -70,7 +70,7 @@ class RunningAttachment(Protocol):
 
 
 class Attachment(Protocol):
-    """The description of an attachment."""
+    """Describes a part of a job that runs beside its workers; `start` makes the running one."""
 
     def start(self, host: AttachmentHost) -> RunningAttachment:
         """Start the attachment; on failure raise, and leave nothing behind."""

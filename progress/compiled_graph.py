@@ -6,11 +6,11 @@ of interest, called stations, and from there it carries frontiers: see `Reachabi
 
 In a cycle, frontiers would pass each other round and round. Every cycle has steps that advance time; the ends of these
 steps are the *heads* of the cycle. Heads are stations too, unless the cycle has fewer locations of interest than heads.
-The stations of a cycle get every count in it directly, by the summaries of all ways round. Without cycles, a frontier
-bears only on later stations, so the tracker settles each station once for each change.
+Each count in a cycle goes directly to all stations of the cycle, by the summaries of all ways there. Without cycles, a
+frontier bears only on later stations, so the tracker settles each station once for each change.
 
-The tables have the size of the graph, times the heads (or fewer locations of interest) of each cycle, and a path for
-each pair of a location and a station that it reaches directly.
+The tables grow with the size of the graph times the number of heads of each cycle, or of its locations of interest, if
+these are fewer. They also have a path for each pair of a location and a station that it reaches directly.
 
 Source: seed "Progress Tracking", section "A Compiled Representation".
 """

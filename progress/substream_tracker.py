@@ -2,8 +2,8 @@
 
 A substream is all records and tokens of one key. Its pointstamps, here called *points*, are counted like other
 pointstamps, and have no order with those of other keys; so the same proof of safety holds. Points need a time. Without
-it, a message that has gone round a cycle would have the same point as before. A view that hears of its receipt first
-would then cancel a message that is still in flight.
+it, a message that has gone round a cycle would have the same point as before. A view that hears of
+a receipt before the sending would then cancel another message, which is still in flight.
 
 No message announces the beginning of a substream. Instead every possible key counts as open from the start, once for
 each *sender*, a worker that declares substreams. So no view can miss a substream. A sender that *closes* a key, since
@@ -14,9 +14,8 @@ Invariants:
 - A substream has ended at a location when all senders have closed its key, and no point from which the location can be
   reached has a positive count. Each end is reported once.
 - At an ordered location, ends are reported in the order in which all senders had closed the keys.
-- A substream is forgotten when it has ended everywhere, its ends are reported, and no point of it has a count. Then the
-  view has received all its changes: the last action of a substream removes a point, which the view counts until it
-  receives that change.
+- A substream is forgotten when it has ended everywhere, its ends are reported, and no point of it has a count. By
+  then the view has received each change of the substream: the last one removes a point, which it counts until then.
 
 Source: seed "Substream Management", sections on soft bounds and their traffic; seed "Progress Tracking", section "A
 Safety Property".

@@ -28,9 +28,9 @@ def parsed_lines(
 ) -> list[Parsed]:
     r"""Return the results of ``parse(block, offset)`` for a block of lines, or for parts of it.
 
-    A block for which it raises ValueError is cut into parts. ``refuse`` receives each line that cannot be parsed by
-    itself; None raises the error instead. With k bad lines of n, it parses O(k log n) parts. ``may_cut=False`` refuses
-    the block as a whole.
+    A block for which it raises ValueError is cut into parts. ``refuse`` receives each line that cannot be parsed
+    alone. With ``refuse=None`` the error is raised. With k bad lines of n, it parses O(k log n) parts.
+    ``may_cut=False`` refuses the block as a whole.
 
     >>> bad = []
     >>> parsed_lines(b"1\n2\nx\n4\n", 100, lambda lines, _: [int(line) for line in lines.split()], bad.append)

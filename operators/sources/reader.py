@@ -34,7 +34,8 @@ class _Dealt:
 
     Attributes:
         voice: the token with which it sends news.
-        unopened: the tokens for all partitions that are not open yet; they follow the epochs.
+        unopened: tokens that all partitions share which are not open yet; they are downgraded to the newest epoch.
+        partitions: the open partitions, and those dealt to this worker.
     """
 
     voice: TokenSet

@@ -23,7 +23,7 @@ class Fetched:
 def opened(told: Iterable[Downstream]) -> list[Numbered]:
     """Return the messages of a publisher without a log, each with the silence right before it.
 
-    A rejection comes after all other messages.
+    A rejection gets a number after those of all messages.
 
     Raises:
         ProtocolError: a message cannot be decoded here, or such a publisher cannot have sent it.

@@ -44,12 +44,12 @@ class RuntimeConfig(msgspec.Struct, frozen=True, kw_only=True):
     value; a mapping is a JSON object: ``TIDEWHEEL_RESOURCES='{"CPU": 1}'``.
 
     Attributes:
-        progress: how workers exchange progress. With ``"broadcast"``, the default, each worker sends to each other one.
+        progress: how workers exchange progress. With ``"broadcast"``, the default, each worker sends to every other.
             With ``"accumulated"``, for many workers, one worker receives all changes and sends the net changes to all.
-            That takes two trips, but as many messages as workers and not their square.
+            That takes two trips. The number of messages grows with the workers, not with their square.
         link: the transport of data and progress between actors. ``"socket"``, the default, is ZeroMQ, within a node
-            through its file system, between nodes over TCP, encrypted with keys of this job. ``"ray"`` is slower calls
-            of the actors, for nodes without another connection. The local engine needs neither.
+            through its file system, between nodes over TCP, encrypted with keys of this job. ``"ray"`` sends by
+            calls of the actors: slower, for nodes that cannot connect otherwise. The local engine needs neither.
         bytes_in_flight: how many bytes each worker may have in flight and at inputs of operators before its sources
             wait. Also how many bytes an input of the driver may have in flight to one worker. 64 MiB.
         epochs_ahead: how many epochs the driver's inputs may be ahead of the job's probes before they wait. 1,000.

@@ -306,7 +306,7 @@ class OperatorContext:
     def probe(self, name: str) -> Antichain:
         """Return this worker's frontier at a probe, by which an operator can pace itself.
 
-        From then on the operator is scheduled when a probe moves.
+        From then on the operator is scheduled whenever any probe of the dataflow moves.
 
         Raises:
             GraphError: there is no such probe.
