@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeAlias
 from tidewheel.progress.errors import TidewheelError
 
 Extra: TypeAlias = Literal[
-    "data", "delta", "gateway", "iceberg", "kafka", "notebook", "otel", "postgres", "spark", "testing"
+    "data", "delta", "gateway", "iceberg", "kafka", "nats", "notebook", "otel", "postgres", "redis", "spark", "testing"
 ]
 """A name in the brackets of ``pip install 'tidewheel[...]'``."""
 
@@ -18,9 +18,11 @@ LIBRARIES: Final[Mapping[Extra, tuple[str, ...]]] = {
     "gateway": ("prometheus_client", "starlette", "uvicorn", "websockets"),
     "iceberg": ("pyiceberg",),
     "kafka": ("confluent_kafka",),
+    "nats": ("nats",),
     "notebook": ("anywidget", "traitlets"),
     "otel": ("opentelemetry",),
     "postgres": ("psycopg",),
+    "redis": ("redis",),
     "spark": ("pyspark", "py4j"),
     "testing": ("pytest",),
 }

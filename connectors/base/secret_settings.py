@@ -9,7 +9,7 @@ from tidewheel.progress.redaction import has_apparent_secret
 from tidewheel.runtime.description.secret import Secret
 
 _SECRET: Final = re.compile(
-    r"password|secret|key\.pem|token$|user\.info|oauthbearer\.config|account.key|access.key$|sas.(key|token)"
+    r"password|secret|seed_str|key\.pem|token$|user\.info|oauthbearer\.config|account.key|access.key$|sas.(key|token)"
     r"|connection.string|^credential$|authorization|api.?key|master.key|customer.key",
     re.IGNORECASE,
 )

@@ -16,7 +16,7 @@ ON_RAY = (
     "how-to/nodes.md",
     "how-to/service.md",
 )
-ON_POSTGRES = ("how-to/postgres.md",)
+ON_SERVERS = ("how-to/nats.md", "how-to/postgres.md", "how-to/redis.md")
 ON_SPARK = ("how-to/spark.md", "how-to/windows.md")
 WITHIN_S = {"local": 120, "ray": 240, "spark": 360}
 
@@ -25,11 +25,11 @@ _SHOWN_ONLY = {"messages", "py", "sh", "shell-session", "sql", ""}
 
 
 def local_pages() -> list[str]:
-    """Return the pages with programs that need neither Ray, Spark nor a database."""
+    """Return the pages with programs that need neither Ray, Spark nor a server."""
     pages = (page for folder in FOLDERS for page in sorted((DOCS / folder).glob("*.md")))
     found = [DOCS / "index.md", DOCS / "collections.md", *pages]
     names = [page.relative_to(DOCS).as_posix() for page in found if "```python\n" in page.read_text(encoding="utf-8")]
-    return [name for name in names if name not in ON_RAY + ON_SPARK + ON_POSTGRES]
+    return [name for name in names if name not in ON_RAY + ON_SPARK + ON_SERVERS]
 
 
 def run_page(name: str, folder: Path, kind: str, cluster: str | None = None, leave_out: str | None = None) -> None:

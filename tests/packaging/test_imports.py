@@ -24,9 +24,11 @@ HOMES: dict[Extra, tuple[str, ...]] = {
     "gateway": ("gateway/", "console/page/", "console/metrics/metrics_page.py"),
     "iceberg": ("connectors/iceberg/",),
     "kafka": ("connectors/kafka/",),
+    "nats": ("connectors/nats/",),
     "notebook": ("console/notebook/",),
     "otel": ("console/metrics/open_telemetry.py",),
     "postgres": ("connectors/postgres/",),
+    "redis": ("connectors/redis/",),
     "spark": ("spark_bridge/",),
     "testing": ("testing/fixtures.py",),
 }
