@@ -7,6 +7,7 @@ Source: ADR-13 of NATS, pull requests.
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -15,6 +16,7 @@ from tidewheel.connectors.nats.nats_connection import WITHIN_S, NatsConnection
 
 _MOST_MESSAGES: Final = 1000
 _MOST_BYTES: Final = 4 << 20
+_DROPS_WITHIN_S: Final = 2.0
 _FORGOTTEN_AFTER_S: Final = 300
 """The time after which the server drops a consumer that nothing reads."""
 
@@ -32,7 +34,7 @@ class NatsConsumer:
         self._taken: list[Any] = []
         self._status: Mapping[str, str] | None = None
         self._most = 0
-        self._inbox = self._next = ""
+        self._inbox = self._name = ""
         config: dict[str, Any] = {
             "deliver_policy": "by_start_sequence",
             "opt_start_seq": start,
@@ -46,6 +48,11 @@ class NatsConsumer:
             config["filter_subject"] = subject
         connection.call(f"stream {stream!r} at {connection.at} cannot be read", self._begin(stream, config))
 
+    def close(self) -> None:
+        """Drop the consumer at the server, which would drop it later by itself."""
+        with suppress(Exception):  # the connection may be lost
+            self._connection.call("", self._connection.ask(f"CONSUMER.DELETE.{self._name}"), _DROPS_WITHIN_S)
+
     def take(self, wait_s: float) -> tuple[list[Any], bool]:
         """Return the next messages, or one for which it waits; also whether the stream had no other ones."""
         what = f"messages from {self._connection.at} do not come"
@@ -53,7 +60,7 @@ class NatsConsumer:
 
     async def _begin(self, stream: str, config: dict[str, Any]) -> None:
         made = await self._connection.ask(f"CONSUMER.CREATE.{stream}", {"stream_name": stream, "config": config})
-        self._next = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{made['name']}"
+        self._name = f"{stream}.{made['name']}"
         self._inbox = self._connection.client.new_inbox()
         await self._connection.client.subscribe(self._inbox, cb=self._receive)
 
@@ -76,7 +83,7 @@ class NatsConsumer:
         """Ask for messages until all have come or there are no more; return whether there are no more."""
         self._taken, self._status, self._most = [], None, most
         request = msgspec.json.encode({"batch": most, **more})
-        await self._connection.client.publish(self._next, request, self._inbox)
+        await self._connection.client.publish(f"$JS.API.CONSUMER.MSG.NEXT.{self._name}", request, self._inbox)
         await self._connection.until(lambda: self._status is not None or len(self._taken) == most)
         if self._status is None:
             return False

@@ -79,32 +79,33 @@ class NatsSource(Source[NatsRecord]):
         made.
         """
         with closing(NatsConnection(self._servers)) as connection:
-            state = connection.state(self._stream)
-            sequence, end, made = position or (max(state.first - 1, 0), None, state.created)
+            state, looked_s = connection.state(self._stream), time.monotonic()
+            last, end, made = position or (max(state.first - 1, 0), None, state.created)
             end = (state.last if end is None else end) if self._bounded else None
-            self._check(state, sequence, made)
+            self._check(state, last, made)
             subject = None if self._subjects is None else str(partition)
-            consumer = NatsConsumer(connection, self._stream, sequence + 1, subject)
-            decoding, looked_s = _Decoding(self._stream, sequence, self._value_type), time.monotonic()
-            while end is None or sequence < end:
-                messages, is_last = consumer.take(_WAIT_S if end is None else 0)
-                records, refused = decoding.records(messages, end)
-                if decoding.gap is not None:
-                    now = connection.state(self._stream)
-                    if position is None and now.first > decoding.gap:
-                        raise ConnectionError(f"the first messages of {partition!r} are deleted before they are read")
-                    self._check(now, decoding.gap - 1, made)
-                before, sequence = sequence, decoding.last
-                if is_last:  # all up to here were read, are of other subjects, or were deleted one by one
-                    sequence = max(sequence, state.last if end is None else min(state.last, end))
-                    decoding.last = sequence
-                if sequence == before:
-                    yield Pause(0)
-                else:
-                    position = sequence, end, made
-                    yield Fetched(records, position, refused=refused)
-                if is_last and time.monotonic() - looked_s > _MOVES_EVERY_S:
-                    state, looked_s = connection.state(self._stream), time.monotonic()
+            reading = _Reading(self._stream, last, self._value_type)
+            with closing(NatsConsumer(connection, self._stream, last + 1, subject)) as consumer:
+                while end is None or reading.last < end:
+                    before = reading.last
+                    messages, is_last = consumer.take(_WAIT_S if end is None else 0)
+                    records, refused = reading.records(messages, end)
+                    if reading.gap is not None:
+                        now = connection.state(self._stream)
+                        if position is None and now.first > reading.gap:
+                            raise ConnectionError(
+                                f"the first messages of {partition!r} are deleted before they are read"
+                            )
+                        self._check(now, reading.gap - 1, made)
+                    if is_last:  # what the stream had then was read, is of other subjects, or was deleted by itself
+                        reading.last = max(reading.last, state.last if end is None else min(state.last, end))
+                    if reading.last == before:
+                        yield Pause(0)
+                    else:
+                        position = reading.last, end, made
+                        yield Fetched(records, position, refused=refused)
+                    if is_last and time.monotonic() - looked_s > _MOVES_EVERY_S:
+                        state, looked_s = connection.state(self._stream), time.monotonic()
 
     def _check(self, state: StreamState, sequence: int, made: str) -> None:
         """Raise NatsError if a stream does not have what is behind a sequence any more."""
@@ -121,8 +122,8 @@ class NatsSource(Source[NatsRecord]):
             )
 
 
-class _Decoding:
-    """Makes records of the messages of a partition.
+class _Reading:
+    """How far a partition is read, and what its messages are as records.
 
     Attributes:
         last: the sequence up to which the partition is read.

@@ -35,9 +35,7 @@ def test_the_page_of_postgres_runs(postgres: PostgresServer, tmp_path: Path, mon
     execute(postgres.conninfo(), "DROP DATABASE shop")
 
 
-def test_the_page_of_nats_runs(
-    own_nats_server: StreamServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_page_of_nats_runs(own_nats_server: StreamServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a server whose address is in the environment, as the page says."""
     monkeypatch.setenv("NATS_URL", own_nats_server.url)
     run_page("how-to/nats.md", tmp_path, "local")

@@ -31,7 +31,7 @@ user blind on >{password} ~* &* +@all -xrange
 """
 _NATS = """
 listen: 127.0.0.1:{port}
-jetstream {{ store_dir: "{folder}", max_memory_store: 64MB, max_file_store: 64MB }}
+jetstream {{ store_dir: "{folder}", max_memory_store: 64MB, max_file_store: 1GB }}
 no_auth_user: anyone
 authorization {{ users: [
   {{ user: anyone, password: none }}
