@@ -45,7 +45,7 @@ class NatsServers:
         if has_apparent_secret(self.servers):
             raise GraphError(
                 f"{self.kind}: the address of a server has a user or password, which would be pickled with the "
-                "dataflow. Give config={'user': ..., 'password': tw.Secret('NATS_PASSWORD')}"
+                "dataflow. Put them into config, the password as a tw.Secret"
             )
         check_secrets(self.kind, "config", self.given, "NATS_PASSWORD")
         if ours := sorted(_OURS & self.given.keys()):

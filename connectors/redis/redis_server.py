@@ -33,8 +33,8 @@ class RedisServer:
         check_extra("redis", self.kind, RedisError)
         if isinstance(self.url, str) and has_apparent_secret(self.url):
             raise GraphError(
-                f"{self.kind}: the URL has a user or password, which would be pickled with the dataflow. Give "
-                "config={'username': ..., 'password': tw.Secret('REDIS_PASSWORD')}"
+                f"{self.kind}: the URL has a user or password, which would be pickled with the dataflow. Put "
+                "them into config, the password as a tw.Secret"
             )
         if not isinstance(self.url, str) or not self.url.startswith(_SCHEMES):
             raise GraphError(f"{self.kind}: url is such as 'redis://host:6379' or 'rediss://host', not {self.url!r}")
@@ -93,7 +93,7 @@ def id_of(text: bytes) -> tuple[int, int]:
 def _failure(error: Exception, what: str) -> Exception:
     from redis import exceptions
 
-    said = f"{what}: {redacted(str(error)) or type(error).__name__}"
+    said = f"{what}: {redacted(str(error)).rstrip('.') or type(error).__name__}"
     refused = (exceptions.AuthenticationError, exceptions.AuthorizationError, exceptions.NoPermissionError)
     if isinstance(error, refused) or "SSL" in said:
         return RedisError(f"{said}. Check username, password and ssl_* in config, and what the server permits to them")

@@ -103,12 +103,12 @@ class RedisSink(Sink):
                 f"{self!r}: epoch {epoch!r} has {record!r:.200}, which is no RedisRecord. Make one of it before, as by "
                 "map(RedisRecord)"
             )
-        found, reason = record.fields, "it has no fields"
+        found, reason = record.fields, "its fields are no dict, Struct or dataclass, or there are none"
         try:
             fields = found if isinstance(found, dict) else msgspec.to_builtins(found, builtin_types=(bytes,))
-            if encoded := {_text(name): _text(value) for name, value in fields.items()}:
-                return encoded
-        except (AttributeError, TypeError) as error:
+            if isinstance(fields, dict) and fields:
+                return {_text(name): _text(value) for name, value in fields.items()}
+        except TypeError as error:
             reason = str(error)
         raise RedisError(f"{self!r}: a record of epoch {epoch!r} is no entry: {reason}. It is {record!r:.200}")
 
