@@ -84,12 +84,11 @@ class NatsConnection:
         """Disconnect, and end the thread."""
         if self._loop.is_closed():
             return
-        with suppress(Exception):  # the connection may be lost, or was never there
-            self.call("", self.client.close(), _ENDS_WITHIN_S)
+        with suppress(Exception):  # the thread ends in any case
+            self.call("", self._disconnect(), _ENDS_WITHIN_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_ENDS_WITHIN_S)
         if not self._thread.is_alive():
-            self._loop.run_until_complete(asyncio.sleep(0))  # cancelled tasks of the library end
             self._loop.close()
 
     # ------------------------------------------------------------------ streams
@@ -118,6 +117,14 @@ class NatsConnection:
         return Stored(found["seq"], found["subject"], headers, b64decode(found.get("data", "")))
 
     # ------------------------------------------------------------------ the event loop
+
+    async def _disconnect(self) -> None:
+        with suppress(Exception):  # the connection may be lost, or was never there
+            await self.client.close()
+        rest = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in rest:
+            task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)
 
     def call(self, what: str, work: Coroutine[Any, Any, T], within_s: float | None = WITHIN_S) -> T:
         """Run a coroutine on the loop, and wait for it; ``what`` is the beginning of messages of errors."""
@@ -172,7 +179,7 @@ class NatsConnection:
         )
 
     def _failure(self, error: Exception, what: str) -> Exception:
-        from nats.errors import Error, MaxPayloadError, NoRespondersError, NoServersError
+        from nats.errors import Error, NoRespondersError, NoServersError
 
         if isinstance(error, NoServersError | TimeoutError | CancelledError) and self._trouble is not None:
             error = self._trouble
@@ -184,8 +191,6 @@ class NatsConnection:
             return ConnectionError(f"{said}. Is JetStream enabled there, as by nats-server -js?")
         if isinstance(error, ApiError) and not error.passes:
             return NatsError(f"{said}{error.remedy}")
-        if isinstance(error, MaxPayloadError):
-            return NatsError(f"{said}. The server's max_payload is {self.client.max_payload} bytes")
         if isinstance(error, Error | OSError | ApiError):
             return ConnectionError(said)
         return NatsError(said)
@@ -197,7 +202,7 @@ class ApiError(Exception):
     def __init__(self, said: Mapping[str, Any]) -> None:
         self._code = said.get("err_code", 0)
         self.passes = said.get("code", 0) >= 500 or self._code == _WRONG_LAST_SEQUENCE
-        super().__init__(f"{said.get('description', 'no stream answers')} ({self._code})")
+        super().__init__(f"{said.get('description')} ({self._code})")
 
     @property
     def remedy(self) -> str:

@@ -5,9 +5,12 @@ from typing import Any, Final
 
 import msgspec
 
+from tidewheel.connectors.nats.errors import NatsError
 from tidewheel.connectors.nats.nats_connection import ApiError, NatsConnection
 
 _UNACKNOWLEDGED: Final = 256
+_ADDED: Final = 128
+"""The bytes of the headers that each message gets here, at most, beside the name of the stream."""
 
 
 def publish(
@@ -19,19 +22,34 @@ def publish(
     way: if one is lost or another writer is faster, all later ones are refused.
     """
     what = f"messages are not stored in stream {stream!r} at {connection.at}"
-    connection.call(what, _publish(connection, stream, last, messages), None)
+    most = connection.client.max_payload - _ADDED - len(stream)
+    if large := [size for size in map(_size, messages) if size > most]:
+        raise NatsError(
+            f"{what}: a message has {large[0]} bytes with its headers, and the max_payload of the server is "
+            f"{connection.client.max_payload}, some of which the sink needs. Divide it, or let the server accept more"
+        )
+    if not connection.call(what, _publish(connection, stream, last, messages), None):
+        for subject in {subject for subject, _, _ in messages}:
+            connection.stream_of(subject)
+        raise ConnectionError(f"{what}: the stream does not answer")
+
+
+def _size(message: tuple[str, bytes, Mapping[str, str]]) -> int:
+    _, data, headers = message
+    return len(data) + sum(len(name.encode()) + len(text.encode()) + 4 for name, text in headers.items())
 
 
 async def _publish(
     connection: NatsConnection, stream: str, last: int, messages: Sequence[tuple[str, bytes, Mapping[str, str]]]
-) -> None:
+) -> bool:
+    """Return whether all were sent to a stream; raise ApiError if one of them is not stored."""
     answered = 0
     errors: list[dict[str, Any]] = []
 
     async def receive(answer: Any) -> None:
         nonlocal answered
         answered += 1
-        said = msgspec.json.decode(answer.data or b'{"error": {"code": 503}}')
+        said = msgspec.json.decode(answer.data or b'{"error": {}}')  # without data, no stream has the subject
         if "error" in said:
             errors.append(said["error"])
         connection.come.set()
@@ -46,5 +64,6 @@ async def _publish(
         expected = {"Nats-Expected-Stream": stream, "Nats-Expected-Last-Sequence": str(last + number)}
         await connection.client.publish(subject, data, inbox, {**headers, **expected})
     await connection.until(lambda: errors or answered == len(messages))
-    if errors:
+    if errors and errors[0]:
         raise ApiError(errors[0])
+    return not errors
