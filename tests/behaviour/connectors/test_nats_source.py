@@ -15,7 +15,7 @@ from tests.kit.connectors.stream_fixtures import nats_server, own_nats_server
 from tests.kit.connectors.stream_servers import PASSWORD, StreamServer, new_nats_stream, on_nats, send_nats
 from tests.kit.kafka.running import run_until
 from tests.kit.messages import raises
-from tidewheel.connectors.nats import NatsError, NatsRecord, NatsSource
+from tidewheel.connectors.nats import NatsError, NatsRecord, NatsSource, nats_source
 from tidewheel.progress import GraphError
 from tidewheel.testing import check_source
 
@@ -50,9 +50,10 @@ def position_at(server: StreamServer, stream: str, sequence: int) -> tuple[int, 
     return sequence, None, last.position[2]
 
 
-@pytest.mark.parametrize("divided", [False, True], ids=["stream", "subjects"])
-def test_each_message_is_read_once(nats_server: StreamServer, divided: bool) -> None:
-    """Whichever call a crash precedes or follows; a subject may be a partition."""
+@pytest.mark.parametrize("bounded", [True, False], ids=["bounded", "running"])
+def test_each_message_is_read_once(nats_server: StreamServer, monkeypatch: pytest.MonkeyPatch, bounded: bool) -> None:
+    """Whichever call a crash precedes or follows. The stream is a partition, or each of its subjects is."""
+    monkeypatch.setattr(nats_source, "_WAIT_S", 0.005)
 
     def make(_: Path) -> NatsSource:
         async def fill(jetstream: Any) -> None:
@@ -63,10 +64,13 @@ def test_each_message_is_read_once(nats_server: StreamServer, divided: bool) -> 
                 await jetstream.publish(f"check.{subject}", value)
 
         on_nats(nats_server, fill)
-        return Brief(nats_server.url, "check", subjects=["check.a", "check.b"] if divided else None, bounded=True)
+        return Brief(nats_server.url, "check", subjects=["check.a", "check.b"] if bounded else None, bounded=bounded)
 
-    parts = {"check.a": [(1, b"1"), (3, b"3")], "check.b": [(2, b"2")]}
-    check_source(make, parts if divided else {"check": sorted(parts["check.a"] + parts["check.b"])})
+    if bounded:
+        check_source(make, {"check.a": [(1, b"1"), (3, b"3")], "check.b": [(2, b"2")]})
+    else:
+        messages = [(1, b"1"), (2, b"2"), (3, b"3"), (4, b"4")]
+        check_source(make, {"check": messages}, grow=lambda _: send_nats(nats_server, "check.a", b"4"))
 
 
 def test_a_record_has_all_of_its_message(nats_server: StreamServer) -> None:

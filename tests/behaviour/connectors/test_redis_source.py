@@ -14,7 +14,7 @@ from tests.kit.connectors.stream_fixtures import own_redis_server, redis_client,
 from tests.kit.connectors.stream_servers import PASSWORD, StreamServer, new_name
 from tests.kit.kafka.running import run_until
 from tests.kit.messages import raises
-from tidewheel.connectors.redis import RedisError, RedisRecord, RedisSource
+from tidewheel.connectors.redis import RedisError, RedisRecord, RedisSource, redis_source
 from tidewheel.progress import GraphError
 from tidewheel.testing import check_source
 
@@ -57,21 +57,29 @@ def run(source: RedisSource) -> None:
         job.wait(timeout_s=30)
 
 
-def test_each_entry_is_read_once(redis_server: StreamServer, redis_client: Any) -> None:
+@pytest.mark.parametrize("bounded", [True, False], ids=["bounded", "running"])
+def test_each_entry_is_read_once(
+    redis_server: StreamServer, redis_client: Any, monkeypatch: pytest.MonkeyPatch, bounded: bool
+) -> None:
     """Whichever call a crash precedes or follows; each stream is a partition."""
+    monkeypatch.setattr(redis_source, "_WAIT_MS", 5)
 
     def make(_: Path) -> RedisSource:
         redis_client.delete("high", "low")
         for stream, hours in (("high", (4, 16)), ("low", (10,))):
             for number, hour in enumerate(hours, 1):
                 redis_client.xadd(stream, {"hour": hour}, f"0-{number}")
-        return RedisSource(redis_server.url, ["high", "low"], bounded=True)
+        return RedisSource(redis_server.url, ["high", "low"], bounded=bounded)
 
     def entry(stream: str, number: int, hour: bytes) -> RedisRecord:
         return RedisRecord({b"hour": hour}, f"0-{number}", stream)
 
     parts = {"high": [entry("high", 1, b"4"), entry("high", 2, b"16")], "low": [entry("low", 1, b"10")]}
-    check_source(make, parts)
+    if bounded:
+        check_source(make, parts)
+    else:
+        parts["low"].append(entry("low", 2, b"22"))
+        check_source(make, parts, grow=lambda _: redis_client.xadd("low", {"hour": 22}, "0-2"))
 
 
 def test_fields_have_types(redis_server: StreamServer, redis_client: Any) -> None:
