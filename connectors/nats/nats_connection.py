@@ -27,9 +27,10 @@ T = TypeVar("T")
 
 WITHIN_S: Final = 10.0
 _ENDS_WITHIN_S: Final = 5.0
-_NO_STREAM: Final = 10059
 _WRONG_LAST_SEQUENCE: Final = 10071
 _REFUSED: Final = re.compile(r"authorization|authentication|permissions violation|secure connection", re.IGNORECASE)
+_LIMITS: Final = ". The source acknowledges nothing, so it needs a stream with retention by limits"
+_REMEDIES: Final = {10059: ". Create the stream, or correct its name", 10084: _LIMITS, 10098: _LIMITS}
 _REMEDY: Final = "Check the user, password, token or credentials in config, and what the server permits to that user"
 
 
@@ -64,10 +65,10 @@ class NatsConnection:
     """
 
     def __init__(self, servers: NatsServers) -> None:
-        import nats
+        from nats.aio.client import Client
 
         self.at = servers.servers
-        self.client: Any = nats.NATS()
+        self.client: Any = Client()
         self.come = asyncio.Event()
         self._trouble: Exception | None = None
         self._work: asyncio.Task[Any] | None = None
@@ -206,4 +207,4 @@ class ApiError(Exception):
 
     @property
     def remedy(self) -> str:
-        return ". Create the stream, or correct its name" if self._code == _NO_STREAM else ""
+        return _REMEDIES.get(self._code, "")

@@ -32,7 +32,7 @@ class NatsConsumer:
     def __init__(self, connection: NatsConnection, stream: str, start: int, subject: str | None) -> None:
         self._connection = connection
         self._taken: list[Any] = []
-        self._status: Mapping[str, str] | None = None
+        self._status: list[Mapping[str, str]] = []
         self._most = 0
         self._inbox = self._name = ""
         config: dict[str, Any] = {
@@ -68,8 +68,8 @@ class NatsConsumer:
         if message.reply:
             self._taken.append(message)
         else:
-            self._status = message.headers or {}
-        if self._status is not None or len(self._taken) == self._most:
+            self._status.append(message.headers or {})
+        if self._status or len(self._taken) == self._most:
             self._connection.come.set()
 
     async def _take(self, wait_s: float) -> tuple[list[Any], bool]:
@@ -81,13 +81,13 @@ class NatsConsumer:
 
     async def _pull(self, most: int, more: Mapping[str, Any]) -> bool:
         """Ask for messages until all have come or there are no more; return whether there are no more."""
-        self._taken, self._status, self._most = [], None, most
+        self._taken, self._status, self._most = [], [], most
         request = msgspec.json.encode({"batch": most, **more})
         await self._connection.client.publish(f"$JS.API.CONSUMER.MSG.NEXT.{self._name}", request, self._inbox)
-        await self._connection.until(lambda: self._status is not None or len(self._taken) == most)
-        if self._status is None:
+        await self._connection.until(lambda: self._status or len(self._taken) == most)
+        if not self._status:
             return False
-        status, said = self._status.get("Status"), self._status.get("Description", "")
+        status, said = self._status[0].get("Status"), self._status[0].get("Description", "")
         if status in {"404", "408"}:
             return True
         if "MaxBytes" in said:

@@ -1,6 +1,7 @@
 """The publishing of messages in one order, each only behind the one before it."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -54,16 +55,18 @@ async def _publish(
             errors.append(said["error"])
         connection.come.set()
 
+    def are_answered(count: int) -> bool:
+        return bool(errors) or answered >= count
+
     inbox = connection.client.new_inbox()
     await connection.client.subscribe(inbox, cb=receive)
     for number, (subject, data, headers) in enumerate(messages):
-        least = number - _UNACKNOWLEDGED
-        await connection.until(lambda least=least: errors or answered > least)
+        await connection.until(partial(are_answered, number - _UNACKNOWLEDGED + 1))
         if errors:
             break
         expected = {"Nats-Expected-Stream": stream, "Nats-Expected-Last-Sequence": str(last + number)}
         await connection.client.publish(subject, data, inbox, {**headers, **expected})
-    await connection.until(lambda: errors or answered == len(messages))
+    await connection.until(partial(are_answered, len(messages)))
     if errors and errors[0]:
         raise ApiError(errors[0])
     return not errors

@@ -111,8 +111,8 @@ class NatsSource(Source[NatsRecord]):
         """Raise NatsError if a stream does not have what is behind a sequence any more."""
         if state.created != made or state.last < sequence:
             raise NatsError(
-                f"stream {self._stream!r} was made anew, or is an older copy: it ends at message {state.last}, and the "
-                f"job has read up to {sequence}. Start the job with another folder of snapshots"
+                f"stream {self._stream!r} was made anew, or is an older copy, since the job has read it up to message "
+                f"{sequence}: that position means nothing there. Start the job with another folder of snapshots"
             )
         if state.first > sequence + 1:
             raise NatsError(

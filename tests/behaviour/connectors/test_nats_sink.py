@@ -69,7 +69,7 @@ def test_each_epoch_is_stored_once(nats_server: StreamServer) -> None:
             found[int(dict(one.headers)["Tidewheel-Epoch"])].append(NatsRecord(one.value))
         return found
 
-    check_sink(make, read, [[NatsRecord(b"1"), NatsRecord(b"2")], [], [NatsRecord(b"3")]])
+    check_sink(make, read, [[NatsRecord(b"1"), NatsRecord(b"2")], [NatsRecord(b"3")]])
 
 
 def test_a_partly_written_epoch_is_completed(nats_server: StreamServer, monkeypatch: pytest.MonkeyPatch) -> None:

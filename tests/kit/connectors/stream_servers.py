@@ -23,6 +23,7 @@ port 0
 unixsocket {folder}/socket
 dir {folder}
 save ""
+hz 500
 appendonly yes
 appendfsync no
 user default on nopass ~* &* +@all
