@@ -13,6 +13,7 @@ from tests.kit.connectors.stream_fixtures import own_redis_server, redis_client,
 from tests.kit.connectors.stream_servers import PASSWORD, StreamServer, new_name
 from tests.kit.messages import raises
 from tidewheel.connectors.redis import RedisError, RedisRecord, RedisSink, RedisSource, redis_sink
+from tidewheel.connectors.redis import redis_server as redis_server_module
 from tidewheel.progress import GraphError
 from tidewheel.testing import check_sink
 
@@ -71,10 +72,9 @@ def test_a_stale_worker_does_not_store_an_epoch_again(
     stream = new_name()
     seemed_dead, alive = (RedisSink(redis_server.url, stream) for _ in range(2))
     raced = iter([True])
-    look = redis_sink.stream_info
 
     def stream_info(client: Any, name: str) -> Any:
-        found = look(client, name)
+        found = redis_server_module.stream_info(client, name)
         if next(raced, False):
             store(alive, 0, records(1, 2))
         return found

@@ -74,7 +74,10 @@ def test_each_entry_is_read_once(
     def entry(stream: str, number: int, hour: bytes) -> RedisRecord:
         return RedisRecord({b"hour": hour}, f"0-{number}", stream)
 
-    parts = {"high": [entry("high", 1, b"4"), entry("high", 2, b"16")], "low": [entry("low", 1, b"10")]}
+    parts: dict[str | int, list[RedisRecord]] = {
+        "high": [entry("high", 1, b"4"), entry("high", 2, b"16")],
+        "low": [entry("low", 1, b"10")],
+    }
     if bounded:
         check_source(make, parts)
     else:
@@ -154,13 +157,15 @@ def test_entries_that_were_read_may_be_trimmed(redis_server: StreamServer, redis
     stream = new_stream(redis_client, 1, 2, 3)
     redis_client.xtrim(stream, maxlen=2, approximate=False)
     reading: Any = fetched_of(RedisSource(redis_server.url, stream).open(stream, None))
+    position = None
     for hours in ([2, 3], [4], [5]):
         fetched = next(reading)
+        position = fetched.position
         assert [int(one.fields[b"hour"]) for one in fetched.batch] == hours
         redis_client.xtrim(stream, maxlen=0, approximate=False)
         redis_client.xadd(stream, {"hour": hours[-1] + 1})
     again = RedisSource(redis_server.url, stream, bounded=True)
-    assert read(again, fetched.position) == [6]
+    assert read(again, position) == [6]
 
 
 @pytest.mark.parametrize("anew", [False, True])
