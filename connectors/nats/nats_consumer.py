@@ -34,7 +34,8 @@ class NatsConsumer:
         self._taken: list[Any] = []
         self._status: list[Mapping[str, str]] = []
         self._most = 0
-        self._inbox = self._name = ""
+        self._inbox = self._name = self._reply = ""
+        self._pulls = 0
         config: dict[str, Any] = {
             "deliver_policy": "by_start_sequence",
             "opt_start_seq": start,
@@ -62,12 +63,12 @@ class NatsConsumer:
         made = await self._connection.ask(f"CONSUMER.CREATE.{stream}", {"stream_name": stream, "config": config})
         self._name = f"{stream}.{made['name']}"
         self._inbox = self._connection.client.new_inbox()
-        await self._connection.client.subscribe(self._inbox, cb=self._receive)
+        await self._connection.client.subscribe(f"{self._inbox}.*", cb=self._receive)
 
     async def _receive(self, message: Any) -> None:
         if message.reply:
             self._taken.append(message)
-        else:
+        elif message.subject == self._reply:  # and not late, about a request whose messages have all come
             self._status.append(message.headers or {})
         if self._status or len(self._taken) == self._most:
             self._connection.come.set()
@@ -82,14 +83,16 @@ class NatsConsumer:
     async def _pull(self, most: int, more: Mapping[str, Any]) -> bool:
         """Ask for messages until all have come or there are no more; return whether there are no more."""
         self._taken, self._status, self._most = [], [], most
+        self._pulls += 1
+        self._reply = f"{self._inbox}.{self._pulls}"
         request = msgspec.json.encode({"batch": most, **more})
-        await self._connection.client.publish(f"$JS.API.CONSUMER.MSG.NEXT.{self._name}", request, self._inbox)
+        await self._connection.client.publish(f"$JS.API.CONSUMER.MSG.NEXT.{self._name}", request, self._reply)
         await self._connection.until(lambda: self._status or len(self._taken) == most)
         if not self._status:
             return False
         status, said = self._status[0].get("Status"), self._status[0].get("Description", "")
         if status in {"404", "408"}:
             return True
-        if "MaxBytes" in said:
+        if "MaxBytes" in said or said == "Batch Completed":
             return False
         raise ConnectionError(f"the consumer has ended: {said} ({status})")

@@ -217,7 +217,7 @@ def test_an_unknown_stream_fails_the_job(nats_server: StreamServer) -> None:
 def test_a_stream_that_is_a_queue_is_refused(nats_server: StreamServer) -> None:
     """It deletes what is acknowledged, and the source acknowledges nothing."""
     stream = new_nats_stream(nats_server, b"1", retention="workqueue")
-    with raises(NatsError):
+    with pytest.raises(NatsError, match="retention by limits"):
         read(NatsSource(nats_server.url, stream))
 
 
