@@ -50,7 +50,7 @@ def position_at(server: StreamServer, stream: str, sequence: int) -> tuple[int, 
     return sequence, None, last.position[2]
 
 
-@pytest.mark.parametrize("bounded", [True, False], ids=["bounded", "running"])
+@pytest.mark.parametrize("bounded", [True, pytest.param(False, marks=pytest.mark.long)], ids=["bounded", "running"])
 def test_each_message_is_read_once(nats_server: StreamServer, monkeypatch: pytest.MonkeyPatch, bounded: bool) -> None:
     """Whichever call a crash precedes or follows. The stream is a partition, or each of its subjects is."""
     monkeypatch.setattr(nats_source, "_WAIT_S", 0.005)
@@ -196,7 +196,10 @@ def test_a_poisoned_message_is_a_letter(nats_server: StreamServer) -> None:
     assert values == [1, 4]
     assert [letter.record.value for letter in found] == [b"poison", b"\xff"]
     assert [letter.where for letter in found] == [f"tides, partition '{stream}', message {n}" for n in (2, 3)]
-    with raises(tw.JobError):
+    [fetched] = fetched_of(source.open(stream, None))
+    with raises(NatsError):
+        raise fetched.refused[0].error
+    with pytest.raises(tw.JobError):
         run(source)
 
 
@@ -209,8 +212,11 @@ def run(source: NatsSource) -> None:
 
 
 def test_an_unknown_stream_fails_the_job(nats_server: StreamServer) -> None:
-    with raises(tw.JobError) as failed:
-        run(NatsSource(nats_server.url, "nowhere"))
+    source = NatsSource(nats_server.url, "nowhere")
+    with raises(NatsError):
+        read(source)
+    with pytest.raises(tw.JobError) as failed:
+        run(source)
     assert isinstance(failed.value.__cause__, NatsError)
 
 

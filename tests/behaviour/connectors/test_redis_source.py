@@ -57,7 +57,7 @@ def run(source: RedisSource) -> None:
         job.wait(timeout_s=30)
 
 
-@pytest.mark.parametrize("bounded", [True, False], ids=["bounded", "running"])
+@pytest.mark.parametrize("bounded", [True, pytest.param(False, marks=pytest.mark.long)], ids=["bounded", "running"])
 def test_each_entry_is_read_once(
     redis_server: StreamServer, redis_client: Any, monkeypatch: pytest.MonkeyPatch, bounded: bool
 ) -> None:
@@ -208,7 +208,10 @@ def test_a_poisoned_entry_is_a_letter(redis_server: StreamServer, redis_client: 
     assert hours == [1, 4]
     assert [letter.record.fields for letter in found] == [{b"hour": b"poison"}, {b"hour": b"\xff"}]
     assert [letter.where for letter in found] == [f"tides, partition '{stream}', entry 0-{n}" for n in (2, 3)]
-    with raises(tw.JobError):
+    [fetched] = fetched_of(source.open(stream, None))
+    with raises(RedisError):
+        raise fetched.refused[0].error
+    with pytest.raises(tw.JobError):
         run(source)
 
 
@@ -216,8 +219,11 @@ def test_a_poisoned_entry_is_a_letter(redis_server: StreamServer, redis_client: 
 def test_an_unknown_stream_fails_the_job(redis_server: StreamServer, redis_client: Any, is_text: bool) -> None:
     if is_text:
         redis_client.set("text", "1")
-    with raises(tw.JobError) as failed:
-        run(RedisSource(redis_server.url, "text" if is_text else "nowhere"))
+    source = RedisSource(redis_server.url, "text" if is_text else "nowhere")
+    with raises(RedisError):
+        read(source)
+    with pytest.raises(tw.JobError) as failed:
+        run(source)
     assert isinstance(failed.value.__cause__, RedisError)
 
 
