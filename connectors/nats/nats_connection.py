@@ -113,7 +113,7 @@ class NatsConnection:
         what = f"message {sequence or 'last'} of stream {stream!r} at {self.at} cannot be read"
         wanted = {"last_by_subj": ">"} if sequence is None else {"seq": sequence}
         found = self.call(what, self.ask(f"STREAM.MSG.GET.{stream}", wanted))["message"]
-        lines = b64decode(found.get("hdrs", "")).decode().split("\r\n")[1:]
+        lines = b64decode(found.get("hdrs", "")).decode(errors="replace").split("\r\n")[1:]
         headers = tuple((name, text.strip()) for name, colon, text in (one.partition(":") for one in lines) if colon)
         return Stored(found["seq"], found["subject"], headers, b64decode(found.get("data", "")))
 
