@@ -34,7 +34,7 @@ class TableRows:
     def typed(self, batch: Batch, schema: "pa.Schema") -> "pa.Table":
         """Return records with the columns of a table; columns that they lack are null.
 
-        It raises if the table lacks a column, a value does not fit into its column, or a null is not allowed.
+        Raise if the table lacks a column, a value does not fit into its column, or a null is not allowed.
 
         >>> import pyarrow as pa
         >>> tides = pa.schema([("hour", pa.int32()), ("height", pa.float64())])

@@ -23,7 +23,7 @@ _OURS: Final = frozenset(
         "transactional.id",
     }
 )
-"""The properties on which the promises of sources and sinks stand."""
+"""The properties that sources and sinks set themselves, because their guarantees depend on them."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -31,7 +31,7 @@ class ClientConfig:
     """The servers and further properties of a client; picklable, without its passwords.
 
     Raises:
-        GraphError: a password is not a `Secret`, or the source or sink itself sets a given property.
+        GraphError: a password is not a `Secret`, or only the source or sink may set a given property.
         KafkaError: the extra ``kafka`` is not installed.
     """
 
@@ -48,8 +48,8 @@ class ClientConfig:
             raise GraphError(f"{self.kind}: config has {', '.join(ours)}, which the {self.kind} sets itself: remove it")
 
     def properties(self, defaults: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the properties for a client, with the values of secrets, read now.
+        """Return the properties for a client, with each `Secret` replaced by its value.
 
-        Properties of the user replace ``defaults``.
+        The user's properties replace ``defaults``.
         """
         return {**defaults, **with_secrets(self.given), "bootstrap.servers": self.servers}
