@@ -229,8 +229,8 @@ class Dataflow(Described):
 
         The stream has the times of the topic. A time is complete when it is complete in the topic, and the stream ends
         when the topic ends. All records arrive on worker 0; `rebalance`, or an operator with a key, spreads them.
-        Either job may start first. If the publishing job fails, this job fails, too, but not the reverse. The topic
-        does not tell the ends of substreams; `substreams` divides the stream again. If the publishing job keeps
+        Either job may start first. If the publishing job fails, this job fails, too, but not the reverse. Ends of
+        substreams do not arrive with the topic; `substreams` divides the stream again. If the publishing job keeps
         snapshots, each epoch arrives as a whole. If this job continues from a snapshot, it misses epochs and logs a
         warning.
 
@@ -239,9 +239,9 @@ class Dataflow(Described):
             timeout_s: how long to wait for the topic to exist, in seconds; None waits forever.
             atomic: True to leave out an epoch that was published in part before the subscription.
             where: the condition on records, as for `tidewheel.subscribe`.
-            slow: the reaction when this job falls behind. ``"block"`` holds back the other job, ``"drop_epochs"`` leaves
-                out whole epochs, ``"disconnect"`` fails this job. A topic with exactly-once delivery keeps messages in
-                its log, and holds no job back.
+            slow: the reaction when this job falls behind. ``"block"`` holds back the other job, ``"drop_epochs"``
+                leaves out whole epochs, ``"disconnect"`` fails this job. A topic with exactly-once delivery keeps
+                messages in its log, and holds no job back.
             block_limit_s: the seconds after which this job fails if it holds back the other and receives nothing.
             schema: the expected type or `pyarrow.Schema` of the records; other records fail this job.
             name: the operator's name.

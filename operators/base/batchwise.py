@@ -40,9 +40,7 @@ def build_batchwise(parts: Parts) -> Build:
 
 
 def by_time(predicate: Callable[[Time], object]) -> Parts:
-    """Return a function that sends a batch to the first of two outputs if ``predicate(time)`` is true, else to the
-    second.
-    """
+    """Return a function that sends a batch to the first output if ``predicate(time)`` is true, else to the second."""
     return lambda batch, time, worker: (batch, None) if predicate(time) else (None, batch)
 
 

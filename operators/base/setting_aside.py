@@ -69,9 +69,7 @@ def all_results_of(function: Callable[[Any], Iterable[Any]]) -> Divide:
 
 
 def those_for_which(predicate: Callable[[Any], object]) -> Divide:
-    """Return a function that divides a batch into the records that a predicate keeps and the records for which it
-    raises.
-    """
+    """Return a function that keeps the records that satisfy a predicate, and refuses records for which it raises."""
 
     def divide(batch: Batch, refuse: Refuse) -> Batch:
         kept = [one is True for one in _tried(lambda record: bool(predicate(record)), batch, refuse)]
@@ -133,9 +131,7 @@ def build_setting_aside(divide: Divide, caught: Caught, part: str = "") -> Build
 
 
 def build_dividing(where: str) -> Build:
-    """Build an operator that separates the letters from the results of the operator before it, which is named
-    ``where``.
-    """
+    """Build an operator that separates letters from the results of the preceding operator, which is named ``where``."""
 
     def schedule(input: InputPort, output: OutputPort, letters: OutputPort) -> None:
         for lent, batch in input:

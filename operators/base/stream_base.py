@@ -187,9 +187,7 @@ class StreamBase(Generic[Record]):
     def _without_letters(
         self, name: str, dead_letters: "DeadLetters", schema: "pa.Schema | None" = None, *, part: str = ""
     ) -> "Stream[Any]":
-        """Separate the letters from the results of this stream's operator, whose name is ``name``, followed by
-        ``part``.
-        """
+        """Separate the letters from the results of this stream's operator, named ``name`` followed by ``part``."""
         build = build_dividing(self._description.operators[self._outlet.source.operator].name.removesuffix(part))
         made, letters = self._operator(f"{name}: dead letters", [], 2, build, notify=False, by_substream=True)
         dead_letters._receive(letters)
@@ -248,9 +246,7 @@ def check_stream(name: str, other: object) -> Outlet:
 
 
 def caught_by(description: DataflowDescription, name: str, dead_letters: "DeadLetters | None") -> Caught:
-    """Return the exceptions for which an operator sends letters; raise GraphError if ``dead_letters`` cannot take
-    them.
-    """
+    """Return the exceptions for which an operator sends letters; raise GraphError for a wrong ``dead_letters``."""
     from tidewheel.operators.dead_letters import DeadLetters
 
     if dead_letters is None:

@@ -84,7 +84,7 @@ def build_per_epoch(fold: Fold) -> Build:
 def build_partial(fold: Fold) -> Build:
     """Build an operator that folds a time's records for as long as they keep coming, and then sends the result.
 
-    It sends a time's result when a call brings no new records of the time, or when the result gets large. It looks at no
+    It sends a time's result when a call brings no new records of the time, or the result gets large. It looks at no
     frontier, so add it with ``notify=False``. The number of partial results depends on how busy the worker is; the
     final result must not.
     """

@@ -1,7 +1,7 @@
 """Folds by key, in one step or in two.
 
-With two steps, each worker first folds its own records and sends pairs (key, state). Then the owner of each key combines
-the key's states.
+With two steps, each worker first folds its own records and sends pairs (key, state). Then each key's owner combines the
+states.
 """
 
 from collections import Counter

@@ -142,11 +142,11 @@ class KeyedOperators(StreamBase[Record]):
         Args:
             key: a function of a record, or the name or names of columns.
             start: makes the initial state of a key.
-            step: ``step(state, record)`` returns the key's new state and the result. The state None forgets the key: its
-                next record begins with ``start()``.
-            order: the order of a key's records within an epoch: a function of a record, or the name or names of columns.
-                Content decides between equal records. Without ``order``, records come in any order, so results may
-                differ from run to run.
+            step: ``step(state, record)`` returns the key's new state and the result. The state None forgets the key:
+                its next record begins with ``start()``.
+            order: the order of a key's records within an epoch: a function of a record, or the name or names of
+                columns. Content decides between equal records. Without ``order``, records come in any order, so results
+                may differ from run to run.
             scope: ``"substream"`` keeps states by key within each substream and drops them when the substream has
                 ended; ``"stream"`` keeps them as long as the job runs.
             dead_letters: receives records for which ``key``, ``order``, ``start`` or ``step`` raises; None fails the

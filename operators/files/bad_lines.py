@@ -28,8 +28,8 @@ def parsed_lines(
 ) -> list[Parsed]:
     r"""Return the results of ``parse(block, offset)`` for a block of lines, or for parts of it.
 
-    If ``parse`` raises ValueError, the block is cut into parts, down to single lines; ``refuse`` receives the lines that
-    still fail. With ``refuse=None`` the error is raised. With k bad lines of n, this parses O(k log n) parts.
+    If ``parse`` raises ValueError, the block is cut into parts, down to single lines; ``refuse`` receives the lines
+    that still fail. With ``refuse=None`` the error is raised. With k bad lines of n, this parses O(k log n) parts.
     ``may_cut=False`` refuses the block as a whole.
 
     >>> bad = []
