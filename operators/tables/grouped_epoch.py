@@ -1,5 +1,4 @@
-"""The epochs of a grouping: workers aggregate the rows they receive, and the owners of groups merge the partial
-results.
+"""The epochs of a grouping: workers aggregate their rows, and the owners of groups merge the partial results.
 
 A worker holds the partial results of an epoch, and up to about as many rows.
 """
