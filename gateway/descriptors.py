@@ -11,9 +11,7 @@ _MOST_SILENT = 128
 
 
 def most_silent() -> int:
-    """Return the number of connections without a request that a listener may have: 1/16 of the descriptors, 1 to
-    128.
-    """
+    """Return how many connections without a request a listener may have: 1/16 of the descriptors, 1 to 128."""
     return max(1, min(_limit() // _SILENT_SHARE, _MOST_SILENT))
 
 

@@ -27,8 +27,7 @@ _TIMEOUT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """The moments at which a run takes a snapshot and crashes: numbers of sent epochs, and then of rounds of the local
-    engine.
+    """The moments at which a run takes a snapshot and crashes, as numbers of sent epochs and rounds of the engine.
 
     Attributes:
         snapshot: the number of epochs sent before the snapshot; ``snapshot_rounds`` is the number of rounds after them.
