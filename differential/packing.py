@@ -21,7 +21,7 @@ _MANY_SORTED = 1 << 13
 """Above this number of words, `sort_words` counts the sorted runs first."""
 
 _LONG_RUN = 1 << 10
-"""From this mean length of sorted runs on, NumPy merges the runs faster than it sorts the words anew."""
+"""From this mean length of sorted runs on, NumPy merges the runs faster than it sorts all words."""
 
 _FEW_EQUAL = 8
 """If at most one word in this many equals the word before it, equal words are added up one by one."""

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from tidewheel.gateway.errors import GatewayError
 
 SUBPROTOCOL = "tidewheel"
-"""The subprotocol of WebSockets; a client shows its token by also offering the subprotocol ``bearer.TOKEN``."""
+"""The subprotocol of WebSockets. To show its token, a client also offers the subprotocol ``bearer.TOKEN``."""
 
 _BEARER_PREFIX = "bearer."
 _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^\s:/?#@\[\]]+))(?::\d*)?", re.IGNORECASE)

@@ -36,7 +36,7 @@ _TOPICS_PREFIX, _EVENTS_SUFFIX = "/topics/", "/events"
 
 
 class _TopicName(PathConvertor):
-    """Any text, since the name of a topic may contain slashes and blanks."""
+    """Matches any text, since the name of a topic may contain slashes and blanks."""
 
     regex = r"[\s\S]+"
 

@@ -1,7 +1,7 @@
 """A listener that forwards each connection to a Unix socket, in both directions.
 
-It serves a server that accepts connections itself but cannot break them, such as gRPC's: the forwarder can break the
-connection of a client that does not read. The kernel moves the bytes between sockets (``splice``).
+gRPC's server accepts connections itself but cannot break them. The forwarder in front of it can break the connection of
+a client that does not read. The kernel moves the bytes between sockets (``splice``).
 """
 
 import errno

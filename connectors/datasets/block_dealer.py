@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 MOST_UNREAD = 4
-"""With as many computed blocks still to read, a reader makes the others wait."""
+"""A reader with this number of computed but unread blocks makes the other readers wait."""
 
 
 class BlockPosition(NamedTuple):
@@ -158,7 +158,7 @@ class BlockDealer:
         return all(self._unread(number) < MOST_UNREAD for number in range(len(self.readers)) if self._limits(number))
 
     def _limits(self, reader: int) -> bool:
-        """Tell whether the others wait for this reader.
+        """Tell whether the other readers wait for this one.
 
         In a job that continues, a reader that is not open may have ended.
         """

@@ -160,7 +160,7 @@ class DatasetSource(InlineSource[Any]):
     def _batches(self, table: "pa.Table", number: int, epoch: Time) -> "Iterator[tuple[Time, int, pa.Table]]":
         """Yield each batch of a block: its epoch, the number of its first row, and its rows.
 
-        ``epoch`` is the previous block's last one; an earlier epoch in this block is an error.
+        ``epoch`` is the last epoch of the previous block; an earlier epoch in this block is an error.
         """
         start = 0
         for later, rows in self._epochs(table, number):
@@ -214,7 +214,7 @@ def from_dataset(
 
     Ray Data computes the dataset while the job reads it, once for each job, however many workers read. The workers
     take the blocks in turn from Ray's object store; no row passes the driver. Ray Data's tasks need a CPU of the
-    cluster; workers reserve none unless `RuntimeConfig` says so. A worker that waits long for a block warns, with the
+    cluster; workers reserve CPUs only if `RuntimeConfig` says so. A worker that waits long for a block warns, with the
     number of free CPUs.
 
     Rows have tensors as NumPy arrays, dicts as dicts, and other Python objects as themselves. If the dataset's rows are

@@ -63,7 +63,7 @@ class DealerActor:
         self._dealer.saved(reader, readers, position)
 
     async def close(self, reader: int, readers: int, opening: str) -> None:
-        """Let the others go on without a reader that has ended, unless it was opened again since."""
+        """Let the other readers go on without one that has ended, unless it was opened again since."""
         self._dealer.close(reader, readers, opening)
         self._tell()
 

@@ -1,4 +1,4 @@
-"""The address of a table: it opens the table, never keeps secrets, and raises errors that say what to do."""
+"""Opening a table by its address, without keeping secrets; errors say what to do."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""A table of a catalog: it loads the table, never keeps secrets, and raises errors that say what to do."""
+"""Loading a table from a catalog, without keeping secrets; errors say what to do."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

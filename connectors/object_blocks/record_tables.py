@@ -40,7 +40,7 @@ class RecordTables:
     Columns are cast to types that the reader can read; values never change.
 
     Args:
-        reader: who reads the tables.
+        reader: the reader of the tables.
         schema: the schema of the batches; None to use the first batch's.
         time: the name of an added column with the time of each row; None adds no column.
 

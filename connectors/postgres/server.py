@@ -1,4 +1,4 @@
-"""The connection of a source or sink to its server: it never keeps the password, and each wait has a time limit."""
+"""Connecting a source or sink to its server, without keeping the password; each wait has a time limit."""
 
 import re
 from collections.abc import Iterable, Iterator

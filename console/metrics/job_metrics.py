@@ -29,7 +29,7 @@ class Metric:
     """One metric of all parts of a kind, such as all operators.
 
     Args:
-        key: the key of the number in each part's document, where it may be missing.
+        key: the key of the number in each part's document; it may be missing.
     """
 
     name: str

@@ -16,7 +16,7 @@ def own_jobs() -> list[str]:
 
 
 def found_jobs() -> list[str]:
-    """Return the names of the jobs of this process and of the cluster, without jobs that do not answer within 2 s.
+    """Return the names of the jobs of this process, and of the cluster's jobs that answer within 2 s.
 
     Raises:
         NoCluster: this process has no job, and there is no Ray cluster.

@@ -36,7 +36,7 @@ count)."""
 class Collection:
     """Records, each with a count that changes over time; made by ``stream.as_collection()``.
 
-    At each epoch, the result of an operator is what plain Python would compute from its inputs at that epoch.
+    At each epoch, the result of an operator equals the result of plain Python on the operator's inputs at that epoch.
 
     Records are hashable values. Operators that look at keys need pairs (key, value). Pairs of whole numbers or floats
     are the fastest, since they stay in columns all the way. Operators that compare records need keys and values that
@@ -193,11 +193,10 @@ class Collection:
     def concat(self, *others: Self, name: str = "concat") -> Self:
         """Add collections: the count of a record is the sum of its counts in all of them.
 
-        A collection outside of a loop enters the loop that the others are in.
+        A collection outside a loop enters the loop of the others.
 
         Raises:
-            GraphError: an argument is not a collection of this dataflow, or two are in loops of which neither is in the
-                other.
+            GraphError: an argument is not a collection of this dataflow, or two are in separate loops.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("both")
@@ -364,8 +363,8 @@ class Collection:
             name: the operator's name.
 
         Raises:
-            GraphError: ``other`` is not a collection of this dataflow, or is in a loop neither inside nor around this
-                one's; or both have a column with the same name and there is no function.
+            GraphError: ``other`` is not a collection of this dataflow, or both are in separate loops; or both have a
+                column with the same name and there is no function.
             JobError: when the job runs, if a record is not a pair.
 
         >>> import tidewheel as tw

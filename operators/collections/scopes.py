@@ -12,7 +12,7 @@ def common_scope(name: str, together: Sequence[UpdateStream]) -> Scope:
     """Return the innermost scope of the collections that an operator reads.
 
     Raises:
-        GraphError: two belong to different dataflows, or are in loops of which neither is in the other.
+        GraphError: two belong to different dataflows, or are in separate loops.
     """
     scope = together[0].scope
     for one in together:

@@ -1,4 +1,4 @@
-"""The stream of a collection's updates, and what is known about it, for `Collection`."""
+"""The stream of a collection's updates, with its known properties, for `Collection`."""
 
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias

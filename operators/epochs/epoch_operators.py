@@ -198,8 +198,8 @@ class EpochOperators(StreamBase[Record]):
     ) -> "Stream[Record]":
         """Send each epoch in order, as one batch on worker 0, which keeps it in memory.
 
-        Arrow tables stay tables. Records that ``order`` makes equal are ordered by content: in tables by the other
-        columns, otherwise by a hash. NaN, also in a tuple, comes last in both directions; in tables nulls follow it.
+        Arrow tables stay tables. Records with equal sort keys are ordered by content: in tables by the other columns,
+        otherwise by a hash. NaN, also in a tuple, comes last in both directions; in tables nulls follow it.
 
         Args:
             order: a function of a record, or the name or names of columns; by default the record, or all columns of a
@@ -300,9 +300,9 @@ class EpochOperators(StreamBase[Record]):
     def _in_two(
         self, name: str, partial: Fold, fold: Fold, key: Key | Pact, *, keeps_rows: bool = False
     ) -> "Stream[Any]":
-        """Add an operator that folds records where they are, and one that folds the results after an exchange.
+        """Add an operator that folds each worker's records, and one that folds the results after an exchange.
 
-        ``keeps_rows`` says that results are unchanged rows of the input.
+        With ``keeps_rows``, results are unchanged rows of the input.
         """
         schema = self.schema if keeps_rows else None
         partially = self._unary(f"{name}: partial", build_partial(partial), notify=False, schema=schema)

@@ -31,7 +31,7 @@ def bare(path: str) -> str:
 
 @contextmanager
 def decompressed(file: "pa.NativeFile", path: str) -> "Iterator[pa.NativeFile]":
-    """Yield a file decompressed, by its suffix; a file without such a suffix is unchanged, and can seek."""
+    """Yield a file, decompressed according to its suffix; an uncompressed file is unchanged, and can seek."""
     import pyarrow as pa
 
     codec = codec_of(path)

@@ -17,7 +17,7 @@ class Expression(Protocol):
     """The part of a `pyarrow.compute.Expression`, such as ``pc.field("n") * 2``, that tidewheel needs."""
 
     def is_valid(self) -> Any:
-        """Return an expression that is true where this expression is not null."""
+        """Return an expression that is true for the rows in which this expression is not null."""
 
 
 def is_expression(value: object) -> TypeGuard[Expression]:

@@ -93,7 +93,7 @@ class LoopOperators(StreamBase[Record]):
         """Send this stream round a loop until no record returns, a round passes a test, or ``max_rounds`` have passed.
 
         With ``until`` or ``beside`` the loop is bulk-synchronous: a round of an epoch begins when all workers have
-        finished the round before, so operators in the body have all its records. Otherwise each record goes round as
+        finished the previous round, so operators in the body have all its records. Otherwise each record goes round as
         soon as it can. Epochs, and the rounds of an outer loop, do not wait for each other.
 
         Args:

@@ -1,7 +1,7 @@
 """The map_async operator: it awaits a coroutine for each record, and sends the result at the record's time.
 
 The operator's token keeps a time, and a substream at that time, open until the last call is done. While ``concurrency``
-calls are in progress, the operator reads no records. They wait at its input, where they count as in flight.
+calls are in progress, the operator reads no records. Records then wait at its input, where they count as in flight.
 """
 
 import asyncio

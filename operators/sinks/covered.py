@@ -6,7 +6,7 @@ Invariants:
   that goes back sends the same records of an epoch again, whatever its operators compute the second time.
 - The snapshots of all workers are one consistent cut: if an epoch is complete on one worker, all workers have all its
   records.
-- The state includes the held records and the tokens of their epochs. So probes behind this operator tell which epochs
+- The state includes the held records and the tokens of their epochs. So probes after this operator tell which epochs
   are visible.
 """
 

@@ -1,4 +1,4 @@
-"""Plain values as bytes and back, without pickle, so that no code in a file can run when it is read.
+"""Plain values as bytes and back, without pickle, so that reading a file never runs code in it.
 
 Values are MessagePack; extensions stand for tuples, sets, dates and integers beyond 64 bits. A list of flat tuples, or
 of flat dicts, needs no extension.

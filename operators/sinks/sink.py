@@ -76,7 +76,7 @@ class Sink(ABC):
 
     @abstractmethod
     def commit(self, epoch: Time, parts: list[Any]) -> None:
-        """Make an epoch visible and record it as the last one, in one durable step.
+        """Make an epoch visible and record it as the last epoch, in one durable step.
 
         Worker 0 calls this method in the order of epochs, but not for epochs without records. It must do nothing if the
         epoch is committed already: a worker that seemed dead may have committed it.
@@ -94,7 +94,7 @@ class Sink(ABC):
         """
 
     def close(self) -> None:  # noqa: B027 - few sinks have anything to close
-        """Close what the sink has opened on this worker. Called at the end of the job, perhaps more than once."""
+        """Close the sink's connections on this worker. This is called at the end of the job, perhaps more than once."""
 
 
 @dataclass(slots=True)

@@ -168,7 +168,7 @@ class Source(ABC, Generic[Record_co]):
         """
 
     def close(self) -> None:
-        """Close what the source has opened on this worker, at the end of the job."""
+        """Close the source's connections on this worker, at the end of the job."""
 
     def _on_worker(self, context: "OperatorContext", *, reads: bool) -> "Source[Record_co]":
         """Return the source for the operator that lists the partitions on a worker, or that ``reads`` them."""

@@ -53,7 +53,7 @@ class FileSource(Source[Any]):
         schema: the columns of all files. A missing column becomes null; a surplus column is left out. By default it is
             the schema of the first file, and a surplus column is an error. Types are converted if no value changes.
         columns: the names of the columns to read; None for all.
-        watch_every_s: the seconds between looks for new files; with None, the source looks once and then ends.
+        watch_every_s: how often to look for new files, in seconds; with None, the source looks once and then ends.
         whole_files: whether a file belongs to one epoch. Otherwise an epoch may end after any batch of a file, as
             ``epoch_records=`` of `Dataflow.source` says.
         csv: options of CSV, such as its delimiter.

@@ -27,8 +27,8 @@ from tidewheel.runtime.worker.ports import OutputPort
 class InlineSource(Source[Record_co]):
     """A source that a worker reads on its own thread, with epochs of its own.
 
-    `saved` is called on that thread, too. In a job without snapshots it is called when a batch is sent, since no later
-    run can continue such a job.
+    `saved` is called on that thread, too. In a job without snapshots it is called when a batch is sent, since such a
+    job is never continued.
     """
 
     says_epochs = True

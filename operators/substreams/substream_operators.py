@@ -159,7 +159,7 @@ class SubstreamOperators(StreamBase[Record]):
     def without_substreams(self, *, name: str = "without_substreams") -> "Stream[Record]":
         """Remove records from their substreams; records made from them belong to no substream either.
 
-        Operators that combine records of different substreams, such as those of whole epochs, need such a stream.
+        Operators that combine records of different substreams, such as operators on whole epochs, need such a stream.
         `substreams` can divide it again.
 
         >>> import tidewheel as tw

@@ -39,7 +39,7 @@ class SessionBook:
 
     Attributes:
         by_key: the sessions of each key, in order of start; they do not overlap.
-        ends: a heap of (end, number, session); the end may be out of date, and then is too early.
+        ends: a heap of (end, number, session). The end of a session that has grown since is out of date, and too early.
     """
 
     __slots__ = ("by_key", "ends", "opened")

@@ -42,8 +42,8 @@ class Windowed(Generic[Record, Value]):
     Attributes:
         results: one result for each key and window, sent when the window closes.
         late: records that arrived after their window had closed, or were too far ahead, at their epochs.
-            ``job.statistics()`` counts them at "window late". A job warns if nothing reads this stream, unless
-            `Stream.ignore` was called.
+            ``job.statistics()`` counts them at "window late". A job logs a warning if nothing reads this stream;
+            `Stream.ignore` prevents it.
     """
 
     results: "Stream[WindowResult[Value]]"

@@ -51,7 +51,7 @@ class Asked:
         return rest
 
     def answered(self, ticks: TickSet, now_s: float, *, more: bool) -> None:
-        """Record that ticks are known; ``more`` says that the answer was cut short before later ticks.
+        """Record that ticks are known; with ``more``, the answer was cut short before later ticks.
 
         An open question has no end. Any answer settles it from the answer's first tick on, since upstream has nothing
         more now.

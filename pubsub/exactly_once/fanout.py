@@ -113,7 +113,10 @@ class Fanout:
         return outgoing
 
     def flush(self) -> list[Outgoing]:
-        """Return messages with the waiting silence; children that do not await silence get one only now and then."""
+        """Return messages with the waiting silence.
+
+        Children that do not await silence get one only with some flushes.
+        """
         self._flushes += 1
         is_for_all = self._flushes % PATIENT == 0
         groups = (group for group in self._groups.values() if group.silence and (group.awaits_silence or is_for_all))

@@ -12,7 +12,7 @@ class Standing(msgspec.Struct, frozen=True):
         first: both frontiers where the subscription first began, pickled.
         lost_end: if not 0, unacknowledged messages before this tick are lost, and the reader may not know.
         is_abandoned: True if it keeps no messages any more, since it had no reader for too long.
-        everywhere: the acknowledged ticks at each pubend of the topic, as far as this pubend knows.
+        everywhere: the acknowledged ticks at each pubend of the topic that this pubend knows of.
     """
 
     ranges: Ranges

@@ -33,7 +33,7 @@ Order: TypeAlias = Literal["publisher", "total"]
 ROOM_BYTES = 8 * 1024 * 1024
 IDLE_S = 1.0
 PATIENT_IDLE_S = 3.0
-"""The seconds without a message after which a subend that does not await silence asks for lost messages."""
+"""The seconds without a message after which a subend asks for lost messages if it does not await silence."""
 SILENCE_S = 0.25
 """The seconds after which a subend asks for awaited silence. A pubend with the same clock sends it sooner."""
 MOST_RANGES = 1000

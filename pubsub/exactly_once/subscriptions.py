@@ -88,8 +88,8 @@ class Subscriptions:
 
         ``start`` is the first tick of a new subscription; by default the tick announced next, 0 for all kept messages.
         ``frontiers_at`` returns both frontiers before a kept tick. If the subscription is ``durable``, `due` returns
-        the entries to log. ``again`` says that this reader had the subscription already: then ``start`` is the reader's
-        first unacknowledged tick, and ``acknowledged`` has the ticks that it has acknowledged.
+        the entries to log. With ``again``, this reader had the subscription already: ``start`` is its first
+        unacknowledged tick, and ``acknowledged`` has the ticks that it has acknowledged.
 
         Raises:
             DeliveryError: the reader cannot have its subscription back.

@@ -117,7 +117,7 @@ class ObjectSegment:
         return [self._merged_name] if self._merged_name else [object_name(piece.number) for piece in self._pieces]
 
     def snapshot(self) -> bytes:
-        """Return the state before its first record.
+        """Return the state before the segment's first record.
 
         Raises:
             LogCorrupted: the object is damaged.

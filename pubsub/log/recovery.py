@@ -61,7 +61,7 @@ class Mark:
 
 
 class MarkFile:
-    """The file, beside a log, with the log's mark.
+    """The file with a log's mark, in the log's directory.
 
     The log writes the mark after each sync, but does not sync it. After a loss of power the mark may be old, but it
     never counts bytes that are not durable.

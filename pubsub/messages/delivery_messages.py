@@ -145,7 +145,7 @@ class Begun:
         lost_end: if not 0, messages before this tick are lost, and the subscription continues after them. It had no
             reader for too long, or wants to begin earlier. Every new reader of a durable subscription gets this value,
             until a reader acknowledges a tick or leaves.
-        everywhere: the acknowledged ticks at each pubend of the topic, as far as known.
+        everywhere: the known acknowledged ticks at each pubend of the topic.
     """
 
     acknowledged: CheckedRanges

@@ -49,7 +49,9 @@ class _UnfitRecord(ValueError):  # noqa: N818 - it names what is wrong
 
 
 class Where:
-    """A condition on records. Conditions with equal pickles are equal; ``one | other`` passes what either passes.
+    """A condition on records.
+
+    Conditions with equal pickles are equal; ``one | other`` passes the records that either passes.
 
     Args:
         condition: a function of a record (a dict for a row of Arrow), or for tables an expression of `pyarrow.compute`,

@@ -10,8 +10,8 @@ message                  head, as msgpack                                       
 `Join`                   the name, and the filter, pickled                           none
 =======================  ==========================================================  =================================
 
-A publisher without a log numbers its messages, and sends a number in place of a tick. Messages stay encoded on their
-way. Only the filter in a child's messages is unpickled. Ranges of ticks are checked here.
+A publisher without a log numbers its messages, and sends a number in place of a tick. Messages stay encoded. Only the
+filter in a child's messages is unpickled. Ranges of ticks are checked here.
 """
 
 from collections.abc import Iterable, Iterator

@@ -74,7 +74,7 @@ class PublisherConnection:
         self._gather(encode_batch, time, batch)
 
     def ends(self, time: Time, keys: list[Any]) -> None:
-        """Encode the keys of ended substreams, at a time that is not before their last records.
+        """Encode the keys of ended substreams; ``time`` is at or after the times of the substreams' records.
 
         Raises:
             DeliveryError: the ends cannot be encoded.
@@ -142,7 +142,7 @@ class PublisherConnection:
     def wait_for_room(self, wake: Callable[[], None]) -> float | None:
         """Call ``wake`` once, from any thread, when there is room again.
 
-        Return the seconds after which to ask again even without that call; None if that is not needed.
+        Return the seconds after which to check again, in case ``wake`` is not called; None if that is not needed.
         """
         return 0.0
 

@@ -363,10 +363,7 @@ class DurablePubend:
         return sum(segment.size for segment in self.log.segments() if segment.last_tick >= needed_from)
 
     def close(self) -> None:
-        """Make messages and acknowledgements durable, as far as the disk has room.
-
-        Release the log, or raise LogError.
-        """
+        """Make messages and acknowledgements durable if the disk has room. Release the log, or raise LogError."""
         self._note()
         self.reads.close()
         self.writer.close(_CLOSE_WITHIN_S)

@@ -1,6 +1,6 @@
 """The feed of one worker to its publisher actor, over a socket on their node.
 
-Events are written at once, as far as the socket accepts them. A thread writes the rest, and receives confirmations. A
+Events are written at once, as many as the socket accepts. A thread writes the rest, and receives confirmations. A
 publisher with a log confirms durable messages. Until then the feed keeps a message, and sends it again to a restarted
 publisher. A publisher without a log confirms everything at the end. If the job keeps snapshots, the publisher confirms
 received messages, and snapshots omit them.
@@ -142,7 +142,7 @@ class Feed:
     def wait_for_room(self, wake: Callable[[], None]) -> float | None:
         """Call ``wake`` once there is room.
 
-        Return the seconds after which to ask again even without that call; None if that is not needed.
+        Return the seconds after which to check again, in case ``wake`` is not called; None if that is not needed.
         """
         with self._changed:
             has_room = not self.is_awaiting and self._waiting_bytes() < self._room_bytes

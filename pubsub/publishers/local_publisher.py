@@ -78,7 +78,7 @@ class LocalPublisher:
     def when_free(self, wake: Callable[[], None]) -> float | None:
         """Call ``wake`` once no subscriber holds the publisher back.
 
-        Return the seconds after which to ask again even without that call.
+        Return the seconds after which to check again, in case ``wake`` is not called.
         """
         with self.changed:
             if not self.is_held():

@@ -69,7 +69,7 @@ class Delivery(Protocol):
         """True if all readers have received everything, or were given up."""
 
     def unread(self) -> Mapping[str, int]:
-        """Return the subscriptions that have not received everything, with a number that grows with progress."""
+        """Return, for each subscription that has not received everything, a number that grows with its progress."""
 
     def is_of(self, name: str, process: str | None) -> bool: ...
 

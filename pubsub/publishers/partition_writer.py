@@ -166,7 +166,7 @@ class PartitionWriter:
     # ------------------------------------------------------------------ the end
 
     def close(self, timeout_s: float) -> None:
-        """Make entries durable, as far as the disk has room, and release the log, without callbacks.
+        """Make entries durable if the disk has room, and release the log, without callbacks.
 
         Raises:
             LogError: the log has failed.

@@ -32,7 +32,7 @@ class PromisedSilence:
     reserved: int
 
     def look(self) -> None:
-        """Announce the silence up to now, as far as it is reserved; reserve more before it is needed."""
+        """Announce the silence up to now that is reserved; reserve more before it is needed."""
         now = self.now()
         until = self.pubend.reserve(now, _RESERVED_AHEAD) if self.writer.has_room else None
         if until is not None:

@@ -187,7 +187,7 @@ class WorkerLink:
             self._untold = self._untold_bytes = 0
 
     def _show_life(self) -> None:
-        """Write a sign of life regularly, unless the worker has not read the last one."""
+        """Write a sign of life regularly, once the worker has read the previous one."""
         if not self._writer.waiting_bytes:
             self._writer.add([SIGN_OF_LIFE])
             self._write()
@@ -219,7 +219,7 @@ class WorkerLink:
             self.close()
 
     def _say(self, answer: Answer) -> None:
-        """Write an answer, as far as the socket accepts it; the rest follows with the next answer."""
+        """Write as much of an answer as the socket accepts; the rest follows with the next answer."""
         self._writer.add(answer_frame(answer))
         self._write()
 

@@ -299,7 +299,7 @@ class RelayRegistry:
         return None
 
     def leave_parent(self) -> None:
-        """Let `life` return the next parent; without parent relays this has no effect."""
+        """Let `life` return the next parent; this has an effect only with parent relays."""
         del self._above[:1]
 
     async def announce(self, name: str, registration: str, children: int) -> bool:

@@ -39,7 +39,7 @@ class MessageSource(ABC):
         """Raise PublisherLost if the topic has ended for this reader, but its acknowledgements were lost."""
 
     def leave(self) -> None:  # noqa: B027 - most keep nothing
-        """Let the last acknowledgements be recorded, within seconds; call this before `release`."""
+        """Wait, some seconds at most, until the last acknowledgements are recorded; call this before `release`."""
 
     def detach(self, partition: int) -> None:  # noqa: B027 - most have let go already
         """Disconnect from one partition, which was read to its end, without waiting."""

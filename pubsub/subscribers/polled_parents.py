@@ -39,7 +39,7 @@ class Listener(Protocol):
         """Call `KeptParent.look`, to check for a loss and to search; raise as it does."""
 
     def take(self) -> list[Fetched]:
-        """Return the messages for the subscriber, in order; send what is due."""
+        """Return the messages for the subscriber, in order; send messages that are due."""
 
     def due_s(self) -> float:
         """Return the time at which something must be sent even if no message arrives; infinite if there is none."""

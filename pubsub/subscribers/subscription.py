@@ -33,7 +33,7 @@ class Subscription:
     Events are `Batch`, `Frontier`, `Dropped`, `RolledBack`, `End`, and with published ends `SubstreamsEnded`. Iteration
     ends after the topic's `End`, or after `close`. If the topic fails, a publisher dies or this subscriber is
     disconnected, iteration raises after all earlier events. After ``job.stop()`` iteration ends without an `End`, and
-    without epochs published only in part; `frontier` is where these begin. One thread reads; any thread may call
+    without epochs published only in part, which are those at or after `frontier`. One thread reads; any thread may call
     `close`. Several tasks of one event loop may read: each event or epoch goes to one of them.
 
     Unread messages wait at the publishers, within their capacity, or in their logs. A publisher without a log gives up
