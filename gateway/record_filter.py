@@ -3,8 +3,8 @@
 A condition is ``FIELD OPERATOR VALUE``, such as ``n>1`` or ``city==Oslo``. The receiver of the text parses it, and
 publishers compare plain values.
 
-- The field is a key of a dict, a column of a table, a field of a dataclass, struct or named tuple, or the index of a
-  tuple's element, from 0. ``record`` is the whole record. A name in JSON quotes may contain anything.
+- The field is a key of a dict, a column of a table, a field of a dataclass, struct or named tuple, or an index, from 0,
+  in a tuple. ``record`` is the whole record. A name in JSON quotes may contain anything.
 - The operator is one of ``== != < <= > >=``.
 - The value is JSON (a number, a string in quotes, ``true``, ``false`` or ``null``), or else a plain string.
 

@@ -7,7 +7,7 @@ Spark can read them.
 Leases are needed because a DataFrame of Ray objects has only the objects' names. Ray frees an object with its last
 Python reference, and a later Spark action then fails. References in the Python DataFrame would not be enough, since
 derived DataFrames, joins and temporary views outlive it. All of them share the RDD in the driver's JVM. So a lease
-lasts until the JVM has garbage-collected that RDD, which a weak reference shows. The JVM collects garbage only when its
+lasts until a weak reference shows that the JVM has garbage-collected the RDD. The JVM collects garbage only when its
 heap is full, so after many leases the bridge requests a collection.
 """
 

@@ -2,7 +2,7 @@
 
 PySpark has no public access to the Java object of a session or DataFrame, and RayDP has none to the executors' cache.
 Any release may change the private parts. So `pyproject.toml` allows only releases that have passed
-``tests/unit/spark_bridge/test_jvm.py``, which checks the parts that each function relies on.
+``tests/unit/spark_bridge/test_jvm.py``, the test of these parts.
 """
 
 import os

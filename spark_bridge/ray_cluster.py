@@ -33,8 +33,7 @@ NOISE = (
     r"^\[[^\]\n]*\] gcs_client\.cc:\d+: GcsClient has no Cluster ID set, and won't fetch from GCS\.$"
     r"|^WARNING: Using incubator modules: jdk\.incubator\.vector$"
 )
-"""Useless lines that each JVM writes to its standard error when it joins Ray, before Ray has its log level, and when it
-starts for Spark 4."""
+"""Useless lines that each JVM writes to its standard error: when it joins Ray, and when it starts for Spark 4."""
 
 _RELEASE_SECONDS = 10.0
 _MEMORY = re.compile(r"(\d+)([kmgt])b?", re.IGNORECASE)

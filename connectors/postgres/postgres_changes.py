@@ -2,8 +2,8 @@
 
 The copy has the tables as they were when the slot was made, so no change is missing or doubled. The copy and each
 transaction are units: no epoch ends within one. A copy that continues after a crash reads the remaining rows in their
-current state. Its unit then also contains the changes made between the slot's creation and that state, so that all rows
-are of the same moment when the unit ends.
+current state. Its unit then also contains the changes made since the slot's creation. So all rows are of the same
+moment when the unit ends.
 """
 
 import logging

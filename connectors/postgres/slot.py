@@ -1,4 +1,4 @@
-"""A replication slot, used by SQL alone.
+"""A replication slot, read by SQL functions instead of the replication protocol.
 
 The server keeps the log from the slot's place on. The source reads through a copy of the slot, a temporary slot that
 ends with its connection. Reading moves the copy; the slot itself moves only when a snapshot has saved a place.

@@ -1,7 +1,7 @@
 """Rescaling: the division of operators' state among a different number of workers.
 
-The pact of the input decides where records go. State by key goes to the worker that owns the key, other state to worker
-0, and state that all workers have in common to every worker. A part that is None does not exist.
+The pact of the input decides where records go. State by key goes to the worker that owns the key, common state to every
+worker, and any other state to worker 0. A part that is None does not exist.
 """
 
 from collections.abc import Callable, Sequence

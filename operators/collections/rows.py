@@ -174,7 +174,7 @@ def _projected(projection: Projection, table: "pa.Table") -> "pa.Table":
 
 
 def column_from(values: Any) -> Column:
-    """Return a column of a table, structured array or Arrow array, with None for null."""
+    """Convert a column of a table, a structured array or an Arrow array; null becomes None."""
     if is_numpy(values):
         return as_column(values)
     kind = str(values.type)

@@ -54,7 +54,7 @@ def build_from_upserts(context: OperatorContext) -> Schedule:
 
 
 def build_to_upserts(context: OperatorContext) -> Schedule:
-    """Build an operator that sends an upsert for each key whose value has changed when an epoch is complete.
+    """Build an operator that sends, for each complete epoch, an upsert for each key whose value has changed.
 
     It keeps each key's current value, and raises an error if a key has two values.
     """

@@ -2,9 +2,9 @@
 
 See `storage/whole_folders.py`; `epoch_objects.py` is the sink for an object store, which shares `EpochFiles`.
 
-A restored job finds files that were written after its snapshot, so it gives its files new names. A commit puts exactly
-the files that the workers report into the epoch's folder, copied from a committed epoch if they are there, and removes
-other files. So an epoch that is committed again is replaced by an equal one.
+A restored job finds files that were written after its snapshot, so it gives its files new names. After a commit, the
+epoch's folder has exactly the files that the workers report, some of them copied from an earlier commit. So an epoch
+that is committed again is replaced by an equal one.
 
 By file names, a job that goes back before its first snapshot recognises its own epochs.
 """

@@ -27,7 +27,7 @@ COUNT_ROWS = "count_all"
 
 _WHOLE_SUMS = ("int64", "uint64")
 _AGAIN = {"count": "sum", COUNT_ROWS: "sum", **dict.fromkeys(_WHOLE_SUMS, "sum")}
-"""The function that merges partial results, by the function that made them, where the two differ."""
+"""For each function that makes partial results, the function that merges them, if it is a different one."""
 _CAST_IT = "cast the column to another type before, by select(...)"
 _LISTS = {"mean": "list", "count_distinct": "distinct"}
 """The aggregates computed from lists of values, with the Arrow function that makes the lists."""

@@ -170,8 +170,8 @@ class WindowOperators(StreamBase[Record]):
             combine: merges two states, the earlier first; it may change the first. For sessions: a record may join two
                 of them. Without ``combine``, sessions keep their records and add them when they close.
             lateness: how far a record's event time may be behind the greatest before the record is late; 0 by default.
-            flush_at: the time at which windows are sent that are open when the input ends; if the last epoch is later,
-                that epoch.
+            flush_at: the time for results of windows that are still open when the input ends; if the last epoch is
+                later, that epoch.
             at_most_ahead: how far a record's event time may be ahead of the clock; a record farther ahead goes to
                 ``late`` and does not move the watermark. By default a day for datetimes; ``timedelta.max`` means no
                 limit. Numbers and timedeltas have no limit by default; a limit needs a ``clock``.

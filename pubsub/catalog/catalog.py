@@ -1,7 +1,7 @@
 """The catalog: the topics of one cluster or process, each with its publishing job; no I/O.
 
-A topic's name belongs to the job that has registered it, until that job retracts it or is found dead. Every change is
-an event with the next number. The topic ``tidewheel/catalog`` publishes each event as an epoch of its own.
+A topic's name belongs to the job that has registered it, until the job retracts the topic or is found dead. Every
+change is an event with the next number. The topic ``tidewheel/catalog`` publishes each event as an epoch of its own.
 """
 
 from collections.abc import Sequence

@@ -2,8 +2,8 @@
 
 Invariants:
 
-- The pubend announces a message once the log holds it, and silence once the log holds a reservation of that tick or a
-  later one. So all announcements are still true after a restart.
+- The pubend announces a message once the log holds it. It announces silence at a tick once the log holds a reservation
+  of that tick or a later tick. So all announcements are still true after a restart.
 - A message gets a later tick than all announced or logged ticks. Pubend p of n uses only ticks with remainder p when
   divided by n.
 - Every tick before `told_end` is D (a message) or F (final); later ticks are Q (unknown); see `knowledge.py`.

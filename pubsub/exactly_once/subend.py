@@ -2,8 +2,8 @@
 
 Invariants:
 
-- The subend delivers messages in the order of their ticks, up to the doubt horizon, before which all ticks of the
-  pubend (in total order, of all pubends) are known.
+- The subend delivers messages in the order of their ticks, up to the doubt horizon. Before this horizon, all ticks of
+  the pubend (in total order, of all pubends) are known.
 - It acknowledges a tick once the tick is final, or the reader has acknowledged its message.
 - It forgets messages for which it has no room, the latest first, and asks for them again later. So its memory is
   bounded.

@@ -16,8 +16,8 @@ abandoned      either                                                  continues
 =============  ======================  ==============================  =============================================
 
 A relay also has a subscription, which stands for all readers whose acknowledgements it consolidates. The pubend itself
-keeps messages for such a reader until the relay names the reader, and again for one lease after the relay stops naming
-it or is lost.
+keeps messages for such a reader until the relay names the reader. It does so again, for one lease, after the relay
+stops naming the reader or is lost.
 
 No I/O: methods return the entries to log, and the caller reports which are logged.
 

@@ -306,8 +306,8 @@ def _epoch(time: Time, events: list[Batch | SubstreamsEnded]) -> Epoch:
 class EpochFilter:
     """Selects the epochs that a subscriber receives completely, by the snapshots of all partitions.
 
-    An epoch passes if, in every snapshot, no element of the upper frontier is at or after its time, and some element of
-    the lower frontier is at or before its time. Then every partition sends the whole epoch after its snapshot.
+    An epoch passes if, in every snapshot, its time is not at or before any element of the upper frontier, and is at or
+    after some element of the lower frontier. Then every partition sends the whole epoch after its snapshot.
 
     >>> from tidewheel.progress import IntegerDomain
     >>> one, other = InitialFrontierSnapshot([3], []), InitialFrontierSnapshot([0], [1])

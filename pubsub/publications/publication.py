@@ -151,7 +151,7 @@ class RunningPublication(RunningAttachment):
 
     @property
     def has_ended(self) -> bool:
-        """True if the end of the topic is final, or if partitions end by themselves, so that the job need not wait."""
+        """True if the job need not wait: the end of the topic is final, or partitions end by themselves."""
         return True
 
     def check(self) -> None:
