@@ -52,7 +52,7 @@ _ELSEWHERE = {
     "withColumn": "use select(...)",
     "write": "use write_files(...), capture_to(...) or publish(...)",
 }
-"""The methods whose names differ from those in Spark or Flink."""
+"""What to call instead of methods known from Spark or Flink."""
 
 
 class Stream(

@@ -118,8 +118,8 @@ def process_environment(**variables: str) -> Iterator[None]:
 def java_environment(java: Java) -> Iterator[None]:
     """Set ``JAVA_HOME`` and put ``java`` first on ``PATH`` in this process during the ``with`` block.
 
-    A Ray started inside the block can run Java workers, also afterwards. If Spark 4 needs it, both variables lead to a
-    script that starts ``java``.
+    A Ray started inside the block can run Java workers, also after the block. If ``java`` lacks an option that Spark 4
+    sets, both variables lead to a script that starts it without the option.
     """
     executable, home, variables = java.home / "bin" / "java", java.home, {}
     options = installed().java_options

@@ -25,7 +25,7 @@ class TableRows:
         self._error = error
 
     def untyped(self, batch: Batch) -> "pa.Table":
-        """Return records as a table with their own types; raise if they have no common columns."""
+        """Return records as a table with the types of their values; raise if they have no common columns."""
         try:
             return table_of([batch])
         except TypeError as error:

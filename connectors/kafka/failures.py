@@ -80,7 +80,7 @@ _REMEDIES: Final = {
 
 
 def is_end(error: Any) -> bool:
-    """Tell whether a message marks the end of its partition, which the client reports as an error."""
+    """Tell whether an "error" of the client only marks the end of a partition."""
     return bool(error.name() == "_PARTITION_EOF")
 
 

@@ -47,7 +47,7 @@ class RelationColumn:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """The columns of a table from this message on. Each reading has it before the table's first change."""
+    """The columns of a table from this message on; the server sends it before a table's first change."""
 
     oid: int
     name: str

@@ -60,7 +60,7 @@ class TelemetryExport:
             self._target.end()
 
     def _show_last(self) -> None:
-        """Export the changes of the last second: a new subscription receives a document immediately."""
+        """Export the last changes: a new subscription receives the current document immediately."""
         job = self._reader.job
         if LOCAL_CATALOG.lookup(f"{TELEMETRY}{job}") is None and not membership():
             return  # it has ended, and this process need not look for a cluster

@@ -70,7 +70,7 @@ class JobPage:
         """Show that no more views will arrive.
 
         Args:
-            problem: the reason, unless the job has ended; the page then shows the job as lost.
+            problem: the reason; the page shows the job as lost, unless it has ended. None after a regular end.
         """
         before = self.shown
         document: dict[str, Any] = before.document or {"job": {"name": self.name}, "live": {"operators": {}}}

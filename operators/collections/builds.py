@@ -41,7 +41,7 @@ from tidewheel.runtime.worker.ports import InputPort, OutputPort
 declare_frozen(Batch, Interned)
 
 Held: TypeAlias = dict[Time, list[list[Array]]]
-"""The held arrays of each time, in a list of one list."""
+"""The arrays held for each time; the outer list has one element."""
 
 _MANY_ARRAYS = 1 << 6
 """Arrays of one time with few rows in all are held and arranged together, but at most as many as this."""

@@ -196,8 +196,8 @@ class KeyedOperators(StreamBase[Record]):
         Args:
             key: a function of a record, or the name or names of columns; by default the record.
             order: the order of a key's records within an epoch, to keep the first: a function of a record, or the name
-                or names of columns. Content decides between equal records, in the same way on any number of workers:
-                the other columns if key and order are names, otherwise a hash.
+                or names of columns. Of equal records, a hash decides, or the other columns if key and order are names:
+                in the same way on any number of workers.
             name: the operator's name.
 
         >>> import tidewheel as tw

@@ -66,7 +66,7 @@ class SchemaFit:
 
 
 def is_castable(found: "pa.DataType", wanted: "pa.DataType") -> bool:
-    """Tell whether a type can be converted to another without changing values, except too large or too precise ones.
+    """Tell whether values of a type can be converted to another unchanged, unless one is too large or too precise.
 
     Fields of structs are found by name; missing fields become null.
     """

@@ -51,7 +51,7 @@ class InlineSource(Source[Record_co]):
         return False
 
     def read(self, partition: Partition, position: Any, wake: Callable[[], object]) -> Iterator[Any]:
-        """Open a partition; until closed, it may call ``wake``, on any thread, when it has more."""
+        """Open a partition; until it is closed, the partition may call ``wake``, on any thread, when it has more."""
         return iter(self.open(partition, position))
 
     def on_nodes(self, nodes: Sequence[str]) -> Self:

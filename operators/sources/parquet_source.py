@@ -91,7 +91,7 @@ class ParquetSource(InlineSource[Any]):
         self._epoch_every = epoch_every
         self._batch_size = batch_size
         self._first: tuple[Path, pa.Schema] | None = None
-        """A file with rows, and the columns to read of it; all files must have the same."""
+        """A file with rows, and the columns to read; all other files must have the same columns."""
         self._row_groups()
 
     def partitions_of(self, workers: int) -> list[Partition]:

@@ -115,7 +115,7 @@ class Fanout:
     def flush(self) -> list[Outgoing]:
         """Return messages with the waiting silence.
 
-        Children that do not await silence get one only with some flushes.
+        Only each ``PATIENT``-th flush is also for children that do not await it.
         """
         self._flushes += 1
         is_for_all = self._flushes % PATIENT == 0

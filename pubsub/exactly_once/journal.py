@@ -69,7 +69,7 @@ class LogPlace(NamedTuple):
 
 
 def have_all(places: Sequence[LogPlace]) -> bool:
-    """Tell whether all logs have everything except that some lack the end of the topic."""
+    """Tell whether all logs have received everything, and some still lack the end of the topic."""
     is_whole = all(place.has_all and place.generation == places[0].generation for place in places)
     return is_whole and any(place.lower for place in places)
 

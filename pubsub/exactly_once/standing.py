@@ -27,7 +27,7 @@ class Cursor(msgspec.Struct, frozen=True):
     """The log entry of a durable subscription.
 
     Attributes:
-        standing: None once it has ended.
+        standing: None once the subscription has ended.
     """
 
     name: str

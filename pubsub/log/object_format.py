@@ -50,7 +50,7 @@ class Piece(msgspec.Struct, frozen=True, array_like=True):
     """An object of a segment, merged or not.
 
     Args:
-        last_tick: the tick of its last record or, without records, of the last earlier record.
+        last_tick: the tick of the last record in this object or, if it has none, in earlier objects.
     """
 
     number: int

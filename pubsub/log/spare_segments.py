@@ -98,7 +98,7 @@ class SpareSegments:
         return None
 
     def expire(self) -> None:
-        """Remove files that have been spare for long; call this regularly."""
+        """Remove files that have been spare for a long time; call this regularly."""
         self.free(_KEPT_S)
 
     def free(self, kept_s: float = 0.0) -> bool:

@@ -117,7 +117,7 @@ def union_of(filters: Iterable[Filter | None]) -> FilterUnion | None:
 
 
 def has_all(filters: Filters, where: Filter | None) -> bool:
-    """Tell whether knowledge of a union is valid for a child with the filter ``where``."""
+    """Tell whether knowledge for a union of filters is also for a child with the filter ``where``."""
     if filters is None or where is None:
         return filters is None
     return where.filters <= filters if isinstance(where, FilterUnion) else where in filters
@@ -149,7 +149,7 @@ class Wanted:
         return self.union is not None and not has_all(self.union.filters, where) and self.shrink()
 
     def leave(self, child: str) -> None:
-        """Remove a child; its filter stays in the union until that shrinks."""
+        """Remove a child; the union keeps its filter until the next `shrink`."""
         self._children.pop(child, None)
 
     def shrink(self) -> bool:

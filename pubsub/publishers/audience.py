@@ -60,7 +60,7 @@ class Audience:
         """Whether the disk of the log had little room left at the partition's last look."""
 
     def expect_nobody(self) -> None:
-        """Do not wait for readers from before a restart of this publisher, since there were none.
+        """Do not wait for earlier readers, since this publisher has not been restarted.
 
         Readers of an earlier job may still come back: if the log has messages, `may_forget` waits for them.
         """
@@ -102,7 +102,7 @@ class Audience:
         return await outcome
 
     async def unsubscribe(self, reader: str, acknowledged: Ranges, everywhere: tuple[Ranges, ...] = ()) -> None:
-        """Release a reader, with its last acknowledgements; if these must be durable, return once they are.
+        """Release a reader, with its last acknowledgements; for a durable subscription, return once these are durable.
 
         Raises:
             LogError: the log cannot be written.

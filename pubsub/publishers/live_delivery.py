@@ -251,10 +251,10 @@ class LiveDelivery:
         self._fill(child)
 
     def turned_away(self, child: str) -> list[Told]:
-        """Return the messages for a subscriber that calls after it was given up; empty if it may call.
+        """Return the messages for a subscriber that was given up; empty if it was not.
 
         Raises:
-            ProtocolError: the subscriber may attach again, since its job keeps snapshots.
+            ProtocolError: the subscriber is unknown, but may attach again, since its job keeps snapshots.
         """
         self._give_up_late()
         if child in self._publisher.queues:

@@ -38,10 +38,10 @@ class Delivery(Protocol):
     def attach(self, child: str, options: DeliveryOptions, *, again: bool) -> None: ...
 
     def turned_away(self, child: str) -> list[Told]:
-        """Return the messages for an unknown child that calls; empty if it may call.
+        """Return the messages that refuse the calls of an unknown child; empty if the child is known.
 
         Raises:
-            ProtocolError: the subscriber may attach again.
+            ProtocolError: the child is unknown, but may attach again.
         """
 
     def leave(self, child: str) -> None: ...
@@ -77,7 +77,7 @@ class Delivery(Protocol):
         """Stop waiting for a subscription that receives nothing."""
 
     def known_end(self, generation: int) -> PartitionEnd | None:
-        """Return the end of the partition; None if it has not received everything in a generation."""
+        """Return the end of the partition; None if the partition has not received everything in ``generation``."""
 
     def end(self, known: PartitionEnd | None) -> None:
         """End the partition, since all partitions have received everything.

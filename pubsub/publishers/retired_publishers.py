@@ -20,10 +20,10 @@ _RETIRED: dict[tuple[Membership, str], list[Any]] = {}
 
 
 def retire(log: str, publishers: Sequence[Any], kill_silent: Callable[[], None] | None = None) -> None:
-    """Let publishers end once all their readers have received everything, or another job needs their log.
+    """Let publishers end once all their readers have received everything, or once another job needs their log.
 
     Publishers with a log end together; ``log`` is their open log, empty if they have none. ``kill_silent`` ends
-    publishers that do not answer. It is called after one lease, since a restart may take as long.
+    publishers that do not answer. It is called after one lease, since a publisher may be restarting until then.
     """
     process, joined = process_id(), membership()
     with _LOCK:

@@ -1,9 +1,8 @@
 """The sink to a folder of Parquet files; each has complete epochs, appears in one step and never changes.
 
 A commit writes three things, each durable before the next: the rows under a hidden name, the commit record in the
-checkpoint, and the file's final name. After a crash, the hidden file of the last record gets its final name. If there
-is no such hidden file, it had its final name already; readers may have removed it since. Any other hidden file has no
-record, and its epochs are sent again.
+checkpoint, and the file's final name. After a crash, the hidden file of the last commit record gets its final name, if
+it still is hidden. Epochs in other hidden files were not committed, and are sent again.
 
 One commit is one file, since Spark might list two files at two moments. So parts contain their rows until the commit,
 and no row of an epoch is on disk before.
