@@ -78,7 +78,7 @@ def errors_without(noise: str) -> Iterator[None]:
 
 
 def _relay(reading: int, noise: re.Pattern[bytes]) -> None:
-    """Pass on each piece of output at once, without lines that match unless they arrive in two pieces."""
+    """Pass on each piece of output at once; drop a matching line if it arrives in one piece."""
     with suppress(OSError), open(reading, "rb", 0) as pieces, open(2, "wb", closefd=False) as shown:
         while piece := pieces.read(2**16):
             shown.write(noise.sub(b"", piece))

@@ -187,9 +187,7 @@ class _Line:
             self.fanout.lost_end = lost_end
 
     def _learn_of_earlier(self, message: KnowledgeMessage) -> list[Outgoing]:
-        """Pass on knowledge for an earlier union of filters to the children in that union, without keeping the
-        knowledge.
-        """
+        """Pass on knowledge for an earlier union of filters to the children in that union; do not keep it."""
         self._filters.is_due = True  # the parent may not know the present union
         if message.is_answer or not self._has_begun or message.union not in self._filters.earlier:
             return []
