@@ -1,7 +1,5 @@
 """Dead letters on Ray: while workers are killed, each record is stored once, or its letter is."""
 
-import os
-import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -11,6 +9,7 @@ import pytest
 
 import tidewheel as tw
 from tests.kit.operators.sinks import Table, read_table
+from tests.kit.seeds import seed_of
 from tests.links.link_kind import Task
 from tests.ray.leftovers import nothing_left
 from tests.ray.test_sources import Messages
@@ -22,7 +21,7 @@ from tidewheel.runtime.engines import recovery
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster")]
 
 DEADLINE_S = 120.0
-SEED = int(os.environ.get("TIDEWHEEL_KILLS_SEED") or secrets.randbits(32))
+SEED = seed_of("TIDEWHEEL_KILLS_SEED")
 
 
 class Poisoned(Messages):
