@@ -53,9 +53,12 @@ class Asked:
         """Record that ticks are known. ``more`` says that the answer was cut short before later ticks.
 
         An open question has no end. Any answer settles it from the answer's first tick on, since upstream has no more
-        now.
+        now. An answer that was cut short and has no tick, because upstream has sent them to all children, does not tell
+        which question it answers: all of them may be asked again.
         """
-        if not self.questions or not ticks:
+        if not ticks:
+            if more:
+                self.questions.clear()
             return
         if more:
             ticks = TickSet([*ticks, (ticks.end, FOREVER)])
