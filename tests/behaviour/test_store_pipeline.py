@@ -49,7 +49,7 @@ def begin(url: str, workers: int) -> LocalJob:
     return job
 
 
-@pytest.mark.parametrize("cuts", [4, pytest.param(20, marks=pytest.mark.long)])
+@pytest.mark.parametrize("cuts", [2, pytest.param(20, marks=pytest.mark.long)])
 def test_each_payment_counts_once(cuts: int, bucket: str) -> None:
     """Whatever came after the last snapshot is lost each time, and the number of workers changes."""
     url = f"{bucket}/job"

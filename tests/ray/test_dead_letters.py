@@ -49,7 +49,7 @@ async def ask(bodies: list[int]) -> list[int]:
     return bodies
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kills", [1, pytest.param(20, marks=pytest.mark.long)])
 def test_each_record_or_its_letter_is_stored_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kills: int) -> None:
     """Letters of a source, of an operator with state and of calls, in one stream, whichever worker is killed."""
     monkeypatch.setattr(recovery, "_AGAIN", Retry(first_pause_s=0.2, factor=1.0))  # it would pause for 30 s
