@@ -1,7 +1,7 @@
-"""A folder of this machine, or of a shared file system, as durable objects.
+"""Durable objects in a folder of this machine or of a shared file system.
 
-obstore's local store does not call fsync, so this module writes the files itself. It writes under a temporary name,
-syncs the file, links or renames it, and syncs the directory. A reader sees a whole file or none.
+obstore's local store does not call fsync, so this module writes the files itself. It writes a file under a temporary
+name, syncs it, links or renames it, and syncs the directory. A reader sees a whole file or none.
 """
 
 import errno
@@ -19,10 +19,10 @@ _REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 class LocalFolder:
     """A directory as a `Folder`.
 
-    A call that fails raises ``error`` of a message with the path, the reason and the remedy.
+    A call that fails raises ``error(message)``; the message has the path, the reason and the remedy.
 
     Args:
-        path: absolute; the first object creates it.
+        path: absolute. The directory is created with the first object.
         error: makes the exception from a message.
     """
 
@@ -43,7 +43,7 @@ class LocalFolder:
                 path.hardlink_to(temporary)
             except FileExistsError:
                 return False
-            except FileNotFoundError:  # a later owner has removed the temporary file, so the number is taken
+            except FileNotFoundError:  # a later owner has removed the temporary file: the number is taken
                 return False
             FILES.sync_directory(path.parent)
         return True
