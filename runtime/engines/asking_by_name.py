@@ -19,7 +19,7 @@ _AGAIN_S = 0.02
 
 
 def deadline(timeout_s: float | None) -> float:
-    """Return the monotonic time after some seconds; infinite for None."""
+    """Return the monotonic time in ``timeout_s`` seconds from now; infinite for None."""
     return math.inf if timeout_s is None else clock.monotonic() + timeout_s
 
 
@@ -103,5 +103,5 @@ class _RayAsking:
         if answer is not None:
             found[number] = answer
             return
-        clock.sleep(_AGAIN_S)  # it was asked by too many at once, or the epoch is not complete
+        clock.sleep(_AGAIN_S)  # too many ask it at once, or the epoch is not complete
         self.ask(worker, question)

@@ -1,4 +1,4 @@
-"""The time since which each token is held: since the first report that shows it."""
+"""Since when each token is held, as reports show: a token counts from the first report that shows it."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
@@ -8,7 +8,7 @@ from tidewheel.progress import Time
 MOST_TOLD: Final = 20
 
 Holders: TypeAlias = Mapping[tuple[int, Time], Mapping[int, int]]
-"""For each pointstamp, the number of tokens by worker."""
+"""For each pointstamp, the number of tokens on each worker."""
 
 
 class HeldTokens:
