@@ -17,8 +17,7 @@ SMALL_SHARE: Final = 24
 """The same while threads wait for cores. Three readers far behind then cost a job on two cores a fifth of its rate."""
 
 MOST_WAIT_S: Final = 0.5
-"""The longest wait between turns, in seconds: waits grow with the last turn, which takes long on an overloaded machine.
-"""
+"""The longest wait between turns, in seconds. A wait grows with the last turn, which an overloaded machine delays."""
 
 _SHORT: Final = 0.2
 """Cores are scarce if the loop's thread has lately spent more than this part of its runnable time waiting for one."""

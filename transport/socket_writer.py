@@ -37,7 +37,7 @@ class SocketWriter:
         self._takes_files = target.family == AF_UNIX
         self._has_large = False  # whether a large part was added since `write` last wrote all parts
         self._parts: deque[Any] = deque()
-        self._unread: deque[tuple[int, Any, MappedFile]] = deque()  # `written_bytes` at a part's end, the part, its file
+        self._unread: deque[tuple[int, Any, MappedFile]] = deque()  # bytes written up to its end, the part, its file
         self.waiting_bytes = self.written_bytes = 0
 
     def add(self, parts: Iterable[Any]) -> None:
