@@ -93,7 +93,7 @@ def records(batch: Batch) -> list[Any]:
 
 
 def concatenate(batches: Sequence[Batch]) -> Batch:
-    """Join one or more batches: lists, tables or arrays to one of the same kind, a mixture to a list of records.
+    """Join one or more batches to one of the same kind; batches of different kinds to a list of records.
 
     Arrays become a list if their common dtype would change values, as for integers and floats. In tables, string_view
     becomes large_string. A single batch of another type is returned as it is.

@@ -207,7 +207,7 @@ class Accumulated(Spread):
         return Committed(batches, self._tracker.update(net))
 
     def receive(self, sender: int, batch: ProgressBatch) -> set[int]:
-        """Add a worker's report to the net changes, or apply the accumulator's."""
+        """On the accumulator, add a worker's report to the net changes; on another worker, apply the net changes."""
         if self._worker != ACCUMULATOR:
             return super().receive(sender, batch)
         self._received[sender] += 1

@@ -103,8 +103,8 @@ class Tracker:
     def covered_by(self, location: int, time: Time) -> int | None:
         """Return a location of interest whose frontier shows that an earlier pointstamp leads to ``location``.
 
-        The earlier pointstamp holds back the same frontiers, so none depends on the count of (location, time). Only a
-        few locations are searched; None if none is found.
+        Then the count of (location, time) makes no difference: the earlier pointstamp holds back the same frontiers.
+        Only a few locations are searched; None if the search finds nothing.
         """
         for passage in self._reach.covers(location):
             station = self._reach.stations[passage.rank]

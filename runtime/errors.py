@@ -27,7 +27,7 @@ class SnapshotError(TidewheelError):
 class JobRolledBack(TidewheelError):  # noqa: N818 - named for what it says
     """A process of a job has died and the job has returned to a snapshot.
 
-    Send the batches after the snapshot's position again.
+    Send the batches after each handle's position again.
     """
 
 

@@ -30,8 +30,8 @@ class Children:
 
     Args:
         heard: receives a child's name and its messages, in order.
-        gone: receives, once, the name of a child that has gone, and the reason; not after `close` or `let_go`. `tell`
-            calls neither ``heard`` nor ``gone``.
+        gone: receives, once, the name of a child that has gone, and the reason; not after `close` or `let_go`.
+            ``heard`` and ``gone`` are never called within `tell`.
         silent_s: a child without a socket counts as gone after this many seconds without a call.
     """
 

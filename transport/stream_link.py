@@ -105,8 +105,8 @@ class ChildLink:
 
     Args:
         received: receives the child's messages, in order; it may close the link.
-        gone: receives, once, why the child has gone; by then the link is closed. Not called after `close`. No method of
-            the link calls ``received`` or ``gone``.
+        gone: receives, once, why the child has gone; by then the link is closed. Not called after `close`. ``received``
+            and ``gone`` are called by the loop, never within a method of the link.
         drained: called when no message waits any more.
 
     Attributes:

@@ -1,8 +1,8 @@
 """The fusion of chains of stateless operators, before a dataflow runs.
 
-A `Stage` is fused with the stage before it if no other operator reads that one and the records stay on the worker. A
-stage changes no time and finishes within the step. So the frontiers in the middle and at the end of a chain are equal,
-and a probe in the middle moves to the end.
+A `Stage` is fused with the stage before it if the records between them stay on the worker and no other operator reads
+them. A stage changes no time and finishes within the step. So the frontiers in the middle and at the end of a chain are
+equal, and a probe in the middle moves to the end.
 """
 
 from collections import Counter

@@ -139,7 +139,7 @@ class RebalancePact(Pact):
         return parts
 
     def for_worker(self, worker: int) -> Pact:
-        """Return a new pact whose first turn is the given worker's."""
+        """Return a new pact that gives the first turn to this worker."""
         return RebalancePact(worker)
 
 

@@ -30,7 +30,7 @@ Transform: TypeAlias = Callable[[Batch], Batch]
 
 
 KeyedTransform: TypeAlias = Callable[[Batch, list[Any]], tuple[Batch, list[Any]]]
-"""Called with a batch and the key of each record, in order; returns the same of the results."""
+"""Called with a batch and the key of each record, in order; returns the resulting batch and its keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +196,7 @@ class Plan:
         return [*ports, *entries, *self.probes.values(), *ends]
 
     def aside_outputs(self) -> frozenset[Source]:
-        """Return the outputs read by operators that are aside; no records of streams leave there."""
+        """Return the outputs read by operators with `OperatorPlan.is_aside`; no records of streams leave there."""
         return frozenset(source for operator in self.operators if operator.is_aside for source in operator.sources)
 
     def ends(self, graph: GraphShape) -> list[Location]:

@@ -5,8 +5,8 @@ keyed operators and keyed state all use this mapping, so the records of a key ar
 
 The shard of a key never changes within a `HASH_VERSION`. When the number of workers changes, whole shards move.
 
-Balance: apart from chance, no worker has more keys than ``1 + (workers - 1) / SHARDS`` times the mean. Up to 64 workers
-that is at most 6.2 % more; it is nothing if the number of workers is a power of two.
+Balance: apart from chance, no worker has more keys than ``1 + (workers - 1) / SHARDS`` times the mean. With up to 64
+workers that is at most 6.2 % more; with a power of two, none.
 """
 
 from collections.abc import Iterable

@@ -44,7 +44,7 @@ _LOCAL, _ZONED, _LOCAL_TIME, _ZONED_TIME = (tag << 60 for tag in range(1, 5))
 """Marks that keep moments and times of day, with and without a zone, from folding to the same number."""
 _DAY_US = 86_400_000_000
 _MANY = 256
-"""The least number of keys for which making an array of them pays."""
+"""With fewer keys than this, making an array of them does not pay."""
 _EPOCH_US = datetime.date(1970, 1, 1).toordinal() * _DAY_US
 
 

@@ -196,8 +196,8 @@ class Job(ABC):
         """Run one more dataflow on the workers of this job.
 
         The returned job has its own inputs, probes, topics and statistics. A failing operator ends only its own
-        dataflow and those added to that. All added dataflows end with this job. They have no snapshots; while any
-        exists, the death of a worker fails this job instead of returning it to a snapshot.
+        dataflow and the dataflows added to that. All added dataflows end with this job. They have no snapshots; while
+        any exists, the death of a worker fails this job instead of returning it to a snapshot.
 
         Args:
             flow: the dataflow. Its name must differ from the names of this job's dataflow and the added ones.

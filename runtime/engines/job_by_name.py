@@ -1,7 +1,7 @@
 """A running job as any process of its cluster can use it by name: its inboxes and look-ups.
 
 All calls are Ray calls to the actors of the workers, so callers belong to the cluster. A job that returns to a snapshot
-begins another run, with the same workers or others. These refuse calls for the earlier run, and the caller finds the
+begins another run, with the same workers or others. Workers refuse calls for an earlier run; the caller then finds the
 job anew.
 """
 
@@ -104,8 +104,8 @@ def jobs_with_lookup(job: str | None, name: str) -> tuple[dict[str, "JobByName"]
 class JobByName:
     """A running job that another process has started; see `tidewheel.job`. Thread-safe.
 
-    The object stands for this job only: once the job has ended, each call raises JobError. It follows the job when that
-    returns to a snapshot, and to other workers.
+    The object stands for this job only: once the job has ended, each call raises JobError. It follows a job that
+    returns to a snapshot, even to other workers.
 
     Attributes:
         name: the name of the job.
@@ -152,7 +152,7 @@ class JobByName:
 
         Raises:
             JobError: the job has ended.
-            TimeoutError: whether the job returns is not decided in time.
+            TimeoutError: it is still undecided whether the job returns.
         """
         ends = min(until, clock.monotonic() + _GONE_S)
         while True:

@@ -59,7 +59,7 @@ class ProbeHandle:
     def advances(self, timeout_s: float | None = None) -> Iterator[Antichain]:
         """Yield the frontier now and after each move, until it is empty because the stream has ended.
 
-        The frontier may pass several times in one move.
+        One move may skip times.
 
         Args:
             timeout_s: in seconds, for each move; None waits as long as the job lives.

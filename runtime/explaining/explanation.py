@@ -52,8 +52,8 @@ class Explanation:
     Attributes:
         name: the probe or topic.
         frontier: the earliest times that can still arrive there; empty once it has ended.
-        holders: the causes. A cause comes after the causes that it waits for, except that an operator that may be right
-            to wait is followed by the causes at its input.
+        holders: the causes. A cause comes after the causes that it waits for. Only an operator that may be right to
+            wait comes before the causes at its input.
         busy: workers that did not answer because an operator was running.
         notes: further hints.
         show_live: shows the holders live in a notebook; returns False if that is impossible.

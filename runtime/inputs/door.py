@@ -1,7 +1,7 @@
 """The door of an inbox on one worker: other processes leave postings there for the dataflow; no I/O.
 
 A posting is accepted whole or not at all. It counts as sent once the door has it, and as saved once a snapshot has it.
-The reader reports that by positions, which count the postings that a partition has read in all runs.
+The reader reports saved postings by position: how many a partition has read in all runs.
 """
 
 import threading
@@ -115,7 +115,7 @@ class Door:
         self.position = 0
         """The reader's position: how many postings it has taken in all runs."""
         self.saved = 0
-        """How many accepted postings are in a snapshot or, in a job without snapshots, processed."""
+        """How many accepted postings a snapshot has. In a job without snapshots: how many are processed."""
 
     def leave(self, postings: Sequence[Posting]) -> list[Outcome]:
         """Accept postings in order while there is room, without waiting."""
@@ -143,7 +143,7 @@ class Door:
         return outcomes + [Full()] * (len(postings) - len(tried))
 
     def _fitting(self, postings: Sequence[Posting]) -> int:
-        """Return the number of postings before the first whose bytes alone find no room, so that it is not decoded."""
+        """Return how many postings to decode: the next one has more bytes than there is room."""
         with self._changed:
             if self._is_closed:
                 return 0

@@ -51,8 +51,8 @@ class DriverHandles:
     def _rewind(self, fed: FedInput, first: InputHandle, saved: Positions) -> None:
         """Give the driver all handles of a snapshot, as the objects that the program already has.
 
-        For a handle that the driver had passed to another process, the driver's old object works again, with the number
-        that the snapshot has.
+        A handle that the driver had passed to another process works again in the driver, with its number in the
+        snapshot.
         """
         known = {**fed.ended, **fed.open}
         others = {id(handle): handle for handle in (first, *known.values())}

@@ -44,7 +44,7 @@ def watch_actor(actor: Any) -> Callable[[], str | None]:
     """Return a function that says how an actor has died; it returns None while the actor lives, and never waits.
 
     A call of the actor stays pending, and fails as soon as the actor's process is gone, even if Ray restarts the actor.
-    Until then the function's reference keeps the actor alive.
+    As long as the function exists, it keeps the actor alive.
     """
     import ray
 
@@ -93,7 +93,7 @@ class Feeders:
             return tuple(self._feeders)
 
     def claim(self, handle: int, feeder: FeederName) -> Claim:
-        """Give a handle that was passed on to the process that claims it first; tell later processes the owner."""
+        """Assign a handle to the first process that claims it; tell later processes the owner."""
         with self._lock:
             owner = self._owners.setdefault(handle, feeder.number)
             if owner != feeder.number:

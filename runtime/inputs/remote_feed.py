@@ -126,7 +126,7 @@ class RemoteFeed(Feed):
     def flush(self) -> None:
         """Once no handle is open, wait until the workers have all commands.
 
-        On the thread of an operator this does not wait, since that worker itself may have to receive commands.
+        On an operator's thread this does not wait, since the operator's worker may have to receive the commands.
 
         Raises:
             JobError: no worker has answered for ``hang_timeout_s`` seconds, although no worker runs an operator.
@@ -185,7 +185,7 @@ class RemoteFeed(Feed):
         """Make sure that no other process uses a handle, and that worker 0 knows this process.
 
         If a process dies, Ray may repeat its call, with the same handle, in another process. So a refusal counts only
-        after some time, in which the job may return to a snapshot; then the handle is useless, but that is no error.
+        after some time: if the job returns to a snapshot meanwhile, the refusal is no error.
         """
         import ray
 

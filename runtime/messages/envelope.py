@@ -89,12 +89,12 @@ class InputCommand(msgspec.Struct, frozen=True, array_like=True):
 class Envelope(msgspec.Struct, frozen=True, array_like=True):
     """Everything from one step of a sender for one receiver: data and progress, applied at once.
 
-    ``sequence`` counts from 0 for each sender and receiver; see `OrderedInbox`. A worker's ``status`` envelopes to all
-    feeders share one count; for the status of a feeder see `FeederStatus`. ``substreams`` is news of substreams, and
-    ``heard`` how much of it the sender had received; see `SubstreamBooks`. ``snapshot`` is the number of the sender's
-    snapshot; see `Cut`. A ``marker`` begins a snapshot: a feeder sends its positions to worker 0, worker 0 sends its
-    list of feeders to the others, other markers are empty. ``saved`` is the driver's news of the last durable snapshot,
-    0 for none. ``question`` comes from the driver.
+    ``sequence`` counts from 0 for each sender and receiver; see `OrderedInbox`. A worker's envelopes with ``status``
+    share one count for all feeders. ``substreams`` is news of substreams, and ``heard`` how much of it the sender had
+    received; see `SubstreamBooks`. ``snapshot`` is the number of the sender's snapshot; see `Cut`. A ``marker`` begins
+    a snapshot: a feeder sends its positions to worker 0, worker 0 sends its list of feeders to the others, other
+    markers are empty. ``saved`` is the driver's news of the last durable snapshot, 0 for none. ``question`` comes from
+    the driver.
     """
 
     sender: int
@@ -130,7 +130,7 @@ def encode(envelope: Envelope) -> list[Any]:
 
 
 def decode(head: bytes, buffers: Sequence[Any] = ()) -> Envelope:
-    """Return the envelope of these frames, which must come from an authenticated peer.
+    """Return the envelope in the frames of an authenticated peer.
 
     Raises:
         ProtocolError: the envelope cannot be unpickled.

@@ -29,7 +29,7 @@ class FeederName:
 
 @dataclass(frozen=True, slots=True)
 class FeederStatus:
-    """The state of a feeder, which it sends to a worker; the worker replies with its own state.
+    """A feeder's state, sent to a worker, which replies with its own state.
 
     Each feeder, including the driver, sends its state to all workers when it begins, waits long, or leaves. All feeders
     except the driver also send it to worker 0 every second.

@@ -42,7 +42,7 @@ class Ending(msgspec.Struct, frozen=True, array_like=True):
     """From now on, a declaration on this worker receives only records that wait there for their keys.
 
     - ``declaration``: its number.
-    - ``is_first``: whether this worker had not reported it before.
+    - ``is_first``: whether this is the worker's first such report.
     - ``waiting``: keys with waiting records, in addition to those reported before.
     - ``done``: reported keys that no longer have waiting records.
     """

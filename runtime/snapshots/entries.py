@@ -1,7 +1,7 @@
 """The entries of a folder's log, as JSON: owners, snapshots, deletions, releases.
 
 Each entry is one small object, such as `log/0000000043.json`, which is put once and never changes. Its last JSON member
-is the CRC-32C of the bytes before that.
+is the CRC-32C of the bytes before it.
 """
 
 import re

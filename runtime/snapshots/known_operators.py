@@ -40,7 +40,7 @@ class KnownOperator:
 
 
 class Changed(NamedTuple):
-    """An operator that differs from the snapshot only in the functions that it has as arguments, here by name."""
+    """An operator that differs from the snapshot only in functions: those in ``arguments``."""
 
     name: str
     arguments: tuple[str, ...]

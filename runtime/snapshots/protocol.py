@@ -129,7 +129,7 @@ def _remove(names: Any) -> Calls[None]:
 
 
 def check_blobs(number: int, blobs: Iterable[Blob], before: Log, now: Log, owner: Owner) -> None:
-    """Check that no cleaning can remove a blob of a new snapshot.
+    """Check that no blob of a new snapshot may be removed as unneeded.
 
     Raises:
         SnapshotError: a blob belongs to no living snapshot.

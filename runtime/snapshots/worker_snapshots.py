@@ -18,7 +18,7 @@ class WorkerSnapshots:
 
     Attributes:
         incarnation: the incarnation of the folder's owner; ``identity`` is in the names of all the owner's files.
-        run: a text that all jobs share which continue from each other's snapshots.
+        run: a text shared by all jobs that continue from each other's snapshots.
         files: the files of each worker in the snapshot with ``number``, oldest first.
         names: the present name of each operator, by its name in the snapshot.
     """

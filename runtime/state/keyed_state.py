@@ -4,8 +4,8 @@ A snapshot writes the keys that have changed since the last cut. A cut copies on
 numbers, strings, bytes, and tuples of these. Other values count as changed whenever they are read, and the cut pickles
 them at once, since the operator may change them in place afterwards.
 
-Noting changes costs time. So a state in which most keys change notes nothing, and each cut writes all of it. The
-state's class is then one that does not override setting and reading, so it is as fast as a dict.
+Noting changes costs time. So a state in which most keys change notes nothing, and each cut writes all of it. The state
+then has a class that does not override setting and reading, so it is as fast as a dict.
 
 A *sweep* makes old files unnecessary, without writing the whole state again in one piece: each cut also writes some
 unchanged keys. Once all keys have been written, the files from before the sweep may be removed. The writing thread
@@ -61,7 +61,7 @@ class KeyedCut(NamedTuple):
         begins: whether the cut writes all keys, or begins a sweep. Once the sweep has ended, earlier cuts are not
             needed.
         ends: whether all keys have been written since the beginning of the sweep.
-        unchanging: pairs with immutable values, in chunks; one thread, any, may read them once.
+        unchanging: pairs with immutable values, in chunks. Read them once, on any thread.
         pickled: the other pairs, pickled with their tokens; None if there are none.
         stamps: the places of all tokens in the state, including tokens that earlier cuts have written.
     """

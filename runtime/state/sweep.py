@@ -1,4 +1,4 @@
-"""A sweep: the unchanged keys of a keyed state that a cut writes. Also the check whether values are immutable."""
+"""A sweep: the unchanged keys that a cut of a keyed state writes. Also the check whether values are immutable."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, compress, repeat

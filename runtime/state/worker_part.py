@@ -113,7 +113,7 @@ def _progress(position: InputPosition) -> tuple[int, int]:
 
 
 def note_position(positions: dict[int, InputPosition], command: InputCommand) -> None:
-    """Record a handle's position if the command passes the handle on, or the first handle's if it closes that."""
+    """Record the position in a command that passes on a handle or closes the first handle."""
     if command.action == "close":
         positions.pop(command.handle, None)
     if command.batch is not None and command.action in ("clone", "close"):

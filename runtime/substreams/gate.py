@@ -3,8 +3,8 @@
 Invariants:
 
 - No record of a substream passes after the substream was closed here.
-- A reused key is a new substream, which waits until the earlier substream is *over*: none of its records can reach an
-  operator that reads ends, and all such operators have received its end.
+- A reused key is a new substream, which waits until the earlier substream is *over*: none of the earlier records can
+  reach an operator that reads ends, and all such operators have received the end.
 - If the only records left are waiting for their keys, all open substreams are closed. Otherwise the substreams that
   these records wait for might never be over.
 - A closed key is remembered until no record of its time can arrive and its substream is over.
@@ -67,7 +67,7 @@ class SubstreamGate:
         None if the records must wait until `take_reopened` has the key.
 
         Raises:
-            TokenError: a substream of the key has ended at this time, or at a time that is not before it.
+            TokenError: a substream of the key has ended, and not before this time.
         """
         if key not in self._open and not self._may_open(key, time, "a record"):
             return None

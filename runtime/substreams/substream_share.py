@@ -9,8 +9,8 @@ Invariants:
   receive the end.
 - The gate of another operator begins with the keys that its worker owns, in the state that they had at their former
   owners.
-- An operator receives each end that some worker had not read: only of its own keys if each substream is on one worker,
-  otherwise of all keys. So it may receive an end that a former worker had already read.
+- An operator receives each end that some worker had not read; if each substream is on one worker, only the ends of its
+  own keys. So it may receive an end that a former worker had already read.
 - An end must never meet a later substream of its key; a share where that could happen is refused.
 """
 

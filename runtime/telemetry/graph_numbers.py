@@ -40,7 +40,9 @@ class GraphNumbers:
         ]
 
     def at(self, location: Location) -> str:
-        """Return the number of the operator at a location: in a chain, the first stage at inputs, the last at outputs.
+        """Return the number of the operator at a location.
+
+        In a chain, of the first stage or, at an output, the last.
         """
         return (self._last if isinstance(location, Source) else self._first)[location.operator]
 

@@ -1,4 +1,4 @@
-"""Since when each token is held, as reports show: a token counts from the first report that shows it."""
+"""The time since which each token is held, counted from the first report that shows the token."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias

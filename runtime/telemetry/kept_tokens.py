@@ -21,7 +21,7 @@ Held = tuple[int, Time, int]
 
 
 class KeptTokens:
-    """Remembers, for each token whose time has passed, how often its operator had run at the first such report."""
+    """Remembers, for each token held too long, how often its operator had run when a report first showed that."""
 
     def __init__(self) -> None:
         self._runs: dict[Held, int] = {}

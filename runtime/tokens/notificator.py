@@ -76,8 +76,8 @@ class Notificator:
             output: the output for which a lent token is retained; by default the only one.
 
         Raises:
-            TokenError: the token is discarded or its call has ended, or the notificator has a token of another output
-                for this time. Each output needs its own notificator.
+            TokenError: the token is discarded, or was lent to a call that has ended, or the notificator has a token of
+                another output for this time. Each output needs its own notificator.
         """
         place = token.time, token.label
         pending = self._pending.get(place)

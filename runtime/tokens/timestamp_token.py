@@ -21,9 +21,9 @@ class TimestampToken:
     ``with`` block. Tokens are thread-safe.
 
     If an operator drops a live token, that is a leak, which fails the job; see ``on_leak`` of `RuntimeConfig`. Two
-    kinds of tokens may be dropped in the call that made them. The first is a token for a time for which the operator
-    already had a token and still has it, as with ``held.setdefault(lent.time, (lent.retain(), []))``. The second is a
-    token from `delayed` that has sent: ``output.send(token.delayed(time), batch)``.
+    kinds of tokens may be dropped in the call that made them. One kind is superfluous, since the operator holds an
+    older token for the same time: ``held.setdefault(lent.time, (lent.retain(), []))``. The other kind comes from
+    `delayed` and has sent: ``output.send(token.delayed(time), batch)``.
 
     Attributes:
         domain: the order of the times to which this token can move.

@@ -97,7 +97,7 @@ class Agenda:
         return frozenset({*self._next, *self._later, *self.held, *at_work})
 
     def asked(self) -> frozenset[int]:
-        """Return the operators that will run at their own request or a thread's."""
+        """Return the operators that will run because they, or a thread, have asked for it."""
         timers = (operator for _, operator in [*self._timers, *self._asked])
         return frozenset({*self._later, *self.expected, *timers})
 

@@ -28,7 +28,7 @@ _BATCHES = ("batch", "rows")
 class PartError(Exception):
     """A part of an operator's work in a step failed. The cause is the original error.
 
-    ``args``: the operator's name, the time (None for the step's), and which part has failed, in words.
+    ``args``: the operator's name, the time (None for the time of the step), and in words the part that failed.
     """
 
 

@@ -84,7 +84,7 @@ class Saving:
                 activate(operator)
 
     def awaited(self, *, has_ended: bool = False) -> int:
-        """Return the number above which a snapshot is awaited; -1 if no operator waits.
+        """Return the number that the awaited snapshot must exceed; -1 if no operator waits.
 
         With ``has_ended``, only operators whose input has ended count.
         """

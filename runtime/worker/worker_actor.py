@@ -247,9 +247,9 @@ class WorkerActor:
         return self._loop(job).mail.fetch(member, timeout_s)
 
     def live(self, timeout_s: float) -> tuple[str, ...]:
-        """Show that the worker lives, by returning after ``timeout_s`` seconds.
+        """Return after ``timeout_s`` seconds, which shows that the worker is alive.
 
-        If other processes request the telemetry of jobs, return their names at once.
+        If other processes request the telemetry of jobs, return the jobs' names at once.
         """
         if not timeout_s or not self._is_wanted.wait(timeout_s):
             return ()

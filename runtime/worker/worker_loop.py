@@ -120,10 +120,7 @@ class WorkerLoop:
         return list(self._core.captured(name))
 
     def report(self, timeout_s: float) -> WorkerReport | BusyWorker:
-        """Return a report made between two steps.
-
-        If no step ends within ``timeout_s`` seconds, the running operator.
-        """
+        """Return a report made between two steps; the running operator if no step ends within ``timeout_s`` seconds."""
         asked: Future[WorkerReport] = Future()
         self._asked.append(asked)
         self._receiver.wake()
