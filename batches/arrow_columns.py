@@ -54,7 +54,7 @@ def _array(values: Sequence[Any]) -> "pa.Array":
 
 
 def _are_plain(values: Sequence[Any]) -> bool:
-    """Tell whether all values have one plain type. Then the array needs no comparison with them."""
+    """Tell whether all values have one plain type. If so, the array need not be compared with them."""
     kinds = set(map(type, values)) - {type(None)}
     if kinds <= {datetime, time}:
         return len(kinds) <= 1 and all(value is None or value.tzinfo is None for value in values)

@@ -1,7 +1,7 @@
 """An estimate of the memory that records hold, made in bounded time.
 
 The estimate samples a few records and, level by level, a few of the objects that they refer to. Each call samples other
-records, so that on average rare large records count. Only methods of builtin classes are called, since users' methods
+records, so that rare large records count on average. Only methods of builtin classes are called, since users' methods
 may be slow or raise.
 """
 
@@ -43,7 +43,7 @@ _Reached: TypeAlias = dict[int, tuple[Any, float, int]]
 class RecordSizes:
     """Estimates the bytes that successive lists of records hold.
 
-    Every list of strings or bytes is sampled; of other classes, one record in about 128.
+    Lists of strings or bytes are always sampled; for other classes, a sample serves the next 128 records.
 
     >>> sizes = RecordSizes()
     >>> sizes.of([{"image": bytes(1_000_000)} for _ in range(3)]) // 1_000_000

@@ -93,7 +93,7 @@ def write_lines(
             only if a level is given and the logger has no other handler.
         logger: the name of the logger, None for the root.
         stream: by default standard error.
-        fields: returns fields that records of this thread get, unless a record has them.
+        fields: returns fields, which are added to records of the calling thread that lack them.
     """
     redact_records()
     found = logging.getLogger(logger)

@@ -40,7 +40,7 @@ def actor_id(actor: Any) -> str:
 
 
 def node_of(actor: str) -> str:
-    """Return the id of the node on which the actor with an id was last started.
+    """Return the id of the node on which an actor, given by id, was last started.
 
     Relies on ``ray._private.state.actors``; the public ``ray.util.state.get_actor`` needs the dashboard.
 
@@ -201,7 +201,7 @@ def use_stored_token() -> None:
 
 
 def show_exceptions_without_ray(if_true: "Callable[[], bool]") -> None:
-    """If ``if_true()`` holds, show an exception that ends this process without a call to Ray.
+    """When an exception ends this process and ``if_true()`` holds, show the exception without calling Ray.
 
     Ray's own hook first calls the control store. If the store is dead, the hook ends the process without showing the
     exception.

@@ -30,7 +30,7 @@ class Retry:
         attempts: the greatest number of attempts; None for any.
         within_s: the last attempt begins at most this many seconds after the first; the pause before it is shortened.
         first_pause_s: in seconds; 0 for no pauses.
-        factor: the ratio of successive pauses; 1 for equal ones.
+        factor: the ratio of successive pauses; 1 for equal pauses.
         longest_pause_s: in seconds.
         jitter: the random share of each pause, from 0 to 1: with 0.5, a pause has between half and all of its length,
             so that many clients of one server do not return at once.

@@ -25,7 +25,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class ChangeBatch(Generic[Key]):
-    """A sum of signed changes by key, without those that cancel out.
+    """Sums of signed changes by key; sums of 0 are dropped.
 
     >>> batch = ChangeBatch([("a", 1), ("b", 2)])
     >>> batch.update("a", -1)

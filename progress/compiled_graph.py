@@ -165,7 +165,7 @@ class Reachability:
             self._add_paths_to(end, component[end] if end in direct else None, component)
 
     def _direct(self, component: Mapping[int, int], heads: set[int]) -> set[int]:
-        """Return the stations of all cycles: of each, its heads or its locations of interest, whichever are fewer."""
+        """Return the stations of cycles: the heads or the locations of interest of each, whichever are fewer."""
         by_cycle: dict[int, tuple[set[int], set[int]]] = {}
         for head in heads:
             by_cycle.setdefault(component[head], (set(), set()))[0].add(head)

@@ -90,7 +90,7 @@ class PathSummary:
     appended: tuple[Time, ...] = ()
     is_identity: bool = field(init=False, compare=False, repr=False)
     _is_round: bool = field(init=False, compare=False, repr=False)
-    """Whether all that changes is the innermost of several coordinates, as on most paths round a loop."""
+    """Whether only the innermost of several coordinates changes, as on most paths round a loop."""
     _dropped: int = field(init=False, compare=False, repr=False)
     """The number of innermost coordinates that the summary drops."""
     _advancing: tuple[tuple[TimeDomain, Summary], ...] = field(init=False, compare=False, repr=False)
@@ -237,7 +237,7 @@ class PathSummary:
         return least is None or domain.less_equal(mine, least)
 
     def refusal(self) -> str | None:
-        """Return why this path is refused, since it can decrease a time; None if it never does.
+        """Return how this path can decrease a time, as the reason to refuse it; None if it never does.
 
         The change of each kept coordinate must be at or above the identity of its domain.
 

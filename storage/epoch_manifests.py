@@ -42,7 +42,7 @@ def read_manifest(path: str, data: bytes) -> EpochManifest:
     """Return the manifest in ``data``, read from ``path``.
 
     Raises:
-        OSError: the bytes are not a manifest, or one of a later version.
+        OSError: the bytes are not a manifest, or have a later version.
     """
     try:
         manifest = msgspec.json.decode(data, type=EpochManifest)

@@ -32,7 +32,7 @@ class EagerPoll:
     """Waits until descriptors become readable.
 
     The calling thread polls for a moment before it sleeps, if its last waits were short and no other thread of the
-    process waits so.
+    process is in `poll`.
 
     Args:
         short_s: how many seconds to poll, if waits have lately been shorter than that on average.
@@ -79,7 +79,7 @@ class EagerPoll:
 
 
 class EagerLoop:
-    """Lets an asyncio loop whose waits have been short poll for the next message for a moment before it sleeps.
+    """Makes an asyncio loop poll for the next message before it sleeps, if its last waits were short.
 
     Args:
         short_s: how many seconds to poll; 0 turns polling off.

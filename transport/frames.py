@@ -189,7 +189,7 @@ class FrameReader(Generic[M]):
         self.is_at_end = False
 
     def read(self) -> Iterator[M]:
-        """Yield the messages that have arrived, about as many bytes as the limits allow.
+        """Yield the messages that have arrived, up to about the limits.
 
         Raises:
             ProtocolError: the bytes are not a frame.

@@ -118,7 +118,7 @@ class CallReceiver(Receiver[Item]):
 
 
 class FetchReceiver(CallReceiver[Item]):
-    """Fetches the items of a member that is not an actor: one call is pending at the actor of each peer."""
+    """Fetches items for a member that is not an actor: one call is pending at the actor of each peer."""
 
     def __init__(self, peers: Sequence[Any], job: str, member: int, codec: Codec[Item]) -> None:
         super().__init__()

@@ -126,7 +126,7 @@ class RebalancePact(Pact):
         self._turn = turn
 
     def split(self, batch: Batch, workers: int) -> list[Batch | None]:
-        """Return slices whose lengths differ by at most one, of Arrow and NumPy without a copy."""
+        """Return slices whose lengths differ by at most one. Arrow and NumPy slices are not copies."""
         count = length(batch)
         each, left_over = divmod(count, workers)
         parts: list[Batch | None] = []

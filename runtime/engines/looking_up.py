@@ -48,7 +48,7 @@ class HasGoneBackError(Exception):
 
 
 class AskedRun(Protocol):
-    """The workers of a job until it returns to a snapshot, for one process that asks them."""
+    """The workers of a job, as one process asks them, until the job returns to a snapshot."""
 
     def ask(self, worker: int, question: Question) -> None:
         """Send a worker a question; raise HasGoneBackError if the run has ended."""

@@ -1,4 +1,7 @@
-"""The snapshots of one job, in its driver, which begins each, collects the workers' reports, and commits it."""
+"""The snapshots of one job.
+
+Its driver begins each snapshot, collects the workers' reports, and commits the snapshot.
+"""
 
 import base64
 import logging

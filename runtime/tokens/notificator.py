@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Notificator:
     """Tells an operator, once for each time that it asks for, that no more records can arrive at that time.
 
-    The notificator holds a token for each of these times and substreams, which keeps the time open downstream.
+    For each of these times and substreams the notificator holds a token, which keeps the time open downstream.
     ``context.notificator()`` returns a new one.
 
     >>> import tidewheel as tw
