@@ -1,6 +1,6 @@
 """All private parts of cloudpickle that tidewheel uses.
 
-cloudpickle gives an id to each class that it pickles by value, so that a class that arrives twice is one class.
+cloudpickle gives an id to each class that it pickles by value, so that a class received twice is one class.
 ``tests/unit/host/test_cloudpickle_internals.py`` says what tidewheel relies on.
 """
 

@@ -107,7 +107,7 @@ def other_clusters() -> list[str]:
 
 
 def lost() -> str:
-    """Return a clause which says that this process's cluster is gone; empty if it is not, or if there is no cluster.
+    """Return a clause saying that this process's cluster is gone; empty if it is not, or if there is none.
 
     This takes a round trip to the control store, or a second if the store is silent. The raylet, which logs each
     attempt, is asked only if the control store does not answer.
@@ -133,7 +133,7 @@ def membership() -> Membership:
 
 
 def left(former: Membership) -> str:
-    """Return a clause which says that a cluster is gone or that this process has left it; otherwise empty.
+    """Return a clause saying that a cluster is gone or this process has left it; otherwise empty.
 
     Handles of a cluster that is gone or left are useless, even in another cluster.
     """

@@ -1,7 +1,7 @@
 """The last warnings and errors that this process has logged, for people who watch its job.
 
-They are collected where Python makes log records, not by a handler: with a handler in place, ``logging.basicConfig``
-would not add its own.
+They are collected where Python makes log records, since with a handler in place ``logging.basicConfig`` would not add
+its own.
 """
 
 import logging

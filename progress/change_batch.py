@@ -48,7 +48,6 @@ class ChangeBatch(Generic[Key]):
             self._changes.pop(key, None)
 
     def extend(self, changes: Iterable[tuple[Key, int]]) -> None:
-        """Add many changes."""
         own = self._changes
         for key, difference in changes:
             total = own.get(key, 0) + difference
@@ -101,7 +100,6 @@ class HeldBatch:
         self._urgent = False
 
     def add(self, step: ProgressBatch) -> None:
-        """Add the changes of a whole step."""
         self._changes.extend(step)
         if not self._changes:
             self.drain()  # cancelled changes then make no later change urgent
@@ -177,7 +175,7 @@ class NetBatch(HeldBatch):
     """The changes that an accumulator has received from all workers and not yet sent to them.
 
     The accumulator knows what every view counts. So it sends when all workers together have removed a pointstamp that
-    the views count, and not when only some of them have dropped their token for a time.
+    the views count, but not while some workers still have their token for a time.
     """
 
     def _takes_away(self, pointstamp: tuple[int, Time], difference: int) -> bool:

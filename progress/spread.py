@@ -50,7 +50,6 @@ class Knowledge:
 
     Attributes:
         counts: the counts of all pointstamps, unsent changes included.
-        unsent: the unsent changes.
         sent: the number of batches sent; a batch to several peers counts once.
         received: the number of batches received, by sender.
         hears_all: whether every peer sends its batches to this worker.
@@ -89,14 +88,7 @@ class Knowledge:
 
 
 class Spread(ABC):
-    """One worker's part of a progress protocol: sends its changes, and applies the changes of all workers to its view.
-
-    Args:
-        tracker: this worker's view.
-        worker: its number.
-        workers: the number of workers.
-        held: holds the unsent changes.
-    """
+    """One worker's part of a progress protocol: sends its changes, and applies those of all workers to its view."""
 
     def __init__(self, tracker: Tracker, worker: int, workers: int, held: HeldBatch) -> None:
         self._tracker = tracker
@@ -135,7 +127,6 @@ class Spread(ABC):
         return self._held.is_due
 
     def unsent(self) -> ProgressBatch:
-        """Return the unsent changes."""
         return list(self._held)
 
     def knowledge(self) -> Knowledge:
@@ -207,7 +198,7 @@ class Accumulated(Spread):
         return Committed(batches, self._tracker.update(net))
 
     def receive(self, sender: int, batch: ProgressBatch) -> set[int]:
-        """On the accumulator, add a worker's report to the net changes; on another worker, apply the net changes."""
+        """On the accumulator, add a worker's report; on other workers, apply the net changes."""
         if self._worker != ACCUMULATOR:
             return super().receive(sender, batch)
         self._received[sender] += 1

@@ -11,8 +11,8 @@ send no more of the key, and thereby removes its count.
 
 Invariants:
 
-- A substream has ended at a location when all senders have closed its key, and no point from which the location can be
-  reached has a positive count. Each end is reported once.
+- A substream has ended at a location when all senders have closed its key, and no point with a positive count can reach
+  the location. Each end is reported once.
 - At an ordered location, ends are reported in the order in which all senders had closed the keys.
 - A substream is forgotten when it has ended everywhere, its ends are reported, and no point of it has a count. The view
   has then received every change of the substream: until the last change arrives, some point has a count.
@@ -138,8 +138,7 @@ class SubstreamTracker:
     def update(self, keys: Iterable[Key], which: Iterable[int], shapes: Sequence[Differences]) -> Ends:
         """Apply one indivisible batch; return the ends.
 
-        A shape is a set of changes that many substreams share: the i-th of ``keys`` has the changes
-        ``shapes[which[i]]``.
+        Many substreams share the same changes, a shape: ``keys[i]`` has the changes ``shapes[which[i]]``.
 
         Complexity: O(1) for each key; for each distinct pair of state and shape, its points and the locations of
         interest where it has not ended.

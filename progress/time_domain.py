@@ -63,7 +63,7 @@ class TimeDomain(ABC):
 
     @abstractmethod
     def summary_less_equal(self, a: Summary, b: Summary) -> bool:
-        """Tell whether ``a`` advances no time further than ``b`` does."""
+        """Tell whether ``a`` advances every time at most as far as ``b`` does."""
 
     @abstractmethod
     def contains(self, time: Time) -> bool:

@@ -32,11 +32,6 @@ class Pointstamp(NamedTuple):
 class Tracker:
     """Adds up changes of pointstamps, and keeps the frontiers of locations of interest.
 
-    Args:
-        compiled: the graph.
-        workers: the number of workers.
-        interesting: the locations whose frontiers are kept.
-
     Attributes:
         comparisons: the comparison of times at each location, by number.
     """

@@ -26,7 +26,6 @@ class EpochManifest:
     Attributes:
         run: identifies the job that wrote it, the same after restarts; empty for a job without snapshots.
         files: the names of the epoch's files, relative to the folder that contains the manifests' folder.
-        version: the version of this format.
     """
 
     run: str

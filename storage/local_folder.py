@@ -37,7 +37,6 @@ class LocalFolder:
             FILES.sync_directory(path.parent)
 
     def put_new(self, name: str, data: bytes) -> bool:
-        """Put an object unless the name exists."""
         with self._clear_errors(name, "written"), self._written(name, [memoryview(data)]) as (temporary, path):
             try:
                 path.hardlink_to(temporary)
@@ -49,7 +48,6 @@ class LocalFolder:
         return True
 
     def read(self, name: str, size: int = 0) -> bytes | None:
-        """Return the bytes of an object."""
         with self._clear_errors(name, "read"):
             if self._path.is_dir():
                 check_private(self._path, "what a job saves", self._error)
@@ -59,7 +57,6 @@ class LocalFolder:
                 return None
 
     def sizes(self, prefix: str) -> Mapping[str, int]:
-        """Return the sizes of the files of a subfolder."""
         found = {}
         with (
             self._clear_errors(prefix, "listed"),
@@ -80,7 +77,6 @@ class LocalFolder:
                     FILES.sync_directory(directory)
 
     def remove_empty_folders(self) -> None:
-        """Remove the folder and its subfolders, if they have no files."""
         with self._clear_errors("", "removed"):
             for folder in (*self._path.iterdir(), self._path):
                 with suppress(OSError):  # it is a file, or it has files

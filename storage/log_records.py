@@ -20,16 +20,16 @@ records           to the end of the file, or of its overwritten part
 of a       bytes  what
 record
 =========  =====  ===================================================================================================
-magic          4  marks a record, so that a reader finds the next one behind damage
-checksum       4  of the five below, begun with the salt of the file plus the record's offset in the file
-length         4  of what is here of the payload
+magic          4  marks a record, so that a reader finds the next record after damage
+checksum       4  of the five fields below, begun with the salt of the file plus the record's offset in the file
+length         4  of the part of the payload that is in this record
 checksum       4  of the whole payload; see `ends_checksum` for a payload to which a record refers
-tick           8  at least the tick of the record before
-durable        8  the size of the durable part of the file when the log made this record; all of it lies before it;
-                  its highest bit is set in a record that refers to the beginning of its payload
+tick           8  at least the tick of the previous record
+durable        8  the size of the file's durable part, before this record, when the log made the record; the highest
+                  bit is set if the record has a reference
 kind           1  not used by the log
-reference     12  only in such a record, and part of the length: the offset of that beginning in the file (8 bytes),
-                  and its length (4 bytes)
+reference     12  to the beginning of the payload, elsewhere in the file: its offset (8 bytes) and length (4 bytes);
+                  optional, and included in the length above
 payload           bytes
 =========  =====  ===================================================================================================
 
@@ -62,7 +62,7 @@ REFERENCE = struct.Struct("<QI")
 _REFERS = 1 << 63
 
 PREFIX_BYTES = _FILE.size + _CHECKSUM.size
-"""How many of a file's first bytes contain the length of its header."""
+"""The number of bytes at the start of a file that contain the length of its header."""
 
 HEAD_BYTES = _START.size + _HEAD.size
 """The size of a record without its payload, in bytes."""

@@ -63,7 +63,6 @@ class RemoteFolder:
             obstore.put(self._store, name, pieces, chunk_size=_PIECE_BYTES, max_concurrency=_PIECES_AT_ONCE)
 
     def put_new(self, name: str, data: bytes) -> bool:
-        """Put an object unless the name exists."""
         with self._clear_errors(name, "written"):
             try:
                 obstore.put(self._store, name, data, mode="create")

@@ -86,7 +86,7 @@ class FileFinder:
     "_". If `write_files` writes to a folder in an object store, only the files of committed epochs count.
 
     Args:
-        what: the subject of messages, such as the operator that has these paths.
+        what: the subject of messages.
 
     Raises:
         Exception: made by ``error``: a path is not valid.

@@ -44,8 +44,6 @@ class SocketKeys:
 
 @dataclass(frozen=True, slots=True)
 class SocketPeers:
-    """The addresses and keys of the workers of a dataflow."""
-
     addresses: Sequence[SocketAddress]
     keys: SocketKeys
 

@@ -105,8 +105,8 @@ class ChildLink:
 
     Args:
         received: receives the child's messages, in order; it may close the link.
-        gone: receives, once, why the child has gone; by then the link is closed. Not called after `close`. ``received``
-            and ``gone`` are called by the loop, never within a method of the link.
+        gone: receives, once, why the child has gone; by then the link is closed. Not called after `close`. Methods of
+            the link never call ``received`` or ``gone``; the loop does.
         drained: called when no message waits any more.
 
     Attributes:

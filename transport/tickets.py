@@ -36,8 +36,6 @@ Who = TypeVar("Who")
 
 @dataclass(frozen=True, slots=True)
 class SocketOffer:
-    """An actor's address with a ticket."""
-
     node: str
     name: str
     ticket: bytes = field(repr=False)

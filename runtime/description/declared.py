@@ -33,7 +33,7 @@ def declared_substreams(plan: Plan, compiled: CompiledGraph) -> tuple[DeclaredSu
 
     Raises:
         GraphError: an operator asks for ends at an input without substreams, or with substreams of several
-            declarations. Or an input with a firm bound in a loop would wait for itself.
+            declarations; or a firm bound would wait for itself in a loop.
     """
     sources = {name: Source(declared.operator, 0) for name, declared in plan.declarations.items()}
     reached = {name: _reached(plan, source) for name, source in sources.items()}

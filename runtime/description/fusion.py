@@ -19,8 +19,6 @@ _FEW_NAMES = 3
 
 
 class Fusible(Protocol):
-    """An operator of a plan or a drawing that may be fused."""
-
     @property
     def sources(self) -> Sequence[Source | None]: ...
 

@@ -1,9 +1,9 @@
 """The placement of workers on the nodes of a Ray cluster.
 
-Workers without reserved resources are spread evenly, and each actor is tied to its node, since Ray's strategy
-``"SPREAD"`` often puts two of three workers on one node. For workers that reserve resources, Ray chooses nodes with a
-placement group. The group is removed before the actors reserve the resources, so that it is never left behind. If
-another program takes the resources in between, the actors wait.
+Workers without reserved resources are spread evenly, each actor tied to its node. Ray's own strategy ``"SPREAD"`` often
+puts two of three workers on one node. For workers that reserve resources, Ray chooses nodes with a placement group. The
+group is removed before the actors reserve the resources, so that it is never left behind. If another program takes the
+resources in between, the actors wait.
 """
 
 import logging

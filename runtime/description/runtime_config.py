@@ -58,8 +58,8 @@ class RuntimeConfig(msgspec.Struct, frozen=True, kw_only=True):
         on_leak: the effect of an operator that drops a token without discarding it. ``"fail"``, the default, fails the
             job, since records for that time are probably lost. ``"warn"`` logs a warning and counts the leak in
             `Job.statistics`.
-        hang_timeout_s: the job fails if a worker's process shows no sign of life for this many seconds. A process shows
-            none if it is stopped, or if native code holds the interpreter; a slow operator does no harm. 60.
+        hang_timeout_s: the job fails if a worker's process shows no sign of life for this many seconds: if it is
+            stopped, or native code holds the interpreter. A slow operator does no harm. 60.
         placement: the workers' nodes on a Ray cluster. ``"spread"``, the default, spreads the workers evenly over the
             nodes. ``"pack"`` uses one node, or as few as have the resources to reserve.
         resources: the resources that each worker reserves on its node, by Ray's names, such as ``{"CPU": 1,

@@ -188,7 +188,6 @@ class _Level:
 
 
 def _lift(edge: Edge, source: int, start: _Level, end: _Level) -> None:
-    """Add an edge to the innermost level that contains both its ends."""
     starts: tuple[_Level | int, ...] = (*start.path, source)
     ends: tuple[_Level | int, ...] = (*end.path, edge.operator)
     depth = sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1], zip(start.path, end.path, strict=False)))

@@ -15,7 +15,7 @@ J = TypeVar("J", bound="Job")
 
 
 class AddedDataflows(Generic[J]):
-    """By name, the jobs of the dataflows that were added to one job and not dropped.
+    """The jobs of dataflows that were added to one job and not dropped, by the dataflow's name.
 
     Args:
         dataflow: the name of the job's own dataflow.

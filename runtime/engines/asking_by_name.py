@@ -52,8 +52,6 @@ class NamedAsker:
 
 
 class _RayAsking:
-    """The questions of this process to the workers of a run."""
-
     def __init__(self, job: "JobByName", run: RayRun) -> None:
         self._job = job
         self._run = run

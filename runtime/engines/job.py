@@ -297,8 +297,8 @@ class Job(ABC):
 
         Args:
             timeout_s: in seconds; None waits without limit.
-            progress: whether to show progress on standard error, each second: the epoch, the records, their rate, and
-                what the job waits for. By default this starts after five seconds, and only in a terminal or notebook.
+            progress: whether to show on standard error, each second, the epoch, the records, their rate, and what the
+                job waits for. By default this starts after five seconds, in a terminal or notebook.
 
         Raises:
             JobError: an operator raised (the error names it, its worker and the time), a worker died, or the job was

@@ -35,8 +35,6 @@ class RunEndedError(Exception):
 
 
 class JobRun(Protocol):
-    """The workers of a job until it ends or returns to a snapshot."""
-
     @property
     def workers(self) -> int:
         """The number of workers."""

@@ -227,7 +227,7 @@ class RayJob(Job):
 
     @property
     def is_complete(self) -> bool:
-        """True if every worker is complete and no attachment may still need a return of the job to a snapshot."""
+        """True if every worker is complete and no attachment needs the job any more."""
         is_idle = self._link is not None and all(status.phase is Phase.COMPLETE for status in self._link.statuses)
         return is_idle and self._attachments.have_ended
 

@@ -1,4 +1,4 @@
-"""The recovery of a Ray job: after a worker's death, the job returns to its last snapshot with a new worker."""
+"""The recovery of a Ray job after a worker's death."""
 
 import logging
 import threading

@@ -29,10 +29,9 @@ def run(
     Args:
         flow: the dataflow. You may run it several times.
         workers: the number of workers that share the records, at most 1,024; each runs every operator.
-        engine: ``"ray"`` hosts each worker in a Ray actor. The cluster is the one that this process is connected to,
-            else that of RAY_ADDRESS, else that of ``ray start`` on this machine, else a new one that ends with this
-            process; the log names it. ``"local"`` runs all workers in this process whenever the driver waits, in the
-            same order in every run.
+        engine: ``"ray"`` hosts each worker in a Ray actor. The cluster is this process's, else that of RAY_ADDRESS,
+            else that of ``ray start`` on this machine, else a new one that ends with this process; the log names it.
+            ``"local"`` runs all workers in this process whenever the driver waits, in the same order in every run.
         paused: whether only to deploy the job, so that subscribers can connect before the first record; `Job.start`
             then runs it.
         config: limits, deadlines and transports; by default those of the environment.

@@ -55,7 +55,6 @@ class Explanation:
         holders: the causes. A cause comes after the causes that it waits for. Only an operator that may be right to
             wait comes before the causes at its input.
         busy: workers that did not answer because an operator was running.
-        notes: further hints.
         show_live: shows the holders live in a notebook; returns False if that is impossible.
     """
 

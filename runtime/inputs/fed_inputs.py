@@ -1,4 +1,4 @@
-"""The inputs that one process feeds: counts of its batches, and its open handles."""
+"""The inputs that one process feeds."""
 
 from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field

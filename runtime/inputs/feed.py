@@ -34,8 +34,6 @@ Domains: TypeAlias = Mapping[str, TimeDomain]
 
 
 class Admission(Enum):
-    """The outcomes of a wait for room."""
-
     ROOM = "there is room"
     LET_IN = "there is none, but the dataflow has nothing left to do and may be waiting for more"
     TIMED_OUT = "there is none, and no time left to wait"

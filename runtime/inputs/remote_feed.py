@@ -184,8 +184,8 @@ class RemoteFeed(Feed):
     def _claim(self, handle: int, name: str) -> None:
         """Make sure that no other process uses a handle, and that worker 0 knows this process.
 
-        If a process dies, Ray may repeat its call, with the same handle, in another process. So a refusal counts only
-        after some time: if the job returns to a snapshot meanwhile, the refusal is no error.
+        If a process dies, Ray may repeat its call, with the same handle, in another process. So before it refuses, this
+        waits for the job to return to a snapshot; after a return it raises JobRolledBack.
         """
         import ray
 

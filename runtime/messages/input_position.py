@@ -12,8 +12,6 @@ class InputPosition(msgspec.Struct, frozen=True, array_like=True, repr_omit_defa
     Attributes:
         time: the time of its next batch.
         batches, records: how many the handle has sent in all.
-        is_closed: whether the handle is closed.
-        batches_at_time: the number of batches at ``time``.
         is_first: whether the handle replaces the input's first handle, which was passed to another process.
         ends: the number of calls of `InputHandle.end_substream`.
     """

@@ -3,7 +3,7 @@
 A worker answers for a time that is complete by its own frontier, so it has all records of that time. But the frontiers
 of workers differ at any moment. So the driver first asks each worker for its newest complete time, and to keep the
 history from that time on. The driver's answer is for the greatest of these times, which is soon complete on all
-workers. The driver asks the other workers again, for that time, and then lets all workers forget the questions.
+workers. The driver asks the other workers for that time, and then lets all forget the questions.
 
 So an operator keeps its history from the earliest of these times on:
 

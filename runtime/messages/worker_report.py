@@ -12,8 +12,6 @@ from tidewheel.runtime.messages.statistics import InputStatistics, WorkerStatist
 
 @dataclass(frozen=True, slots=True)
 class OpenSubstreams:
-    """The open substreams of one declaration on a worker."""
-
     name: str
     count: int
     keys: tuple[str, ...]

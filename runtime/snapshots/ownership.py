@@ -189,8 +189,8 @@ class Ownership:
         """End the ownership, so that the next job need not wait. No effect if another job has claimed the folder.
 
         Raises:
-            SnapshotError: the folder cannot be written. The next job then waits until the heartbeat, which has ended,
-                counts as silent.
+            SnapshotError: the folder cannot be written. The next job then waits for signs of the heartbeat, which has
+                ended.
         """
         if self._is_abandoned:
             return

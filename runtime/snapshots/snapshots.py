@@ -13,12 +13,12 @@ from tidewheel.storage.store_url import absolute, is_place
 class Snapshots:
     """The settings of a job's snapshots: where the job keeps them, and how often it takes one.
 
-    A job continues from the last complete snapshot in the folder, or begins without state if there is none. Only one
-    job at a time can use a folder.
+    A job continues from the last complete snapshot in the folder, or begins without state. Only one job at a time can
+    use a folder.
 
     Args:
         folder: a path, ``file:///path``, ``s3://bucket/path``, ``gs://bucket/path`` or ``az://container/path``. A job
-            on several nodes needs a folder that all of them can reach. Credentials come from the environment.
+            on several nodes needs a folder that all can reach. Credentials come from the environment.
         every_s: the seconds from one snapshot to the next, or longer if the last snapshot took longer.
         keep: how many snapshots the folder keeps.
         restarts: how often a Ray job returns to the last snapshot after the death of a process; then the job fails. Ten

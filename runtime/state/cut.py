@@ -4,8 +4,7 @@ The members of a job are its workers and feeders. Each member sends the number o
 member begins the next snapshot between two steps: it takes its part, and from then on sends the new number. A worker
 does so before it applies the first envelope with the new number. It then waits for an envelope with the new number from
 each member. Envelopes with the old number that arrive meanwhile were in flight at the cut, and belong to the worker's
-part. After a member's first new number, none with the old number can follow, since envelopes between two members keep
-their order.
+part. No others can follow, since envelopes between two members keep their order.
 
 Feeders come and go, and worker 0 knows them. The feeders that worker 0 knows when a snapshot begins take part; later
 feeders take part in the next snapshot. So each worker waits for worker 0, which sends the list of feeders. A feeder

@@ -60,8 +60,6 @@ class SavedOperator:
 
 @dataclass(slots=True)
 class OperatorCut:
-    """The state of one operator on one worker, as a snapshot writes it."""
-
     states: dict[str, bytes] = field(default_factory=dict)
     keyed: dict[str, KeyedCut] = field(default_factory=dict)
     times: list[bytes] = field(default_factory=list)

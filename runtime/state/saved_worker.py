@@ -51,8 +51,6 @@ class SavedWorker:
 
 @dataclass(slots=True)
 class WorkerBeginning:
-    """The initial state of one worker."""
-
     number: int = 0
     operators: dict[str, SavedOperator] = field(default_factory=dict)
     unread: dict[str, dict[int, list[Unread]]] = field(default_factory=dict)
@@ -92,8 +90,6 @@ def beginning(number: int, plan: Plan, saved: Sequence[SavedWorker], worker: int
 
 @dataclass(frozen=True, slots=True)
 class _Share:
-    """The share of one worker in an operator's saved state."""
-
     operator: OperatorPlan
     had: Sequence[tuple[int, SavedOnWorker]]
     worker: int

@@ -82,8 +82,8 @@ class SavedMailbox(NamedTuple):
 
     Attributes:
         first: the actions to do first: batches to send and keys whose substreams end, each with its time.
-        lanes: the same actions for each worker of the snapshot, instead of ``first``, if the number of workers has
-            changed and the input has substreams: then every worker closes the keys of all lanes.
+        lanes: used instead of ``first`` if the number of workers has changed and the input has substreams: the actions
+            of each former worker. Every worker closes the keys of all lanes.
     """
 
     tokens: dict[int, Time]

@@ -40,8 +40,6 @@ class _Closed:
 
 @dataclass(slots=True)
 class SubstreamGate:
-    """The gate of one worker for one declaration of substreams."""
-
     number: int
     name: str
     is_shared: bool

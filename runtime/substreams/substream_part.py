@@ -39,7 +39,7 @@ class GatePart:
     Attributes:
         open: keys that are not closed, or closed only by the end of the stream.
         closed: ended keys, in order.
-        over: keys that worker 0's news in flight reports as over.
+        over: keys that are over, from news of worker 0 in flight.
     """
 
     name: str
@@ -59,7 +59,7 @@ class FirmPart:
         held: records that wait for the end of their substream, or for its turn.
         between: records of no substream, which wait until a turn ends.
         turns: on a cycle, the substreams that get turns, in order.
-        closed: substreams that worker 0's news in flight adds to ``turns``.
+        closed: further substreams for ``turns``, from news of worker 0 in flight.
     """
 
     queue: list[Unread | EndOfPiece]
@@ -75,7 +75,7 @@ class ViewPart:
     """Worker 0's reports on the substreams of a declaration.
 
     Attributes:
-        closed: the keys that all workers have closed and that are not over, each with the inputs that have received its
+        closed: the keys that all workers have closed, until they are over, each with the inputs that have received its
             end.
         queues: for each ordered input, the keys whose ends are next, in order.
     """
@@ -86,8 +86,6 @@ class ViewPart:
 
 @dataclass(slots=True)
 class SubstreamPart:
-    """One operator's knowledge of substreams, on one worker."""
-
     gate: GatePart | None = None
     view: ViewPart | None = None
     ends: dict[int, list[Key]] = field(default_factory=dict)

@@ -60,8 +60,6 @@ class KeysInUse:
 
 @dataclass(frozen=True, slots=True)
 class SubstreamShare:
-    """One worker's share of the knowledge of substreams, for one operator."""
-
     operator: str
     pacts: Sequence[Pact | None]
     parts: Sequence[SubstreamPart]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Notificator:
-    """Tells an operator, once for each time that it asks for, that no more records can arrive at that time.
+    """Tells an operator when no more records can arrive at a time, once for each time that it asks for.
 
     For each of these times and substreams the notificator holds a token, which keeps the time open downstream.
     ``context.notificator()`` returns a new one.

@@ -123,8 +123,8 @@ class TokenLedger:
     def _find_leaks(self, groups: Sequence[tuple[tuple[Change, ...], Label | None]]) -> None:
         """Find the leaks among the tokens that were dropped in these groups.
 
-        A token that was made in these groups is not a leak if it has sent, or if the operator already had another token
-        for its time and still has it.
+        A token made in these groups is not a leak if it has sent, or if the operator holds an older token for the same
+        time.
         """
         drops = {id(drop[0]): drop for drop in (self._drops.popleft() for _ in range(len(self._drops)))}
         counts: dict[tuple[_Stamp, Label | None], int] = {}

@@ -3,7 +3,7 @@
 Invariants:
 
 - Every byte in flight counts at exactly one worker: at its sender, until an operator has received it.
-- A worker above its limit counts as congested until it is down to half of the limit, and tells all workers. While any
+- A worker above its limit tells all workers that it is congested, until it is down to half of the limit. While any
   worker is congested, no source on any worker sends.
 - Only sources wait, so operators in a cycle cannot block each other.
 
@@ -15,11 +15,7 @@ from tidewheel.runtime.messages.credit import UNTOLD_PARTS, Credit
 
 
 class FlowControl:
-    """One worker's account of bytes in flight.
-
-    Attributes:
-        load: this worker's bytes in flight.
-    """
+    """One worker's account of bytes in flight."""
 
     def __init__(self, worker: int, workers: int, limit: int) -> None:
         self._worker = worker

@@ -1,4 +1,4 @@
-"""The operator of an input: it sends the batches of the handles, with the handles' tokens."""
+"""The operator of an input."""
 
 from collections.abc import Callable, Sequence
 from itertools import count

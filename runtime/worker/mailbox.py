@@ -21,8 +21,8 @@ class Mailbox:
 
     Attributes:
         begun: the position of each handle when it was passed on, and of the first handle when it was closed.
-        lanes: for the operator, the pending work of each worker of a snapshot with another number of workers, as
-            (token, batch or keys, whether these are keys that have ended).
+        lanes: for the operator, pending work from each worker of a snapshot with another number of workers: (token,
+            batch or keys, True for ended keys).
     """
 
     def __init__(self, intake: Intake) -> None:

@@ -139,8 +139,8 @@ class OperatorInstance(PortOwner):
     def has_more_work(self) -> bool:
         """Whether an operator that expects a thread still has work, although the dataflow holds no more tokens.
 
-        An operator without outputs, such as publish, has work. An operator with outputs would need a token: it has work
-        only if it has kept a lent token by mistake, which its next call reports. Linear in the objects of the process.
+        An operator without outputs, such as publish, has work. With outputs, its only work can be to report a lent
+        token that it has kept by mistake. Linear in the objects of the process.
         """
         return not self.outputs or any(
             type(kept) is LentToken and kept._input.owner is self for kept in gc.get_objects()

@@ -117,7 +117,7 @@ class RunningOutput:
     """An output that operators use through an `OutputPort`; it makes tokens.
 
     Attributes:
-        drops: whether the program could read the output but does not, so that its records are dropped.
+        drops: whether the program could read the output but does not.
         is_aside: whether only operators that are aside read the output; statistics then do not count its records.
     """
 

@@ -57,7 +57,6 @@ class JobParts:
     Attributes:
         incarnation: changes when the job returns to a snapshot.
         goes_back: whether the job keeps snapshots, to which it may return.
-        inboxes: the names of the inboxes.
         inputs: the names of the inputs that the driver's handles feed.
         lookups: the operators that look-ups ask, by name.
     """
@@ -247,7 +246,7 @@ class WorkerActor:
         return self._loop(job).mail.fetch(member, timeout_s)
 
     def live(self, timeout_s: float) -> tuple[str, ...]:
-        """Return after ``timeout_s`` seconds, which shows that the worker is alive.
+        """Return after ``timeout_s`` seconds, as a sign of life.
 
         If other processes request the telemetry of jobs, return the jobs' names at once.
         """

@@ -147,8 +147,8 @@ class WorkerLoop:
     def ask(self, question: Question, within_s: float) -> Answer | None:
         """Return the answer to a question of a process other than the driver; None if it does not come in time.
 
-        The worker then forgets the question; with ``keys`` None this is all that happens. It also forgets questions
-        with ``stays`` after a while, since the asking process may have died.
+        The worker forgets unanswered questions, and after a while those with ``stays``, since the asking process may
+        have died. If ``keys`` is None, the worker only forgets the question.
         """
         if question.keys is None:
             self._put_question(question, None)

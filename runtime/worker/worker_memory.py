@@ -1,4 +1,4 @@
-"""One worker's memory: restores its saved state, and takes its parts of new snapshots."""
+"""One worker's part in the snapshots of its job."""
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
