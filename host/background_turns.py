@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 SHARE: Final = 8
-"""Turns take one part in this many of a busy loop's time."""
+"""Turns take a busy loop's time divided by this number."""
 
 SMALL_SHARE: Final = 24
 """The same while threads wait for cores. Three readers far behind then cost a job on two cores a fifth of its rate."""

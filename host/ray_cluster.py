@@ -184,7 +184,7 @@ def node_id() -> str:
 def _is_part(failure: type[TidewheelError], leaves_within_s: float) -> bool:
     """Tell whether this process is part of a cluster.
 
-    A cluster that is gone is left on another thread, since Ray needs five seconds for that.
+    If the cluster is gone, leave it on another thread, since Ray needs five seconds for that.
 
     Raises:
         TidewheelError: the process has not left its former cluster within ``leaves_within_s`` seconds.

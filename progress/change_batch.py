@@ -48,6 +48,7 @@ class ChangeBatch(Generic[Key]):
             self._changes.pop(key, None)
 
     def extend(self, changes: Iterable[tuple[Key, int]]) -> None:
+        """Add many changes."""
         own = self._changes
         for key, difference in changes:
             total = own.get(key, 0) + difference
@@ -100,6 +101,7 @@ class HeldBatch:
         self._urgent = False
 
     def add(self, step: ProgressBatch) -> None:
+        """Add the changes of a whole step."""
         self._changes.extend(step)
         if not self._changes:
             self.drain()  # cancelled changes then make no later change urgent

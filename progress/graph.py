@@ -97,6 +97,7 @@ class GraphShape:
                 )
 
     def nesting(self, location: Location) -> Nesting:
+        """Return the nesting of a location."""
         operator = self.operators[location.operator]
         ports = operator.outputs if isinstance(location, Source) else operator.inputs
         return ports[location.port]

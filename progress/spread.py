@@ -127,6 +127,7 @@ class Spread(ABC):
         return self._held.is_due
 
     def unsent(self) -> ProgressBatch:
+        """Return the unsent changes."""
         return list(self._held)
 
     def knowledge(self) -> Knowledge:

@@ -87,7 +87,10 @@ class TimeDomain(ABC):
         return False
 
     def in_order(self, times: Iterable[Time]) -> list[Time]:
-        """Return distinct times so that lesser times come first; O(n^2), for integers O(n log n)."""
+        """Return distinct times so that lesser times come first; O(n^2), for integers O(n log n).
+
+        Two unordered times keep their order.
+        """
         if self.is_lexicographic:
             return sorted(times)
         left, ordered = list(times), []

@@ -29,8 +29,7 @@ class Pact(ABC):
     counts_apart: ClassVar[bool] = False
     """Whether messages are counted separately for each receiving worker; see `GraphShape`.
 
-    The operator must then keep its state of times by key, so that the state moves with the keys to another number of
-    workers.
+    The operator must then keep by key what it knows of times, since keys move when the number of workers changes.
     """
 
     def keeper(self, key: Any, workers: int) -> int:

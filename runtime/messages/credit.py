@@ -11,7 +11,7 @@ OVERHEAD_BYTES = 256
 
 
 UNTOLD_PARTS = 8
-"""A worker reports received bytes at the latest when they are one part in this many of its limit."""
+"""A worker reports received bytes at the latest when they reach its limit divided by this number."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,8 @@ class Snapshots:
             on several nodes needs a folder that all can reach. Credentials come from the environment.
         every_s: the seconds from one snapshot to the next, or longer if the last snapshot took longer.
         keep: how many snapshots the folder keeps.
-        restarts: how often a Ray job returns to the last snapshot after the death of a process; then the job fails. Ten
-            minutes without failure reset the count.
+        restarts: how often a Ray job may return to the last snapshot after the death of a process. Ten minutes without
+            failure reset the count.
         without: operators of the snapshot that the dataflow no longer has; their state is dropped.
         accept: operators whose functions or types of records have changed, and whose state still fits.
 

@@ -82,8 +82,8 @@ class SavedMailbox(NamedTuple):
 
     Attributes:
         first: the actions to do first: batches to send and keys whose substreams end, each with its time.
-        lanes: used instead of ``first`` if the number of workers has changed and the input has substreams: the actions
-            of each former worker. Every worker closes the keys of all lanes.
+        lanes: the actions from each former worker, instead of ``first``, if the number of workers has changed and every
+            worker must end the substreams of all.
     """
 
     tokens: dict[int, Time]

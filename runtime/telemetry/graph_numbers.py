@@ -40,10 +40,7 @@ class GraphNumbers:
         ]
 
     def at(self, location: Location) -> str:
-        """Return the number of the operator at a location.
-
-        In a chain, of the first stage or, at an output, the last.
-        """
+        """Return the number of the operator at a location; for a chain, its last stage at an output, else its first."""
         return (self._last if isinstance(location, Source) else self._first)[location.operator]
 
     def edge_to(self, target: Target) -> str:

@@ -72,8 +72,8 @@ class OperatorContext:
         name: the operator's name.
         worker: the number of this worker, from 0.
         workers: the number of workers.
-        nodes: the id of each worker's Ray node, so that a source can read data that is on its node. The ids are empty
-            on the local engine, and in a job with snapshots, whose workers may move.
+        nodes: the id of each worker's Ray node, so that a source can read the data on its node. The ids are empty on
+            the local engine, and in a job with snapshots, whose workers may move.
         activator: schedules this operator from any thread, now or later.
     """
 
