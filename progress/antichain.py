@@ -132,7 +132,7 @@ class MutableAntichain:
         self._stale = 0
 
     def update(self, changes: Iterable[tuple[Time, int]]) -> list[tuple[Time, int]]:
-        """Apply signed changes; return those of the frontier: +1 for a time that enters, -1 for a time that leaves.
+        """Apply signed changes; return the frontier's changes: +1 for a time that enters, -1 for a time that leaves.
 
         Complexity of each change: linear in the frontier; if an element leaves, also logarithmic in the counted times,
         amortised.

@@ -7,10 +7,10 @@ once they remove a pointstamp that may be the last to hold a frontier back. It n
 - each removed pointstamp is covered: a frontier before it shows an earlier pointstamp, which holds back the same
   frontiers.
 
-No change is held for ever. Suppose that workers hold batches and nothing moves. Take an earliest pointstamp among those
-that a worker has removed and the views still count. The pointstamp that covers it is earlier, so no worker has removed
-that: it really holds back the same frontiers, and none of these is late. When a covering frontier moves, the worker
-checks the covered changes again.
+No change is held for ever. Suppose that workers hold batches and nothing moves. Among the pointstamps that a worker has
+removed and the views still count, take an earliest, A. An earlier pointstamp, B, covers A. So no worker has removed B,
+which holds back the same frontiers as A: none of them is late. When a covering frontier moves, the worker checks the
+covered changes again.
 
 Source: demand-driven progress batches in timely dataflow; the rule and its proof are ours.
 """

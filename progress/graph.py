@@ -36,7 +36,7 @@ class OperatorShape:
     """An operator's ports and internal paths.
 
     ``inputs`` and ``outputs`` have the nesting at each port. ``summaries`` maps (input port, output port) to the paths
-    between them. Messages at an input never cause output at a port to which it has no entry.
+    between them. Without an entry, messages at that input never cause output at that port.
 
     Raises GraphError if a summary names a missing port or another scope, or can decrease a time.
     """

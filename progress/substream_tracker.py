@@ -245,7 +245,7 @@ class SubstreamTracker:
     def go_on(self, told: ToldEnds) -> None:
         """Continue from the ends that another view has reported; call this before the first update.
 
-        Ends keep their order and are not reported again. The updates that follow have the counts of all senders anew.
+        Ends keep their order and are not reported again. Afterwards, all senders report all their counts again.
         """
         begin = self._begin
         states: dict[tuple[int, ...], _State] = {}

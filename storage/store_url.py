@@ -1,6 +1,6 @@
 """The place of a file or folder, as users write it: a path on this machine, or a URL of an object store.
 
-The checks do not import `object_store.py`, which takes time.
+The checks do not import `object_store.py`, whose import is slow.
 """
 
 import os

@@ -1,8 +1,8 @@
 """Writes frames to a non-blocking stream socket, and keeps the bytes that the socket does not take yet.
 
 If the peer is on this node, large parts of a `tidewheel.transport.mapped_file.MappedFile` are sent directly from the
-file. The writer refers to such a part until the peer has read it, so that its memory is not reused. The peer has read
-all bytes but those in the socket's queue, whose approximate number the system reports.
+file. The writer refers to such a part until the peer has read it, so that its memory is not reused. The system reports
+about how many bytes are in the socket's queue; the peer has read all bytes before these.
 """
 
 import os

@@ -6,7 +6,7 @@ keyed operators and keyed state all use this mapping, so the records of a key ar
 The shard of a key never changes within a `HASH_VERSION`. When the number of workers changes, whole shards move.
 
 Balance: apart from chance, no worker has more keys than ``1 + (workers - 1) / SHARDS`` times the mean. With up to 64
-workers that is at most 6.2 % more; with a power of two, none.
+workers that is at most 6.2 % more. If their number is a power of two, all have the mean.
 """
 
 from collections.abc import Iterable

@@ -160,7 +160,7 @@ class JobView:
     def _ways_to(self, end: int) -> list[_Way]:
         trail = [_Way(end, PathSummary.identity(self.compiled.graph.nesting(self.compiled.locations[end])), -1)]
         known: dict[int, list[PathSummary]] = {end: [trail[0].path]}
-        for place, way in enumerate(trail):  # the loop makes it longer
+        for place, way in enumerate(trail):  # the loop extends the list
             for start, step in self.compiled.incoming[way.location]:
                 path = step.followed_by(way.path)
                 shorter = known.setdefault(start, [])
@@ -191,7 +191,7 @@ class JobView:
         unchanged = PathSummary.identity(self.compiled.graph.nesting(end))
         for target in self.frontier(end):
             trail, times = [_Way(number, unchanged, -1)], [target]
-            for place, way in enumerate(trail):  # the loop makes it longer
+            for place, way in enumerate(trail):  # the loop extends the list
                 location, time = way.location, times[place]
                 if (location, time) in seen:
                     continue
@@ -214,7 +214,7 @@ class JobView:
             return False
         before = [self.compiled.index[port] for port in ports]
         known = set(before)
-        for place in before:  # the loop makes it longer
+        for place in before:  # the loop extends the list
             new = {start for start, _ in self.compiled.incoming[place]} - known
             known |= new
             before += new

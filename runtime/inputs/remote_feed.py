@@ -184,8 +184,8 @@ class RemoteFeed(Feed):
     def _claim(self, handle: int, name: str) -> None:
         """Make sure that no other process uses a handle, and that worker 0 knows this process.
 
-        If a process dies, Ray may repeat its call, with the same handle, in another process. So before it refuses, this
-        waits for the job to return to a snapshot; after a return it raises JobRolledBack.
+        If a process dies, Ray may repeat its call, with the same handle, in another process. So before a refusal, this
+        waits a while for the job to return to a snapshot, and then raises JobRolledBack instead.
         """
         import ray
 
@@ -295,7 +295,7 @@ class RemoteFeed(Feed):
                     except TokenError as error:  # the handle's user receives the error
                         _LOGGER.debug("%s", error)
         if not self.has_left and not self._is_used:
-            with _feeds_lock, self.lock:  # a handle that closes has this lock until it has reported that
+            with _feeds_lock, self.lock:  # a closing handle has this lock until it has reported its end
                 self.has_left = not self._is_used
         if self.has_left:
             self._leave()

@@ -61,7 +61,7 @@ class WorkerStatus:
         heard: how many of the feeder's envelopes have arrived without a gap.
         steps: the number of the worker's steps, if the feeder has asked and the worker has no work left.
         written: the worker's part of a snapshot, sent once to the driver.
-        awaits: the worker needs a snapshot with a number above this to continue; -1 if it needs none.
+        awaits: to continue, the worker needs a snapshot with a number above this; -1 if it needs none.
     """
 
     phase: Phase

@@ -117,7 +117,7 @@ class JobSnapshots:
             self._blobs = frozenset(() if self.manifest is None else (blob.name for blob in self.manifest.blobs))
 
     def read(self, by: Callable[[WorkerSnapshots], Read]) -> Read:
-        """Let all workers read their state with ``by``; if a file is damaged, try the snapshot before.
+        """Let all workers read their state with ``by``; if a file is damaged, try the previous snapshot.
 
         Raises:
             SnapshotError: no snapshot is intact, or a snapshot does not fit or cannot be read.

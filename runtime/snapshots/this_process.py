@@ -21,8 +21,7 @@ def process_of(pid: int) -> Process:
 def is_gone(process: Process) -> bool:
     """Tell whether a process is known to have ended.
 
-    For a process on another machine or in another container, or from before this machine's last start, that is unknown:
-    False.
+    False for a process on another machine, in another container, or from before this machine's last start.
     """
     return _is_here(process) and _started(process.pid) != process.started
 

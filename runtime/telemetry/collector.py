@@ -73,7 +73,7 @@ class Collector:
         if seen.returns != self._returns:
             self._returns = seen.returns
             self._rounds.forget()
-            self._answers.clear()  # workers count from zero again, and sums of old and new counts would fall twice
+            self._answers.clear()  # workers count from zero again: sums of old and new counts would fall twice
         self._hear(seen)
         self._topics.update(seen.topics)
         reports, view = [self._answers[worker] for worker in sorted(self._answers)], self._view

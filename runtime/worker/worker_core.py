@@ -182,7 +182,7 @@ class WorkerCore(OperatorHost):
         self._steps += 1
         self.ledger.begin_step()
         self.agenda.begin()
-        may_be_cut = not self.agenda.was_cut  # else an operator that always has much to send would let no other run
+        may_be_cut = not self.agenda.was_cut  # otherwise an operator that always has much to send would let no other run
         while not (may_be_cut and self.outbox.is_full) and (index := self.agenda.pop()) is not None:
             instance = self._instances[index]
             if self.flow.is_held and not instance.inputs and not instance.mailbox:
@@ -231,8 +231,8 @@ class WorkerCore(OperatorHost):
         """Count some unread messages as received, at each input; return whether there were any.
 
         Call this if sources wait and nothing else happens, since an operator may be waiting for records of a waiting
-        source. Each call counts twice as many messages as the call before, until sources go on. Messages to an operator
-        that expects a thread are left out, since it will read them after the thread's work.
+        source. Each call counts twice as many messages as the previous call, until sources go on. Messages to an
+        operator that expects a thread are left out, since it will read them after the thread's work.
         """
         released = [
             port.release(self._to_release)
