@@ -182,7 +182,7 @@ class WorkerCore(OperatorHost):
         self._steps += 1
         self.ledger.begin_step()
         self.agenda.begin()
-        may_be_cut = not self.agenda.was_cut  # otherwise an operator that always has much to send would let no other run
+        may_be_cut = not self.agenda.was_cut  # else an operator that always has much to send lets no other run
         while not (may_be_cut and self.outbox.is_full) and (index := self.agenda.pop()) is not None:
             instance = self._instances[index]
             if self.flow.is_held and not instance.inputs and not instance.mailbox:
