@@ -4,13 +4,13 @@ The runtime reads the frontier at some locations only, the *locations of interes
 through a third, whose frontier sums up everything before it. So the tracker carries a count only to the next locations
 of interest, called stations, and from there it carries frontiers: see `Reachability.entries` and `Reachability.onward`.
 
-In a cycle, frontiers would be carried round and round. So each count in a cycle goes directly to all stations of the
-cycle, by the summaries of all paths there. Every cycle has steps that advance time; the ends of these steps are its
-*heads*. The stations of a cycle are its heads or its locations of interest, whichever are fewer. Then a frontier
-affects only later stations, and the tracker settles each station once for each change.
+In a cycle, frontiers would be carried round and round. Every cycle has steps that advance time; the ends of these steps
+are its *heads*. Each count in a cycle goes directly to all its heads or all its locations of interest, whichever are
+fewer, by the summaries of all paths there. These heads are stations too. Then a frontier affects only later stations,
+and the tracker settles each station once for each change.
 
-The tables grow with the size of the graph times the stations of each cycle. They also have a path for each pair of a
-location and a station that it reaches directly.
+The tables grow with the size of the graph times the number of such heads or locations of each cycle. They also have a
+path for each pair of a location and a station that it reaches directly.
 
 Source: seed "Progress Tracking", section "A Compiled Representation".
 """
@@ -165,7 +165,7 @@ class Reachability:
             self._add_paths_to(end, component[end] if end in direct else None, component)
 
     def _direct(self, component: Mapping[int, int], heads: set[int]) -> set[int]:
-        """Return the stations of cycles: the heads or the locations of interest of each, whichever are fewer."""
+        """Return the stations to which counts of a cycle go directly: heads or, if fewer, locations of interest."""
         by_cycle: dict[int, tuple[set[int], set[int]]] = {}
         for head in heads:
             by_cycle.setdefault(component[head], (set(), set()))[0].add(head)

@@ -76,7 +76,7 @@ class Asker(Protocol):
         """Return the number of the operator of look-ups; raise JobError if there are none of that name."""
 
     def run(self, gone: AskedRun | None, left_s: float | None) -> AskedRun:
-        """Return the present run; wait while that is ``gone``."""
+        """Return the present run; if that is ``gone``, wait for the next run."""
 
 
 class LookUps:

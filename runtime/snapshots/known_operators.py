@@ -57,7 +57,7 @@ class Found:
     Attributes:
         names: an operator's name in the program, by its name in the files of the snapshot.
         changed: operators with changed functions that the program does not accept.
-        moved: of operators with state, the names that differ from the snapshot.
+        moved: the new names of operators with state, where these differ from the snapshot.
     """
 
     names: dict[str, str] = field(default_factory=dict)

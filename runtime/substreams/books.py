@@ -140,8 +140,7 @@ class SubstreamBooks:
         self._received: list[SubstreamNews] = []
         """The news of other workers. The view reads it in a step, so that it has nothing to send between steps."""
         self._here: dict[tuple[int, int, Time], list[Any]] = {}
-        """By id of the label, location and time: the label, and the number of messages to this worker in this step.
-        """
+        """By id of the label, location and time: the label, and the number of this step's messages to this worker."""
         self._steps_due = 0
         self._mine = SubstreamNews(is_first=goes_on and bool(tracked))
         """The unsent news for worker 0."""
