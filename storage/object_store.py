@@ -202,7 +202,7 @@ def _config_of(again: Retry) -> "RetryConfig":
 
 
 def _allows_http() -> bool:
-    """Tell whether a variable allows HTTP; obstore ignores the variable if it gets other client options."""
+    """Tell whether an environment variable allows HTTP; obstore ignores that if it gets other client options."""
     names = ("AWS_ALLOW_HTTP", "AZURE_ALLOW_HTTP", "GOOGLE_ALLOW_HTTP")
     return any(os.environ.get(name, "").lower() in {"1", "true", "yes", "on"} for name in names)
 

@@ -156,10 +156,7 @@ class SubstreamBooks:
             book.record(keys, (location, time), difference)
 
     def produce_here(self, label: Labels, location: int, time: Time) -> None:
-        """Count a message to this worker itself.
-
-        If an operator receives it within the step, the count is never recorded.
-        """
+        """Count a message to this worker itself; the count is recorded if no operator receives it within the step."""
         place = id(label), location, time
         made = self._here.get(place)
         if made is None:
