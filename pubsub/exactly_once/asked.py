@@ -54,9 +54,12 @@ class Asked:
         """Record that ticks are known; with ``more``, the answer was cut short before later ticks.
 
         An open question has no end. Any answer settles it from the answer's first tick on, since upstream has nothing
-        more now.
+        more now. If upstream has sent the ticks to all children, an answer that was cut short may have none. Then it is
+        unknown which question it answers, and all of them may be asked again.
         """
-        if not self.questions or not ticks:
+        if not ticks:
+            if more:
+                self.questions.clear()
             return
         if more:
             ticks = TickSet([*ticks, (ticks.end, FOREVER)])

@@ -334,8 +334,15 @@ class ByBaseName(tw.FileSource):
         return StoredFile.named(str(name)).path.rpartition("/")[2]
 
 
-@pytest.mark.parametrize("watch", [None, LOOKS_EVERY_S])
-@pytest.mark.parametrize("kind", ["folder", "bucket"])
+@pytest.mark.parametrize(
+    ("kind", "watch"),
+    [
+        ("folder", None),
+        ("folder", LOOKS_EVERY_S),
+        ("bucket", None),
+        pytest.param("bucket", LOOKS_EVERY_S, marks=pytest.mark.long),
+    ],
+)
 def test_the_check_of_sources_passes(kind: str, watch: float | None, request: pytest.FixtureRequest) -> None:
     """A job that crashes at any call, and goes on with other workers, has each record once."""
     files: dict[str | int, list[str]] = {"a.txt": ["1", "2"], "c.txt": ["3"]}
