@@ -277,8 +277,11 @@ def test_an_unknown_property_is_an_error(cluster: MockCluster) -> None:
         {"since": datetime.now(UTC).replace(tzinfo=None)},
         {"config": {"sasl.password": "correct-horse"}},
         {"config": {"group.id": "tides"}},
+        {"start": {"tide/0": 1}},
+        {"start": {"tides": 1}},
+        {"start": {"tides/0": -1}},
     ],
-    ids=["servers", "topics", "since", "password", "group"],
+    ids=["servers", "topics", "since", "password", "group", "topic", "number", "offset"],
 )
 def test_wrong_arguments_are_refused(given: dict[str, Any]) -> None:
     if given.get("since"):
