@@ -211,7 +211,8 @@ def test_a_snapshot_has_a_record_or_its_letter(tmp_path: Path, workers_after: in
         return tw.run(flow, workers=workers, engine="local", snapshots=snapshots)
 
     with begin(2) as job:
-        job.input("numbers").send([10, 1])
+        for batch in ([10, 1], [20]):  # one for each worker
+            job.input("numbers").send(batch)
         while job.run_round():  # type: ignore[attr-defined]
             pass
         job.snapshot(DEADLINE_S)
@@ -223,7 +224,7 @@ def test_a_snapshot_has_a_record_or_its_letter(tmp_path: Path, workers_after: in
             numbers.advance_to(1)
             numbers.send([5])
         job.wait(DEADLINE_S)
-        assert letters_of(job) == REFUSED
+        assert letters_of(job) == [REFUSED[0], (0, 20, "ValueError", "not 20", "store"), REFUSED[1]]
     assert log.calls("commit") == [[0, [1, 2], ""]]
 
 
