@@ -11,6 +11,7 @@ import pytest
 import tidewheel as tw
 from tests.waiting import eventually
 from tidewheel.__main__ import main
+from tidewheel.testing import FakeBroker
 
 TOPIC = "bad orders"
 BAD = [5, 10, 5, "x", 15]
@@ -118,7 +119,7 @@ def test_it_ends_when_no_letter_comes(capsys: pytest.CaptureFixture[str]) -> Non
     """The topic of a job that runs does not end."""
     flow = tw.Dataflow("first")
     letters = flow.dead_letters()
-    flow.input("orders").map(refuse_fives, dead_letters=letters).ignore()
+    flow.source("orders", FakeBroker(1).source(look_every_s=0.01)).map(refuse_fives, dead_letters=letters).ignore()
     letters.publish(TOPIC)
     with tw.run(flow, engine="local") as first, receiving() as job:
         assert resend(job, ["--idle", "0.05"]) == [0]
