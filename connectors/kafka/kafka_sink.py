@@ -26,17 +26,17 @@ class KafkaSink(Sink):
 
     The records of the stream are `KafkaRecord`; the workers encode their values and keys. Worker 0 writes each epoch in
     one transaction, which also records the epoch's number. So readers of committed records see each epoch once and
-    completely. Records with the same key keep their order from epoch to epoch.
+    completely. Records with the same key are written in the order of their epochs.
 
     Args:
         servers: the address of a broker, or several with commas between them.
         topic: the name of the topic.
         name: the name of the sink at the brokers: the same for all runs of this job, and different from all other
             sinks. Its transactional id, and the group that records the last epoch, are ``tidewheel-`` and this name.
-        value: the format of values, such as `Json`; with None they are bytes.
+        value: the format of values, such as `Json`; None for bytes.
         key: the format of keys.
-        transactions: False writes without transactions, for brokers or users that cannot have them. A crash may then
-            double an epoch.
+        transactions: False writes without transactions, if the broker or its access rights rule them out. A crash may
+            then write an epoch twice.
         config: further properties of librdkafka, such as ``security.protocol``. A password is a `tidewheel.Secret`.
 
     Raises:
@@ -117,7 +117,7 @@ class KafkaSink(Sink):
             raise
 
     def last_committed(self) -> int | None:
-        """Return the last epoch, as the group records it."""
+        """Return the last epoch that the group has recorded."""
         with closing(TopicClient(self._config, self._group)) as client:
             offset = self.retry.call(lambda: client.committed(self._topic, 0))
         return None if offset is None else offset - 1

@@ -21,20 +21,20 @@ _WAIT_S: Final = 0.2
 class KafkaSource(Source[KafkaRecord]):
     """A source of the records of topics, for `Dataflow.source`; needs the extra ``kafka``.
 
-    The source reads each partition in order, and only committed records. The snapshots of the job have the offsets, so
-    the source joins no consumer group. It looks for new partitions every 30 seconds (`look_every_s`).
+    The source reads each partition in order, and only committed records. It joins no consumer group: the job's
+    snapshots have the offsets. It looks for new partitions every 30 seconds (`look_every_s`).
 
     Args:
         servers: the address of a broker, or several with commas between them.
         topics: the name of a topic, or several.
-        value: the format of values, such as `Json`; with None they are bytes.
+        value: the format of values, such as `Json`; None for bytes.
         key: the format of keys.
-        since: where a partition begins if no snapshot has it: at the first record with this timestamp or a later one (a
-            `datetime` with a zone); by default at the first record.
-        start: the offset where a partition begins if no snapshot has it, by the name of the partition, such as
+        since: a `datetime` with a zone. A partition without a saved offset begins at the first record with this
+            timestamp or a later one; by default at its first record.
+        start: the offset where a partition begins that no snapshot has, by the name of the partition, such as
             ``{"tides/0": 17}``; others begin as ``since`` says. An offset whose record is deleted is an error.
-        bounded: whether each partition ends: at the record that is the last when the partition is first opened.
-        group: a consumer group, to which saved offsets are committed, for tools that show its lag.
+        bounded: True to end each partition with the last record that it has when it is first opened.
+        group: a consumer group. The source commits saved offsets to it, for tools that show the lag.
         config: further properties of librdkafka, such as ``security.protocol``. A password is a `tidewheel.Secret`.
 
     Raises:
@@ -99,7 +99,7 @@ class KafkaSource(Source[KafkaRecord]):
     def open(
         self, partition: Partition, position: tuple[int, int | None] | None
     ) -> Iterator[Fetched[KafkaRecord] | Pause]:
-        """Read a partition. A position is the offset of the next record, and the offset where a bounded read ends."""
+        """Read a partition. A position is the next record's offset, and the offset at which a bounded source ends."""
         topic, number = _parts(partition)
         decoding = _Decoding(topic, number, self._decoder(topic, "value"), self._decoder(topic, "key"))
         with closing(TopicClient(self._config)) as client:
@@ -184,7 +184,7 @@ class KafkaSource(Source[KafkaRecord]):
         return {"records": max(0, end - offset)}
 
     def close(self) -> None:
-        """Close the clients that commit and that measure the lag."""
+        """Close the clients that commit offsets and measure the lag."""
         for client in (self._committing, self._measuring):
             if client is not None:
                 client.close()
@@ -192,7 +192,7 @@ class KafkaSource(Source[KafkaRecord]):
 
 
 class _Decoding:
-    """Makes records of the messages of a partition."""
+    """Decodes the messages of a partition."""
 
     def __init__(self, topic: str, number: int, value: Decode | None, key: Decode | None) -> None:
         self._topic = topic

@@ -1,7 +1,7 @@
 """The sink that stores each epoch in a table, in one transaction together with the epoch's number.
 
-An epoch is copied into a temporary table, and merged from there. So a reader sees complete epochs, and a crash leaves
-nothing behind. The same database has a table ``tidewheel_epochs``, with the last epoch of each sink.
+The sink copies an epoch into a temporary table, and merges it from there. So readers see complete epochs, and a crash
+leaves nothing behind. A table ``tidewheel_epochs`` in the same database has the last epoch of each sink.
 """
 
 import logging
@@ -32,7 +32,7 @@ _LOCK: Final = 0x74696465  # "tide"; its holder may create the table of epochs
 _LEAST_VERSION: Final = 150000  # the first version with MERGE
 _PIECE_ROWS: Final = 100_000
 _TWICE: Final = ("21000", "23505")
-"""The codes of the errors of a key that occurs twice."""
+"""The error codes for a key that occurs twice."""
 
 
 class PostgresSink(Sink):
@@ -40,8 +40,8 @@ class PostgresSink(Sink):
 
     Records are tuples in the order of the table's columns, dicts by column, or Arrow tables. Without a key, each record
     is inserted. With a key, a record replaces the row with the same key, and `Deleted(key)` deletes the row. If an
-    epoch has several records with one key, the last counts. So send the records of a key to one worker, with
-    `Stream.exchange`.
+    epoch has several records with one key, the last one counts. To keep their order, send all records of a key to one
+    worker, with `Stream.exchange`.
 
     Args:
         conninfo: a connection string of libpq, or a URI, without a password.
@@ -81,7 +81,7 @@ class PostgresSink(Sink):
         return f"PostgresSink({self._table!r}, {self._server!r})"
 
     def prepare(self, epoch: Time, records: Batch) -> EpochRows:
-        """Return the last row of each key and the deleted keys; `commit` stores them."""
+        """Return the last row of each key and the deleted keys."""
         if not self._columns:
             self.last_committed()
         return epoch_rows(records, self._columns, self._key)
@@ -113,7 +113,7 @@ class PostgresSink(Sink):
         self._try(lambda connection: self._store(connection, epoch, parts))
 
     def last_committed(self) -> Time | None:
-        """Return the last epoch of this sink that the database has; raise PostgresError if the table does not fit."""
+        """Return the last epoch of this sink in the database; raise PostgresError if the table does not fit."""
         last: list[int | None] = []
 
         def look(connection: "Connection[Any]") -> None:
@@ -174,7 +174,10 @@ class PostgresSink(Sink):
         return bool(one_row(connection, "SELECT to_regclass(%s) IS NOT NULL", "tidewheel_epochs")[0])
 
     def _note(self, connection: "Connection[Any]", epoch: int) -> bool:
-        """Record an epoch; return False if it is committed already. A second writer waits here for the first one."""
+        """Record an epoch; return False if it is committed already.
+
+        If another writer's transaction is open, wait for its end.
+        """
         if not self._has_epochs(connection):
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
             query = "CREATE TABLE IF NOT EXISTS tidewheel_epochs (sink text PRIMARY KEY, epoch bigint NOT NULL)"
@@ -281,7 +284,7 @@ def _copy(connection: "Connection[Any]", table: "Identifier", columns: Sequence[
 
 
 def _has_text(kind: "pa.DataType") -> bool:
-    """Tell whether Arrow writes values of a type in the form that Postgres reads."""
+    """Tell whether Postgres can read the text that Arrow writes for values of this type."""
     from pyarrow import types
 
     tests = ("boolean", "integer", "floating", "decimal", "string", "large_string", "date", "timestamp", "null")

@@ -92,7 +92,7 @@ class OpenTelemetry:
         )
 
     def end(self) -> None:
-        """End the spans; the metrics of an ended job are observed for ten more minutes."""
+        """End the spans; the metrics of an ended job are exported for ten more minutes."""
         last = _shown.get(self._job)
         if last is not None and not View(last).has_ended:
             del _shown[self._job]

@@ -57,12 +57,12 @@ def top(jobs: Callable[[], Sequence[ListedJob]], show: Callable[[str], None], *,
 
     Args:
         jobs: returns the jobs to choose from; called every two seconds.
-        show: prints a line for the person who runs the command.
-        once: whether to show each job once, as plain text; also done without a terminal.
+        show: prints a line for the user.
+        once: whether to show each job once, as plain text; without a terminal, this is always done.
 
     Raises:
         UnknownTopic: with ``once``, a job sends no telemetry.
-        KeyboardInterrupt: Ctrl-C ended it.
+        KeyboardInterrupt: Ctrl-C ended the command.
     """
     found = jobs()  # connects this process to the cluster, and fails here if there is none
     if not once and sys.stdin.isatty() and sys.stdout.isatty():

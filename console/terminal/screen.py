@@ -1,4 +1,4 @@
-"""The picture that ``tidewheel top`` draws in a terminal, with rich."""
+"""The screen that ``tidewheel top`` draws in a terminal, with rich."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -67,7 +67,7 @@ def picture(
 
 
 class _Lines:
-    """Parts of the picture; each line of them is one line of the terminal."""
+    """Parts of the screen; each of their lines is one line of the terminal."""
 
     def __init__(self) -> None:
         self.parts: list[Any] = []
@@ -82,7 +82,7 @@ class _Lines:
             self.text("")
 
     def table(self, table: Table) -> None:
-        """Add a table below an empty line, without columns that are empty."""
+        """Add a table below an empty line, without its empty columns."""
         if not table.rows:
             return
         self.gap()
@@ -101,7 +101,7 @@ class _Lines:
             )
         for row in table.rows:
             first, *others = (row.cells[place] for place in filled)
-            # A mark, as colour alone is lost on some people and terminals.
+            # There is also a mark, since some people and terminals do not distinguish colours.
             marked = f"! {first}" if row.is_alarming else first
             drawn.add_row(Text(marked), *map(Text, others), style=_ALARM if row.is_alarming else "")
         self.parts.append(drawn)

@@ -34,13 +34,13 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows with column heads; the head of a column of numbers begins with a space."""
+    """Rows with column headings; the heading of a column of numbers begins with a space."""
 
     heads: tuple[str, ...]
     rows: Sequence[Row]
 
     def cut(self, most: int, first: int = 0) -> "Table":
-        """Return at most ``most`` rows from number ``first`` on; the last one says how many follow."""
+        """Return at most ``most`` rows from number ``first`` on; the last row says how many follow."""
         shown = list(self.rows[first : first + most])
         left = len(self.rows) - first - len(shown)
         if left > 0 and shown:
@@ -50,7 +50,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class OperatorFigures:
-    """The figures of one operator that are shown; rates are per second, None while unknown."""
+    """The shown figures of one operator; rates are per second, None while unknown."""
 
     number: int
     name: str
@@ -93,7 +93,7 @@ ORDERS: Mapping[str, Callable[[OperatorFigures], Any]] = {
     "lag": lambda one: -(one.lag or 0),
     "queue": lambda one: -one.queue,
 }
-"""The orders in which operators can be shown, by name: those with the most come first."""
+"""The orders in which operators can be shown, by name; operators with the greatest values come first."""
 
 
 def jobs_table(jobs: Sequence[ListedJob]) -> Table:

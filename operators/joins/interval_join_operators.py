@@ -1,6 +1,6 @@
 """The operator that joins records by key and event time.
 
-Each worker reads the event times of its records, and tells all workers the greatest.
+Each worker reads the event times of its records, and sends the greatest to all workers.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -45,8 +45,8 @@ class IntervalJoined(Generic[Result, Record, Other]):
 
     Attributes:
         results: the result of each pair, at the later of the two epochs.
-        late: records of this side that have arrived too late or too far ahead to be paired, at the epoch of their
-            arrival.
+        late: this side's records that arrived too late, or are too far ahead of the clock, at the epoch of their
+            arrival. They are not paired.
         other_late: such records of the other side.
     """
 
@@ -56,7 +56,7 @@ class IntervalJoined(Generic[Result, Record, Other]):
 
 
 class IntervalJoinOperators(StreamBase[Record]):
-    """The methods of streams that join records which happened near each other."""
+    """The methods of streams that join records with nearby event times."""
 
     __slots__ = ()
 
@@ -112,13 +112,13 @@ class IntervalJoinOperators(StreamBase[Record]):
         dead_letters: "DeadLetters | None" = None,
         name: str = "interval_join",
     ) -> IntervalJoined[Any, Any, Any]:
-        """Pair records with equal keys that happened near each other, of any epochs.
+        """Pair records with equal keys and nearby event times, of any epochs.
 
-        A pair has ``at(record) + lower <= other_at(partner) <= at(record) + upper`` and comes once, at the later epoch.
-        When an epoch is complete, each side has a watermark: its greatest event time so far, on any worker, less
-        ``lateness``. If a record of a later epoch is behind the watermark of its own side, it is late and goes to
-        ``late`` or ``other_late``. All other records meet all their partners, and are kept until the other side's
-        watermark has passed the last possible partner. Keys and results are those of `join`.
+        A pair has ``at(record) + lower <= other_at(partner) <= at(record) + upper`` and is sent once, at the later
+        epoch. When an epoch is complete, each side has a watermark: its greatest event time so far, on any worker, less
+        ``lateness``. A record of a later epoch with an event time before its own side's watermark is late, and goes to
+        ``late`` or ``other_late``. All other records meet all their partners. They are kept until the other side's
+        watermark has passed their last possible partner. Keys and results are as for `join`.
 
         Args:
             other: the other side, of the same scope.
@@ -126,21 +126,21 @@ class IntervalJoinOperators(StreamBase[Record]):
             other_on: the key of the other side's records; ``on`` by default.
             at: the event time of this side's records: a function, or the name of a column. It is a number, a datetime
                 or a timedelta; columns may also have dates.
-            other_at: the event time of the other side's; ``at`` by default.
-            within: (lower, upper), how long after a record its partners happen, negative before it; timedeltas unless
-                times are numbers.
-            lateness: how far behind the greatest event time of its side a record may be and still be in time; 0 by
-                default.
-            at_most_ahead: how far ahead of the clock a record may have happened, as for `window`; a record farther
+            other_at: the event time of the other side's records; ``at`` by default.
+            within: (lower, upper): the least and greatest event time of a partner minus that of the record; timedeltas,
+                or numbers if times are numbers.
+            lateness: how far a record's event time may be behind the greatest of its side before the record is late; 0
+                by default.
+            at_most_ahead: how far a record's event time may be ahead of the clock, as for `window`; a record farther
                 ahead counts as late.
-            clock: returns the present as an event time, as for `window`.
-            suffix: appended to names of the other side's columns that this side has too; without it they are an error.
+            clock: returns the current time as an event time, as for `window`.
+            suffix: appended to the other side's column names that this side has, too; without it they are an error.
             dead_letters: receives records of both sides for which a function of a record raises, or that have no event
                 time; None fails the job.
             name: the operator's name.
 
         Raises:
-            GraphError: an argument cannot be used, or the stream is in a loop, where times have no order.
+            GraphError: an argument cannot be used, or the stream is in a loop, where times have no total order.
 
         Complexity: with functions, O(log n) for each record, with n kept records of its key. With tables, O(n log n) an
         epoch, with n new or kept rows.
@@ -204,7 +204,7 @@ def _builds(
     suffix: str,
     schemas: "Sequence[pa.Schema | None]",
 ) -> "tuple[list[Build], list[pa.Schema | None]]":
-    """Return the builds of the operators that read both sides and of the join, and the schemas of its outputs.
+    """Return the builds of the two operators that read both sides and of the join, and the schemas of its outputs.
 
     Raises:
         GraphError: the columns cannot be joined.

@@ -26,7 +26,7 @@ KeyValue = TypeVar("KeyValue", bound=Hashable)
 
 
 Match: TypeAlias = Callable[[Record], Hashable]
-"""The key of a record; in a join the keys of both sides are equal."""
+"""Returns the key of a record, by which a join matches both sides."""
 
 
 class JoinOperators(StreamBase[Record]):
@@ -111,20 +111,20 @@ class JoinOperators(StreamBase[Record]):
 
         With functions of a record the results are pairs (this side's record, the other's). With names of columns both
         sides are Arrow tables or structured arrays, and so is the result: this side's columns, then the other's without
-        its key. A side's columns are known from its schema (`with_schema`) or its first row, at this epoch or before.
-        Until then a left, right or outer join leaves out the columns that it would fill with nulls.
+        its key. A side's columns are known from its schema (`with_schema`), or from its first row on. Until then, a
+        left, right or outer join leaves out the columns that it would fill with nulls.
 
-        As in SQL, None, null and NaN match nothing, nor does a tuple with one of them. Other keys match if they are
-        equal in Python, whatever their types. A warning says if the first keys of both sides can never be equal, such
+        As in SQL, None, null, NaN and tuples with one of them match nothing. Other keys match if they are equal in
+        Python, whatever their types. The join logs a warning if the first keys of both sides can never be equal, such
         as 1 and "1". In a loop each round is an epoch.
 
         Args:
             other: the other side, of the same scope.
             on: the key of this side's records: a function, or the name or names of columns.
             other_on: the key of the other side's records; ``on`` by default.
-            how: which records without a partner are kept, with None or nulls in the partner's place: none ("inner"),
-                those of this side ("left"), of the other side ("right") or of both ("outer").
-            suffix: appended to names of the other side's columns that this side has too; without it they are an error.
+            how: "inner" drops records without a partner. The others keep those of this side ("left"), of the other side
+                ("right") or of both ("outer"), with None or nulls in the partner's place.
+            suffix: appended to the other side's column names that this side has, too; without it they are an error.
             dead_letters: receives records of both sides for which ``on`` or ``other_on`` raises; None fails the job.
             name: the operator's name.
 
@@ -198,23 +198,23 @@ class JoinOperators(StreamBase[Record]):
         dead_letters: "DeadLetters | None" = None,
         name: str = "join_across_epochs",
     ) -> "Stream[Any]":
-        """Pair records with equal keys, of any epochs: each pair once, at the later epoch.
+        """Pair records with equal keys, of any epochs; send each pair once, at the later epoch.
 
-        Keys and results are those of `join`. All records are kept until the dataflow ends; `interval_join` keeps only
+        Keys and results are as for `join`. All records are kept until the dataflow ends; `interval_join` keeps only
         records that can still have partners.
 
         Args:
             other: the other side, of the same scope.
             on: the key of this side's records: a function, or the name or names of columns.
             other_on: the key of the other side's records; ``on`` by default.
-            suffix: appended to names of the other side's columns that this side has too; without it they are an error.
+            suffix: appended to the other side's column names that this side has, too; without it they are an error.
             dead_letters: receives records of both sides for which ``on`` or ``other_on`` raises; None fails the job.
             name: the operator's name.
 
         Raises:
-            GraphError: an argument cannot be used, or the stream is in a loop, where times have no order.
+            GraphError: an argument cannot be used, or the stream is in a loop, where times have no total order.
 
-        Complexity: linear in the epoch's records and pairs, with tables times O(log n), with n kept rows.
+        Complexity: linear in the epoch's records and pairs; with tables, times O(log n) for n kept rows.
 
         >>> import tidewheel as tw
         >>> flow = tw.Dataflow("follow")
@@ -252,7 +252,7 @@ class JoinOperators(StreamBase[Record]):
         dead_letters: "DeadLetters | None" = None,
         name: str = "cogroup",
     ) -> "Stream[tuple[KeyValue, list[Record], list[Other]]]":
-        """Gather the records of each epoch by key: (key, this side's, the other's) for each key of either side.
+        """Gather the records of each epoch by key: send (key, this side's records, the other's records) for each key.
 
         Keys and lists are in no particular order; one list may be empty. None and NaN are keys like others. In a loop
         each round is an epoch.
@@ -289,8 +289,8 @@ class JoinOperators(StreamBase[Record]):
     ) -> "Stream[Record]":
         """Merge all streams in order: each epoch is one sorted batch on worker 0.
 
-        The order is (epoch, ``by``), then the stream, then the content of records. If the epochs were cut from records
-        sorted by time, the result is sorted by time.
+        Records are ordered by epoch, then ``by``, then stream, then content. If later epochs have later values of
+        ``by``, the result is sorted as a whole.
 
         Args:
             others: the other streams, of the same scope and with the same kind of records.

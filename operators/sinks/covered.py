@@ -1,12 +1,12 @@
-"""The operator behind ``visible="snapshot"``: it sends the records of an epoch when a snapshot has them.
+"""The operator that implements ``visible="snapshot"``: it sends the records of an epoch when a snapshot has them.
 
 Invariants:
 
 - Each worker holds the records of an epoch until the epoch is complete and a durable snapshot has them all. So a job
-  that goes back sends the same records of an epoch as before, whatever its operators compute anew.
+  that goes back sends the same records of an epoch again, whatever its operators compute the second time.
 - The snapshots of all workers are one consistent cut: if an epoch is complete on one worker, all workers have all its
   records.
-- The state includes the held records and the tokens of their epochs. So probes behind this operator tell which epochs
+- The state includes the held records and the tokens of their epochs. So probes after this operator tell which epochs
   are visible.
 """
 
@@ -44,7 +44,7 @@ class _Held:
             token.discard()
 
     def merge(self, other: "_Held") -> "_Held":
-        """Add the records of another worker; the epoch counts as complete if it is on both."""
+        """Add the records of another worker; the epoch counts as complete if it is complete on both."""
         known = self.snapshot is not None and other.snapshot is not None
         latest = max(self.snapshot or 0, other.snapshot or 0) if known else None
         return _Held(self.batches + other.batches, self.tokens + other.tokens, latest)
@@ -53,7 +53,7 @@ class _Held:
 def build_covered(topic: str | None = None, *, sink: str = "") -> Build:
     """Return the build function of the operator, for a topic or for a sink, given by the key of its counts.
 
-    Without snapshots, it raises DeliveryError for a topic; a sink then receives an epoch when it is complete.
+    In a job without snapshots, it raises DeliveryError for a topic; a sink receives an epoch when it is complete.
     """
     return lambda context: _Share(topic, sink, context).schedule
 

@@ -1,14 +1,14 @@
-"""Sinks that store each epoch once, even across crashes: the contract, and the operators that keep it.
+"""Sinks that store each epoch once, even across crashes: the contract, and the operators that fulfil it.
 
 On each worker, the first operator lets the sink prepare the worker's part of an epoch. On worker 0, the last operator
 commits all parts of a complete epoch. Between the two, `covered.py` may hold parts. Invariants:
 
-- A part is durable when `Sink.prepare` returns. From then on the dataflow has it, in the state of an operator or in a
-  message, and so in each later snapshot.
-- One call of `Sink.commit` has all parts of an epoch. So no epoch is committed on some workers only, and the number of
+- A part is durable when `Sink.prepare` returns. From then on the dataflow has its result, in the state of an operator
+  or in a message, and so in each later snapshot.
+- One call of `Sink.commit` gets all parts of an epoch. So no epoch is committed on some workers only, and the number of
   workers may change in between.
-- Epochs are committed in order. The sink records which is the last one in the same step that makes it visible. A new
-  run leaves out all epochs up to `Sink.last_committed`.
+- Epochs are committed in order. The sink records the number of the last epoch in the same step that makes it visible. A
+  new run skips all epochs up to `Sink.last_committed`.
 - With ``visible="snapshot"`` an epoch is committed once a durable snapshot has its parts. So no later run can compute
   another result for a visible epoch.
 
@@ -43,8 +43,8 @@ PART_BYTES = 128 << 20
 class Sink(ABC):
     """A destination that stores each epoch once, for `Stream.sink`.
 
-    Each worker has an object of its own, which may be lost at any moment and unpickled again. So keep everything that
-    must last in the destination. `tidewheel.testing.check_sink` checks a sink.
+    Each worker has its own object, which may be lost at any moment and unpickled again. So keep everything that must
+    last in the destination. `tidewheel.testing.check_sink` checks a sink.
 
     >>> import sqlite3
     >>> from contextlib import closing
@@ -68,11 +68,11 @@ class Sink(ABC):
     """
 
     def prepare(self, epoch: Time, records: Batch) -> Any:
-        """Store records of an epoch where no reader sees them, and return what `commit` needs to find them.
+        """Store records of an epoch where no reader sees them; return a part, by which `commit` finds them.
 
-        Each worker with records of the epoch calls it, more than once if they are many. It returns once they are
-        durable; its result can be pickled. The default returns the records, which then travel to worker 0; a sink for
-        large epochs stores them and returns their place.
+        Each worker with records of the epoch calls this method, more than once for many records. It returns once they
+        are durable; the part must be picklable. By default the part is the records themselves, which are sent to worker
+        0; a sink for large epochs stores them and returns their place.
 
         After a crash an epoch is prepared again, so use new places; earlier parts may never be committed.
         """
@@ -88,10 +88,10 @@ class Sink(ABC):
 
     @abstractmethod
     def commit(self, epoch: Time, parts: list[Any]) -> None:
-        """Make an epoch visible and record it as the last one, in one durable step.
+        """Make an epoch visible and record it as the last epoch, in one durable step.
 
-        Worker 0 calls it in the order of epochs, and not for epochs without records. It does nothing if the epoch is
-        committed already: a worker that seemed dead may have done so.
+        Worker 0 calls this method in the order of epochs, but not for epochs without records. It must do nothing if the
+        epoch is committed already: a worker that seemed dead may have committed it.
 
         Args:
             epoch: its time.
@@ -100,18 +100,18 @@ class Sink(ABC):
 
     @abstractmethod
     def last_committed(self) -> Time | None:
-        """Return the last visible epoch, as the destination knows it; None if there is none.
+        """Return the last visible epoch, read from the destination; None if there is none.
 
-        Each worker calls it before anything else, and leaves out the epochs up to this one.
+        Each worker calls this method first, and skips the epochs up to this one.
         """
 
     def close(self) -> None:  # noqa: B027 - few sinks have anything to close
-        """Close what the sink has opened on this worker. Called at the end of the job, perhaps more than once."""
+        """Close the sink's connections on this worker. This is called at the end of the job, perhaps more than once."""
 
 
 @dataclass(slots=True)
 class _Prepared:
-    """One worker's part of an epoch: what was prepared, the records that wait, and the letters for refused ones."""
+    """One worker's part of an epoch: prepared parts, records that wait to be prepared, and letters for refused ones."""
 
     parts: list[Any] = field(default_factory=list)
     records: int = 0
@@ -137,7 +137,7 @@ class SinkOperators:
     """The build functions of the operators of a sink.
 
     Attributes:
-        make: returns the sink on a worker; it may keep states of the operator.
+        make: returns the sink for a worker; it may create states of the operator.
         domain: the order of the epochs.
         part_bytes: the size in memory at which a worker lets the sink prepare a part.
         waits: whether an epoch of a job with snapshots is committed only once a snapshot has its parts.
@@ -248,8 +248,8 @@ def sink_operators(sink: object, domain: TimeDomain, part_bytes: int, visible: s
     """Return the operators of a user's sink.
 
     Raises:
-        GraphError: it is not a sink or cannot be pickled, a method is async or takes other arguments, ``visible`` is
-            neither "snapshot" nor "epoch", or times have no total order.
+        GraphError: ``sink`` is not a sink or cannot be pickled, a method is async or has other parameters, ``visible``
+            is neither "snapshot" nor "epoch", or times have no total order.
     """
     if not isinstance(sink, Sink):
         raise GraphError(f"sink: it is an object of a subclass of tw.Sink, not of {type(sink).__qualname__}")

@@ -1,14 +1,14 @@
 """The contract of sources: partitions, each read from a position that snapshots keep.
 
-A partition is a file, a partition of a topic, a queue, or a replication slot. Its position is whatever the other end
-needs to continue from there: an offset, a place in a log, a version. A snapshot has the position together with the
-records before it; tidewheel never looks into it. Invariants:
+A partition is a file, a partition of a topic, a queue, or a replication slot. Its position is whatever the external
+system needs to continue from there: an offset, a place in a log, a version. A snapshot has the position and the effects
+of the records before it; tidewheel never interprets the position. Invariants:
 
-- A partition is open on one worker at a time. It is opened at the position after the last batch that the dataflow has
-  of it.
+- A partition is open on one worker at a time. It is opened at the position after the last of its batches that the
+  dataflow has.
 - A position is *saved* only when no later run can ask for an earlier one: a durable snapshot has it or, in a job
   without snapshots, all records before it have been processed. Saved positions of one partition never go back.
-- The methods that list, read and save run on threads beside the worker's loop.
+- The methods that list, read and save run on other threads than the worker's loop.
 """
 
 from abc import ABC, abstractmethod
@@ -36,7 +36,7 @@ Unit: TypeAlias = Literal["records", "bytes", "seconds"]
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Yielded by a partition that has no batch now; it is asked again after so many seconds."""
+    """A partition without a batch yields this; the worker asks it again after so many seconds."""
 
     seconds: float
 
@@ -47,12 +47,12 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Something that a source has read and cannot turn into a record, such as a message in another format.
+    """Something that a source has read and cannot convert to a record, such as a message in another format.
 
-    If the source was given ``dead_letters``, it sends this there. Otherwise the error fails the job.
+    It goes to the ``dead_letters`` of the source; without them, the error fails the job.
 
     Attributes:
-        record: the bytes or text that was read.
+        record: the bytes or text read.
         error: the reason.
         place: the place in the partition, such as ``"offset 17"``.
     """
@@ -70,13 +70,13 @@ class Fetched(Generic[Record_co]):
 
     Attributes:
         batch: the records; an empty batch only moves the position.
-        position: where the partition continues after these records. It must be picklable; do not change it afterwards.
+        position: the position after these records. It must be picklable; do not change it afterwards.
         epoch: the epoch of the records, if the source `says_epochs`.
-        frontier: the least times of this batch and later ones, if later ones may be before ``epoch``; by default
+        frontier: the least times of this batch and of later batches, if these may be before ``epoch``; by default
             ``epoch``.
         is_whole: False in the middle of a unit, such as a transaction. The rest of the unit is in the same epoch, so no
             epoch ends after this batch.
-        refused: a `Refused` for each thing that was read and could not be turned into a record.
+        refused: a `Refused` for each item that could not be converted to a record.
     """
 
     batch: Iterable[Record_co] | Any
@@ -90,21 +90,21 @@ class Fetched(Generic[Record_co]):
 class Source(ABC, Generic[Record_co]):
     r"""A source of records in partitions, for `Dataflow.source`.
 
-    The source is pickled to each worker, and connects there. Its methods are called on threads beside the worker's
-    loop, several at a time, so they may block. After an error of ``retry.on`` there is another attempt; a partition
-    continues from its last position. Any other error, and that of the last attempt, fails the job.
+    The source is pickled and sent to each worker, and connects there. Its methods are called on other threads than the
+    worker's loop, several at a time, so they may block. After an error of ``retry.on`` there is another attempt; a
+    partition continues from its last position. Any other error, or an error of the last attempt, fails the job.
     `tidewheel.testing.check_source` checks a source.
 
     Attributes:
         look_every_s: the seconds between calls of `partitions`. None calls it once, and the source ends with its
             partitions.
-        endless: whether the source has no end. Then the end of the job's ``with`` block raises, unless the program has
-            called `Job.stop`. A source with ``look_every_s`` has no end in any case.
+        endless: whether the source never ends; a source with ``look_every_s`` never does. Leaving the job's ``with``
+            block then raises an error, unless the program has called `Job.stop`.
         at_a_time: how many partitions a worker reads at a time, in the order in which they were found; None for all. It
             limits the threads of a source whose partitions end, such as files.
-        says_epochs: whether each `Fetched` says its epoch. The epochs of a partition do not go back, and a new
+        says_epochs: whether each `Fetched` has an epoch. The epochs of a partition must not decrease, and a new
             partition begins at the latest epoch that any partition has reached.
-        retry: the attempts after errors of the other end. Once a batch was read, they are counted anew.
+        retry: the attempts after errors of the external system. After each batch, counting begins again.
 
     >>> from pathlib import Path
     >>> import tempfile
@@ -143,32 +143,31 @@ class Source(ABC, Generic[Record_co]):
     def partitions(self) -> Iterable[Partition]:
         """Return the names of the partitions that exist now, strings or integers.
 
-        Worker 0 calls this, and assigns new partitions to the workers that have the fewest. A partition that is not
-        listed any more is read until its iterator ends. Then its name may be used for a new partition.
+        Worker 0 calls this, and assigns new partitions to the workers with the fewest. A partition that is no longer
+        listed is read until its iterator ends. Then its name may be used for a new partition.
         """
 
     def resumed(self, partitions: Collection[Partition]) -> None:
         """Receive the partitions that were assigned before the snapshot from which the job continues.
 
-        Worker 0 calls this before it first calls `partitions`. A source whose partitions must not be replaced can
-        compare them.
+        Worker 0 calls this before its first call of `partitions`. With it, a source can detect replaced partitions.
         """
 
     @abstractmethod
     def open(self, partition: Partition, position: Any) -> Iterator[tuple[Any, Any] | Fetched[Record_co] | Pause]:
-        """Read a partition from a position that it has yielded; None for its beginning, or where `saved` has left it.
+        """Read a partition from a position that it has yielded; None for its beginning, or the position saved last.
 
-        It yields `(batch, position)` or `Fetched`. While there are no records it yields `Pause` or an empty batch at
-        least once a second, so that the partition can be closed. If the iterator has a method ``close``, that is called
-        when the partition is closed, ends or fails.
+        Yield `(batch, position)` or `Fetched`. While there are no records, yield `Pause` or an empty batch at least
+        once a second, so that the partition can be closed. If the iterator has a method ``close``, it is called when
+        the partition is closed, ends or fails.
         """
 
     def saved(self, partition: Partition, position: Any) -> None:
-        """Receive a position before which no run will open the partition: commit an offset, acknowledge, move a slot.
+        """Save a position: commit an offset, acknowledge, move a slot. No run will open the partition before it.
 
         A durable snapshot has the position or, in a job without snapshots, its epoch has been processed. Not every
         position is saved, but the latest always is. After a crash another worker may save the same position again,
-        before or after the partition is opened.
+        before or after it opens the partition.
         """
 
     def behind(self, partition: Partition, position: Any) -> Mapping[Unit, float] | None:
@@ -182,7 +181,7 @@ class Source(ABC, Generic[Record_co]):
         return None
 
     def close(self) -> None:
-        """Close what the source has opened on this worker, at the end of the job."""
+        """Close the source's connections on this worker, at the end of the job."""
 
     def then(self, live: "Source[Record_co]") -> "Source[Record_co]":
         r"""Return a source that reads this one to its end, such as files, and then another one, such as a topic.
@@ -243,7 +242,7 @@ def tells_lag(source: Source[Any]) -> bool:
 
 
 def as_fetched(source: Source[Any], partition: Partition, yielded: object) -> Fetched[Any]:
-    """Return what `Source.open` has yielded as `Fetched`; raise TypeError if it is something else."""
+    """Convert an item of `Source.open` to `Fetched`; raise TypeError if it has another form."""
     said = f"{type(source).__qualname__}.open({partition!r}, ...)"
     if isinstance(yielded, Fetched):
         found: Fetched[Any] = yielded
@@ -264,14 +263,14 @@ def as_fetched(source: Source[Any], partition: Partition, yielded: object) -> Fe
 
 
 def batch_of(fetched: Fetched[Any]) -> Batch:
-    """Return the records as a batch; other iterables than lists, Arrow and NumPy become a list."""
+    """Return the records as a batch; an iterable that is not a list, Arrow or NumPy becomes a list."""
     batch = fetched.batch
     is_batch = isinstance(batch, list) or hasattr(batch, "schema") or hasattr(batch, "dtype")
     return batch if is_batch else list(batch)
 
 
 def check_source_object(name: str, source: Source[Any]) -> None:
-    """Raise GraphError if a source cannot be pickled, or a method is async or takes other arguments."""
+    """Raise GraphError if a source cannot be pickled, or a method is async or has other parameters."""
     kind = type(source).__qualname__
     of_partition = ("partition", None)
     for method_name, given in (("partitions", ()), *((name, of_partition) for name in ("open", "saved", "behind"))):

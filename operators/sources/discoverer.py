@@ -1,6 +1,6 @@
-"""The operator that finds the partitions of a source, deals them to workers, and begins epochs by seconds.
+"""The operator that finds the partitions of a source, deals them to workers, and begins epochs by the clock.
 
-It has work on worker 0 only. Its token is at the latest epoch that has begun, where new partitions begin.
+It works on worker 0 only. Its token is at the latest epoch that has begun, where new partitions begin.
 """
 
 import threading
@@ -24,11 +24,11 @@ from tidewheel.runtime.worker.ports import OutputPort
 
 
 class Listing:
-    """The thread that lists partitions, once or again and again.
+    """The thread that lists partitions, once or repeatedly.
 
     Args:
         wake: called, on the thread, when there is a new list or an error.
-        dealt: the partitions that were dealt before the snapshot.
+        dealt: the partitions that the restored snapshot has.
     """
 
     def __init__(self, source: Source[Any], name: str, wake: Callable[[], None], dealt: Collection[Partition]) -> None:
@@ -42,14 +42,14 @@ class Listing:
         self._thread.start()
 
     def take(self) -> list[Partition] | None:
-        """Return the latest list; None if there is no new one; raise the error that has ended the listing."""
+        """Return the latest list, or None if there is no new list; raise the error that has ended the listing."""
         found = self._found.popleft() if self._found else None
         if isinstance(found, Exception):
             raise found
         return found
 
     def close(self) -> None:
-        """End the thread after the call that it is in."""
+        """End the thread after its current call."""
         self._closed.set()
         self._thread.join(CLOSES_WITHIN_S)
         if self._thread.is_alive():
@@ -84,7 +84,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class DiscovererBuild:
-    """The build function of the operator; ``news`` is the name of the source's news on each worker."""
+    """The build function of the operator; ``news`` names the source's `SourceNews` on each worker."""
 
     is_source: ClassVar[bool] = False
 

@@ -1,4 +1,4 @@
-"""The operator that reads the partitions that were dealt to a worker.
+"""The operator that reads the partitions dealt to a worker.
 
 Its state is the position of each partition, with the token of its epoch. A batch, its position and its token change in
 one step, so each snapshot has all three.
@@ -35,9 +35,9 @@ class _Dealt:
     """The state of one worker's reader.
 
     Attributes:
-        voice: the token with which it sends news.
-        unopened: tokens that all partitions share which are not open yet; they are downgraded to the newest epoch.
-        partitions: the open partitions, and those dealt to this worker.
+        voice: the token with which the reader sends news.
+        unopened: tokens shared by all partitions that are not open yet; they are downgraded to the latest epoch.
+        partitions: the partitions dealt to this worker, open or not.
     """
 
     voice: TokenSet
@@ -64,7 +64,7 @@ class _Dealt:
 
 @dataclass(frozen=True, slots=True)
 class ReaderBuild:
-    """The build function of the reader of a source; ``news`` is the name of the source's news on each worker."""
+    """The build function of the reader of a source; ``news`` names the source's `SourceNews` on each worker."""
 
     is_source: ClassVar[bool] = True
 
@@ -133,7 +133,7 @@ class _Reader:
         return pace
 
     def _save_again(self) -> None:
-        """Save the positions in the snapshot from which the job continues: the run before may not have done so."""
+        """Save the positions in the restored snapshot, since the previous run may not have saved them."""
         if self._saving.are_taken:
             self._saving.follow(self._instance.number)
         else:
@@ -148,7 +148,7 @@ class _Reader:
     # ------------------------------------------------------------------ a step
 
     def schedule(self, input: InputPort, output: OutputPort, news: OutputPort) -> None:
-        """Send one batch of each partition that has one, and let the others follow to the latest epoch."""
+        """Send one batch of each partition that has a batch, and move the others to the latest epoch."""
         if not self._state.voice:
             return
         self._take_deals(input, output)
@@ -201,7 +201,7 @@ class _Reader:
         return latest
 
     def _take_step(self, name: Partition, latest: Time, output: OutputPort) -> bool:
-        """Send a batch of a partition if there is one and it may be sent; return whether there is another."""
+        """Send a batch of a partition if there is one and the probe allows it; return whether there is another."""
         dealt = self._state.partitions[name]
         if self._context.is_held:
             self._host.agenda.held.add(self._instance.number)
@@ -250,7 +250,7 @@ class _Reader:
         return True
 
     def _note(self, name: Partition, fetched: Fetched[Any], epoch: Time) -> None:
-        """Record a position, with the epoch of the last records before it."""
+        """Record a position, with the epoch of the last record before it."""
         if self._saves:
             self._waiting.note(name, self._saving.number if self._saving.are_taken else epoch, fetched.position)
 

@@ -1,12 +1,12 @@
-"""The collector makes the document of a job from observations; no I/O, no clock.
+"""The collector, which makes the document of a job from observations; no I/O, no clock.
 
 Invariants:
 
 - A document is JSON, and no dict in it has None as a value, so merge patches can describe its changes.
-- Counts are sums over all workers. For a worker that does not answer, its last answer counts. So counts fall only when
-  the job returns to a snapshot or a worker restarts.
+- Counts are sums over all workers. If a worker does not answer, its last answer counts. So counts fall only when the
+  job returns to a snapshot or a worker restarts.
 - When the job has ended, no worker runs and no input is open.
-- Times are texts, as their type prints them.
+- Times are texts, as Python prints them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -48,7 +48,7 @@ _ENDED: Final = frozenset({"complete", "failed", "stopped"})
 
 
 class Collector:
-    """Makes a document of each observation of one job, with what it remembers of earlier ones."""
+    """Makes a document of each observation of one job, and remembers facts of earlier observations."""
 
     def __init__(self, facts: JobFacts, clock: Callable[[], float]) -> None:
         self._facts = facts
@@ -74,7 +74,7 @@ class Collector:
         if seen.returns != self._returns:
             self._returns = seen.returns
             self._rounds.forget()
-            self._answers.clear()  # workers count from zero again, and sums of old and new counts would fall twice
+            self._answers.clear()  # workers count from zero again: sums of old and new counts would fall twice
         self._hear(seen)
         self._topics.update(seen.topics)
         reports, view = [self._answers[worker] for worker in sorted(self._answers)], self._view

@@ -25,7 +25,7 @@ from tidewheel.runtime.snapshots.snapshot_folder import SnapshotFolder
 
 _INTERRUPTED = 130
 _LEAVES_A_DEAD_CLUSTER_SOON = ("RAY_task_events_shutdown_flush_timeout_ms", "500")
-"""A setting of Ray's, by its environment variable: by default, Ray waits 5 s for a control store that is gone."""
+"""An environment variable of Ray and its value: by default, Ray waits 5 s for a control store that is gone."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _INTERRUPTED
     except BrokenPipeError:
-        # The reader has had enough, such as `head`; Python would complain when it closes standard output.
+        # The reader of the output, such as `head`, has closed it; Python would complain when it closes standard output.
         with suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0

@@ -8,7 +8,6 @@ a run (both figures are in a failure)::
 
 import json
 import os
-import secrets
 import threading
 from collections import Counter
 from pathlib import Path
@@ -18,6 +17,7 @@ import psutil
 import pytest
 
 import tidewheel as tw
+from tests.kit.seeds import seed_of
 from tests.ray.leftovers import TITLES, titled
 from tests.ray.pipeline import Program, say
 from tests.ray.store_program import ENOUGH, TOPIC, Totals, add_rows, folder_at, total, written
@@ -25,7 +25,7 @@ from tests.waiting import eventually
 
 pytestmark = [pytest.mark.ray]
 
-SEED = int(os.environ.get("TIDEWHEEL_KILLS_SEED") or secrets.randbits(32))
+SEED = seed_of("TIDEWHEEL_KILLS_SEED")
 KILLS = int(os.environ.get("TIDEWHEEL_KILLS") or 20)
 DEADLINE_S = 120.0
 _FILE_EVERY_S = 0.1

@@ -131,7 +131,7 @@ def test_a_start_of_no_partition_is_refused() -> None:
     del kafka  # it lives as long as the test
 
 
-@pytest.mark.parametrize("bounded", [True, False], ids=["bounded", "running"])
+@pytest.mark.parametrize("bounded", [True, pytest.param(False, marks=pytest.mark.long)], ids=["bounded", "running"])
 def test_files_and_then_a_topic_keep_the_contract(bounded: bool) -> None:
     """The topic is read from the offset behind the last record that the files have, once they are read."""
     made: dict[str, FakeKafka] = {}

@@ -318,8 +318,15 @@ def test_epochs_of_a_writer_are_read_as_they_come(place: Place) -> None:
 # ---------------------------------------------------------------------- crashes
 
 
-@pytest.mark.parametrize("watch", [None, LOOKS_EVERY_S])
-@pytest.mark.parametrize("kind", ["folder", "bucket"])
+@pytest.mark.parametrize(
+    ("kind", "watch"),
+    [
+        ("folder", None),
+        ("folder", LOOKS_EVERY_S),
+        ("bucket", None),
+        pytest.param("bucket", LOOKS_EVERY_S, marks=pytest.mark.long),
+    ],
+)
 def test_the_check_of_sources_passes(kind: str, watch: float | None, request: pytest.FixtureRequest) -> None:
     """A job that crashes at any call, and goes on with other workers, has each record once."""
     files: dict[str | int, list[str]] = {"a.txt": ["1", "2"], "c.txt": ["3"]}
