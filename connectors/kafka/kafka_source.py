@@ -170,25 +170,26 @@ class KafkaSource(Source[KafkaRecord]):
 
         Marks of transactions, and records that the topic has compacted, have offsets too.
         """
-        if self._measuring is None:
-            self._measuring = TopicClient(self._config)
+        client = self._measuring
+        if client is None:
+            client = self._measuring = TopicClient(self._config)
         topic, number = _parts(partition)
         try:
-            offset, end = self._range(self._measuring, topic, number, position)
+            offset, end = self._range(client, topic, number, position)
             if end is None:
-                _, end = self._measuring.first_and_end(topic, number)
+                _, end = client.first_and_end(topic, number)
         except BaseException:
-            self._measuring.close()
             self._measuring = None
+            client.close()
             raise
         return {"records": max(0, end - offset)}
 
     def close(self) -> None:
         """Close the clients that commit offsets and measure the lag."""
-        for client in (self._committing, self._measuring):
-            if client is not None:
-                client.close()
-        self._committing = self._measuring = None
+        if self._committing is not None:
+            self._committing.close()
+            self._committing = None
+        self._measuring = None  # a thread may be in a call of it; without references, the client ends
 
 
 class _Decoding:
