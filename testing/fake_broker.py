@@ -5,12 +5,12 @@ Its source is an example of a correct source.
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
-from tidewheel.operators.sources.contract import Fetched, Partition, Pause, Source
+from tidewheel.operators.sources.contract import Fetched, Partition, Pause, Source, Unit
 
 _BROKERS: "WeakValueDictionary[str, FakeBroker]" = WeakValueDictionary()
 
@@ -126,6 +126,11 @@ class FakeBroker:
             self._raise()
             self.committed[partition] = max(offset, self.committed[partition])
 
+    def end_of(self, partition: Partition) -> int:
+        """Return the offset after the last record of a partition."""
+        with self._changed:
+            return len(self._records[partition])
+
     def _raise(self) -> None:
         if self._errors:
             raise self._errors.popleft()
@@ -163,3 +168,8 @@ class FakeBrokerSource(Source[Any]):
     def saved(self, partition: Partition, position: int) -> None:
         """Commit the offset."""
         self.broker.commit(partition, position)
+
+    def behind(self, partition: Partition, position: int | None) -> Mapping[Unit, float]:
+        """Return how many records the broker has after an offset."""
+        offset = self.broker.committed[partition] if position is None else position
+        return {"records": self.broker.end_of(partition) - offset}

@@ -123,6 +123,10 @@ class _Watched(Sink):
         self.calls: list[_Call] = []
 
     def prepare(self, epoch: Time, records: Batch) -> Any:
+        if self._look is not None and (refused := self._preparing.refused(records)):
+            raise AssertionError(
+                f"refused() names records of epoch {epoch!r}, all of which have to be stored: {refused!r}"
+            )
         part = self._called("prepare", epoch, self._preparing.prepare, epoch, records)
         if (reason := unpicklable(part)) is not None:
             raise AssertionError(f"prepare({epoch!r}) returns {part!r}, which travels and cannot be pickled: {reason}")

@@ -135,6 +135,7 @@ class _Watched(Source[Any]):
 
     def __init__(self, packed: bytes, kind: Source[Any], trouble: _Trouble) -> None:
         self._packed = packed
+        self._kind = kind
         self._copies: dict[int, Source[Any]] = {}
         self._trouble = trouble
         self._lock = threading.Lock()
@@ -201,6 +202,9 @@ class _Watched(Source[Any]):
         copies, self._copies = self._copies, {}
         for copy in copies.values():
             copy.close()
+
+    def _waits(self, partition: Partition) -> bool:
+        return self._kind._waits(partition)
 
     def _of(self, partition: Partition) -> Source[Any]:
         return self._copy(crc32(repr(partition).encode()) % 2)

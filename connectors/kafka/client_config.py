@@ -25,6 +25,9 @@ _OURS: Final = frozenset(
 )
 """The properties that sources and sinks set themselves, because their guarantees depend on them."""
 
+_MOST_BYTES: Final = 1_000_000
+"""The default of ``message.max.bytes``."""
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ClientConfig:
@@ -46,6 +49,11 @@ class ClientConfig:
         check_secrets(self.kind, "config", self.given, "KAFKA_PASSWORD")
         if ours := sorted(_OURS & self.given.keys()):
             raise GraphError(f"{self.kind}: config has {', '.join(ours)}, which the {self.kind} sets itself: remove it")
+
+    @property
+    def most_bytes(self) -> int:
+        """The largest size of a record that the client sends."""
+        return int(self.given.get("message.max.bytes", _MOST_BYTES))
 
     def properties(self, defaults: Mapping[str, Any]) -> dict[str, Any]:
         """Return the properties for a client, with each `Secret` replaced by its value.

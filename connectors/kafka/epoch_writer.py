@@ -22,6 +22,28 @@ _WITHIN_S: Final = 30.0
 Encoded = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes], ...], int | None]
 """Value, key, headers and timestamp in ms of a record."""
 
+_OVERHEAD: Final = 36
+"""The bytes of a record, besides its key, value and headers, that the client counts for ``message.max.bytes``."""
+
+
+def wire_size(record: Encoded) -> int:
+    """Return the size that the client compares with ``message.max.bytes``.
+
+    >>> wire_size((b"high", b"Brest", (("hour", b"4"),), None))
+    52
+    """
+    value, key, headers, _ = record
+    size = _OVERHEAD + len(value or b"") + len(key or b"")
+    for name, data in headers:
+        for part in (name.encode(), data or b""):
+            size += len(part) + _varint_size(len(part))
+    return size
+
+
+def _varint_size(number: int) -> int:
+    """Return the bytes of a number in the variable length of Kafka, which also has a sign."""
+    return max(1, -(-(2 * number).bit_length() // 7))
+
 
 class EpochWriter:
     """The only writer with its name. A call raises ConnectionError if another attempt may succeed, else `KafkaError`.

@@ -9,7 +9,7 @@ from typing import Any
 from tidewheel.batches import batches
 from tidewheel.batches.batches import Batch
 from tidewheel.connectors.kafka.client_config import ClientConfig
-from tidewheel.connectors.kafka.epoch_writer import Encoded, EpochWriter
+from tidewheel.connectors.kafka.epoch_writer import Encoded, EpochWriter, wire_size
 from tidewheel.connectors.kafka.errors import KafkaError
 from tidewheel.connectors.kafka.formats import Encode, Format, Part, as_bytes
 from tidewheel.connectors.kafka.kafka_record import KafkaRecord
@@ -73,9 +73,26 @@ class KafkaSink(Sink):
 
     def prepare(self, epoch: Time, records: Batch) -> list[Encoded]:
         """Encode records; the result travels to worker 0."""
-        if self._encoders is None:
-            self._encoders = self._encoder(self._value, "value"), self._encoder(self._key, "key")
-        return [self._encoded(epoch, record) for record in batches.records(records)]
+        self._begin()
+        return [self._encoded(record, epoch) for record in batches.records(records)]
+
+    def refused(self, records: Batch) -> dict[int, Exception]:
+        """Return the records that have no such format, or are larger than ``message.max.bytes`` of ``config``."""
+        self._begin()
+        found: dict[int, Exception] = {}
+        most = self._config.most_bytes
+        for place, record in enumerate(batches.records(records)):
+            try:
+                size = wire_size(self._encoded(record))
+            except KafkaError as error:
+                found[place] = error
+                continue
+            if size > most:
+                found[place] = KafkaError(
+                    f"{self._group}: a record for topic {self._topic!r} has {size:,} bytes, and message.max.bytes of "
+                    f"config allows {most:,}. It is {record!r:.200}"
+                )
+        return found
 
     def commit(self, epoch: Time, parts: list[list[Encoded]]) -> None:
         """Write an epoch, unless the brokers already have it."""
@@ -114,13 +131,18 @@ class KafkaSink(Sink):
     def _encoder(self, chosen: Format | None, part: Part) -> Encode:
         return as_bytes if chosen is None else chosen.encoder(self._topic, part)
 
-    def _encoded(self, epoch: Time, record: Any) -> Encoded:
+    def _begin(self) -> None:
+        if self._encoders is None:
+            self._encoders = self._encoder(self._value, "value"), self._encoder(self._key, "key")
+
+    def _encoded(self, record: Any, epoch: Time = None) -> Encoded:
+        of = "" if epoch is None else f" of epoch {epoch!r}"
         if not isinstance(record, KafkaRecord):
             raise KafkaError(
-                f"{self._group}: epoch {epoch!r} has {record!r:.200}, which is no KafkaRecord. Make one of it before, "
-                "as by map(lambda order: KafkaRecord(order, key=order.customer))"
+                f"{self._group}: a record{of} is no KafkaRecord, but {record!r:.200}. Make one of it before, as by "
+                "map(lambda order: KafkaRecord(order, key=order.customer))"
             )
-        assert self._encoders is not None, "prepare has made them"
+        assert self._encoders is not None, "_begin has made them"
         of_value, of_key = self._encoders
         try:
             return (
@@ -131,6 +153,6 @@ class KafkaSink(Sink):
             )
         except Exception as error:
             raise KafkaError(
-                f"{self._group}: a record of epoch {epoch!r} for topic {self._topic!r} has no such format: "
+                f"{self._group}: a record{of} for topic {self._topic!r} has no such format: "
                 f"{type(error).__name__}: {error}. It is {record!r:.200}"
             ) from error

@@ -9,7 +9,7 @@ moment when the unit ends.
 import logging
 import re
 import time
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -22,7 +22,7 @@ from tidewheel.connectors.postgres.slot import Slot
 from tidewheel.connectors.postgres.table_changes import Record, TableChanges
 from tidewheel.connectors.postgres.table_copy import Texts, copy_tables
 from tidewheel.host.retry import Retry
-from tidewheel.operators.sources.contract import Fetched, Partition, Pause, Source
+from tidewheel.operators.sources.contract import Fetched, Partition, Pause, Source, Unit
 from tidewheel.runtime.description.secret import Secret
 from tidewheel.runtime.errors import ConfigError
 
@@ -101,6 +101,13 @@ class PostgresChanges(Source[Record]):
         if isinstance(position, LogPlace):
             self._slot.advance(position.lsn)
 
+    def behind(self, partition: Partition, position: Place | None) -> Mapping[Unit, float] | None:
+        """Return how many bytes the log of the server has after a place; None until the slot is made."""
+        if position is None:
+            return None
+        with self._slot.session() as connection:
+            return {"bytes": max(0, self._slot.end_of_log(connection) - position.lsn)}
+
     def _wait_for_turn(self, connection: "Connection[Any]") -> Iterator[Pause]:
         until_s = time.monotonic() + _WAITS_S
         while not self._slot.is_mine(connection):
@@ -149,7 +156,7 @@ class PostgresChanges(Source[Record]):
         read_to, told = place.lsn, set[str]()
         moved_s = beaten_s = time.monotonic()
         while True:
-            end, began_s = copy.end_of_log(), time.monotonic()
+            end, began_s = self._slot.end_of_log(connection), time.monotonic()
             if end > read_to:
                 before = place
                 place = yield from _transactions(copy.read(end), changes, place)

@@ -6,10 +6,12 @@ leaves nothing behind. A table ``tidewheel_epochs`` in the same database has the
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final
 
 from tidewheel.batches.batches import Batch, is_arrow, records
+from tidewheel.connectors.base.refused_records import refused_records
 from tidewheel.connectors.postgres.epoch_rows import EpochRows, epoch_rows
 from tidewheel.connectors.postgres.errors import PostgresError
 from tidewheel.connectors.postgres.server import Server, composed, equal, names_of, one_row, said_by
@@ -84,6 +86,26 @@ class PostgresSink(Sink):
             self.last_committed()
         return epoch_rows(records, self._columns, self._key)
 
+    def refused(self, records: Batch) -> dict[int, Exception]:
+        """Return the records that do not fit into the columns of the table, or break a check of it.
+
+        The server takes them into a temporary table, and forgets them. Unique keys, foreign keys and triggers are not
+        tried, since they depend on other rows.
+        """
+        if not self._columns:
+            self.last_committed()
+        found: dict[int, Exception] = {}
+
+        def look(connection: "Connection[Any]") -> None:
+            with connection.transaction(force_rollback=True):
+                query = "CREATE TEMPORARY TABLE {} (LIKE {} INCLUDING CONSTRAINTS)"
+                connection.execute(composed(query, self._tried, self._target))
+                attempt = partial(self._try_rows, connection)
+                found.update(refused_records(records, attempt, _is_of_a_record))
+
+        self._try(look)
+        return found
+
     def commit(self, epoch: Time, parts: list[Any]) -> None:
         """Merge an epoch into the table and record its number, in one transaction."""
         if not isinstance(epoch, int):
@@ -114,6 +136,22 @@ class PostgresSink(Sink):
             self.retry.call(connect, on_failure=note)
         except self._server.passing_errors as error:
             raise PostgresError(f"{self!r}: no success for {self.retry.within_s:g} s: {str(error).strip()}") from error
+
+    @property
+    def _tried(self) -> "Identifier":
+        from psycopg.sql import Identifier
+
+        return Identifier("pg_temp", "tidewheel_tried")
+
+    def _try_rows(self, connection: "Connection[Any]", records: Batch) -> None:
+        """Copy records into the table for attempts, and take that back."""
+        part = epoch_rows(records, self._columns, self._key)
+        with connection.transaction(force_rollback=True):
+            query = "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0 AND attnotnull"
+            for (name,) in connection.execute(query, (self._tried.as_string(connection),)).fetchall():
+                if name not in part.columns:  # the table has a value of its own for it
+                    connection.execute(composed("ALTER TABLE {} ALTER {} DROP NOT NULL", self._tried, names_of([name])))
+            _copy(connection, self._tried, part.columns, part.rows)
 
     # ------------------------------------------------------------------ the transaction of an epoch
 
@@ -221,6 +259,14 @@ class PostgresSink(Sink):
                 "key could have two rows. Create one, or give the columns of one as key="
             )
         self._columns = columns
+
+
+def _is_of_a_record(error: Exception) -> bool:
+    """Tell whether a record is at fault: its form, a value, or a value that has no form in SQL."""
+    from psycopg import DataError, IntegrityError, ProgrammingError
+
+    has_no_form = isinstance(error, ProgrammingError) and error.sqlstate is None
+    return has_no_form or isinstance(error, PostgresError | DataError | IntegrityError)
 
 
 def _copy(connection: "Connection[Any]", table: "Identifier", columns: Sequence[str], rows: Any) -> None:

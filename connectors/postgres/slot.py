@@ -133,6 +133,10 @@ class Slot:
                 f"restored from an older state. {AGAIN}"
             )
 
+    def end_of_log(self, connection: "Connection[Any]") -> int:
+        """Return the place after everything that is durable in the log of the server."""
+        return lsn_of(one_row(connection, "SELECT pg_current_wal_flush_lsn()")[0])
+
     def advance(self, lsn: int) -> None:
         """Let the server delete the log before an LSN; an LSN earlier than the slot's has no effect."""
         with self.server.connected(f"PostgresChanges, {self}") as connection:
@@ -164,10 +168,6 @@ class SlotCopy:
     name: str
     publication: str
     has_more: bool = False
-
-    def end_of_log(self) -> int:
-        """Return the LSN after the durable part of the log."""
-        return lsn_of(one_row(self.connection, "SELECT pg_current_wal_flush_lsn()")[0])
 
     def read(self, end: int) -> Iterator[Message]:
         """Yield the messages of complete transactions, after the last read transaction and up to an LSN."""

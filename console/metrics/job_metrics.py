@@ -96,6 +96,19 @@ METRICS = tuple(
             ("input_waited_seconds_total", "Time that feeders have waited to be let in.", "seconds_waited"),
             ("input_open", "1 if an input is open, otherwise 0.", "is_open"),
         ],
+        "sources": [
+            ("source_records_total", "Records that a source has read.", "records"),
+            ("source_partitions", "Partitions of a source that have not ended.", "partitions"),
+            ("source_lag_records", "Records that a source has not read yet, if it can tell.", "lag_records"),
+            ("source_lag_bytes", "Bytes that a source has not read yet, if it can tell.", "lag_bytes"),
+            ("source_lag_seconds", "Seconds for which a source is behind, if it can tell.", "lag_seconds"),
+        ],
+        "sinks": [
+            ("sink_records_total", "Records that a sink has committed.", "records"),
+            ("sink_epochs_total", "Epochs that a sink has committed.", "epochs"),
+            ("sink_waiting_epochs", "Epochs that have records at a sink and are not committed.", "waiting"),
+            ("sink_committed_timestamp_seconds", "When a sink committed last, in seconds since 1970.", "committed"),
+        ],
         "loops": [
             ("loop_open_epochs", "Epochs that go round a loop now.", "epochs"),
             ("loop_latest_round", "The latest round in which an epoch of a loop is.", "latest"),
@@ -232,6 +245,8 @@ _SECTIONS: Mapping[str, tuple[tuple[str, ...], Callable[[Document], _Things]]] =
     "edges": (("edge", "source", "target"), _edges),
     "probes": (("probe", "kind"), _probes),
     "inputs": (("input",), lambda document: (((name,), each) for name, each in _section(document, "inputs"))),
+    "sources": (("source",), lambda document: (((name,), each) for name, each in _section(document, "sources"))),
+    "sinks": (("sink",), lambda document: (((name,), each) for name, each in _section(document, "sinks"))),
     "loops": (("loop",), _loops),
     "workers": (("worker",), _workers),
     "topics": (("topic", "partition"), _topics),

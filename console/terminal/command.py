@@ -20,6 +20,8 @@ from tidewheel.console.terminal.tables import (
     jobs_table,
     log_table,
     operators_table,
+    sinks_table,
+    sources_table,
     stuck_lines,
     title_of,
     topics_table,
@@ -93,7 +95,8 @@ def job_lines(reader: Reader) -> Iterator[str]:
         return
     yield from title_of(view.document)
     yield from stuck_lines(view.document)
-    for table in (operators_table(view), topics_table(view), workers_table(view), log_table(view.document)):
+    tables = [make(view) for make in (operators_table, sources_table, sinks_table, topics_table, workers_table)]
+    for table in (*tables, log_table(view.document)):
         if table.rows:
             yield ""
             yield from lines_of(table)

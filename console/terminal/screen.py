@@ -14,6 +14,8 @@ from tidewheel.console.terminal.tables import (
     jobs_table,
     log_table,
     operators_table,
+    sinks_table,
+    sources_table,
     stuck_lines,
     title_of,
     topics_table,
@@ -21,7 +23,7 @@ from tidewheel.console.terminal.tables import (
 )
 from tidewheel.pubsub.subscribers.view import View
 
-_MOST_JOBS, _MOST_STUCK, _MOST_TOPICS, _MOST_WORKERS, _MOST_EVENTS = 5, 8, 5, 8, 3
+_MOST_JOBS, _MOST_STUCK, _MOST_CONNECTORS, _MOST_TOPICS, _MOST_WORKERS, _MOST_EVENTS = 5, 8, 5, 5, 8, 3
 _LEAST_OPERATORS = 3
 _NAME = 20
 _EMPTY = Text("", no_wrap=True, overflow="ellipsis")
@@ -47,6 +49,8 @@ def picture(
         for line in stuck[: min(_MOST_STUCK, height // 4)]:
             above.text(line, "yellow")
         for table, most in (
+            (sources_table(view), _MOST_CONNECTORS),
+            (sinks_table(view), _MOST_CONNECTORS),
             (topics_table(view), _MOST_TOPICS),
             (workers_table(view), _MOST_WORKERS),
             (log_table(view.document), _MOST_EVENTS),

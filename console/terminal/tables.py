@@ -219,6 +219,30 @@ def topics_table(view: View) -> Table:
     return Table(("TOPIC", "DELIVERY", " RECORDS/S", " SUBSCRIBERS", " LAG", " LAG BYTES", " BEHIND"), rows)
 
 
+def sources_table(view: View) -> Table:
+    rows = []
+    for name, source in view.document.get("sources", {}).items():
+        cells = (
+            plain(name),
+            count_text(source.get("partitions")),
+            count_text(view.rate("sources", name, "records")),
+            count_text(source.get("lag_records")),
+            size_text(source["lag_bytes"]) if "lag_bytes" in source else "",
+            _age(source.get("lag_seconds", 0.0)),
+        )
+        rows.append(Row(cells))
+    return Table(("SOURCE", " PARTITIONS", " RECORDS/S", " LAG", " LAG BYTES", " BEHIND"), rows)
+
+
+def sinks_table(view: View) -> Table:
+    rows, at = [], view.document.get("at", 0.0)
+    for name, sink in view.document.get("sinks", {}).items():
+        last = f"{age_text(max(0.0, at - sink['committed']))} ago" if "committed" in sink else ""
+        rate = count_text(view.rate("sinks", name, "records"))
+        rows.append(Row((plain(name), rate, count_text(sink.get("epochs")), count_text(sink.get("waiting")), last)))
+    return Table(("SINK", " RECORDS/S", " EPOCHS", " WAITING", "LAST COMMIT"), rows)
+
+
 def log_table(document: Mapping[str, Any]) -> Table:
     """Return the notable events, the latest first."""
     events = sorted(document.get("log", {}).items(), key=lambda event: -int(event[0]))

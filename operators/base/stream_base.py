@@ -165,6 +165,7 @@ class StreamBase(Generic[Record]):
         key: Key,
         dead_letters: "DeadLetters",
         *others: Key | None,
+        part: str = ": keys",
     ) -> "Stream[Record]":
         """Set aside the records for which ``key`` or a function in ``others`` raises."""
         owner = Exchange(key)
@@ -182,7 +183,7 @@ class StreamBase(Generic[Record]):
         def divide(batch: Batch, refuse: Refuse) -> Batch:
             return chosen(batch, refuse) if is_called or isinstance(batch, list) else batch
 
-        return self._setting_aside(f"{name}: keys", divide, dead_letters, schema=self.schema, part=": keys")
+        return self._setting_aside(f"{name}{part}", divide, dead_letters, schema=self.schema, part=part)
 
     def _without_letters(
         self, name: str, dead_letters: "DeadLetters", schema: "pa.Schema | None" = None, *, part: str = ""

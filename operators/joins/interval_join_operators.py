@@ -19,6 +19,7 @@ from tidewheel.operators.joins.table_join import JoinedColumns
 from tidewheel.operators.joins.unlike_keys import UnlikeKeys
 from tidewheel.operators.keys.arrow_rows import table_schema
 from tidewheel.operators.keys.columns import check_names
+from tidewheel.operators.keys.record_keys import Keys
 from tidewheel.operators.keys.total_order import check_total_order
 from tidewheel.operators.windows.ahead import AheadLimit
 from tidewheel.operators.windows.event_time import BY_KEY, EventTimeReader, TimedRecord, read_timed
@@ -33,6 +34,7 @@ from tidewheel.runtime.worker.operator_context import OperatorContext
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from tidewheel.operators.dead_letters import DeadLetters
     from tidewheel.operators.stream import Stream
 
 
@@ -72,6 +74,7 @@ class IntervalJoinOperators(StreamBase[Record]):
         at_most_ahead: Duration | None = None,
         clock: Callable[[], Any] | None = None,
         suffix: str = "",
+        dead_letters: "DeadLetters | None" = ...,
         name: str = ...,
     ) -> IntervalJoined[Any, Any, Any]: ...
 
@@ -88,10 +91,11 @@ class IntervalJoinOperators(StreamBase[Record]):
         lateness: Duration | None = None,
         at_most_ahead: Duration | None = None,
         clock: Callable[[], Any] | None = None,
+        dead_letters: "DeadLetters | None" = ...,
         name: str = ...,
     ) -> IntervalJoined[tuple[Record, Other], Record, Other]: ...
 
-    @adds_operators("at_most_ahead", "clock")
+    @adds_operators("at_most_ahead", "clock", "dead_letters")
     def interval_join(  # noqa: PLR0913 - each decides something of its own, and most may be left out
         self,
         other: "Stream[Any]",
@@ -105,6 +109,7 @@ class IntervalJoinOperators(StreamBase[Record]):
         at_most_ahead: Duration | None = None,
         clock: Callable[[], Any] | None = None,
         suffix: str = "",
+        dead_letters: "DeadLetters | None" = None,
         name: str = "interval_join",
     ) -> IntervalJoined[Any, Any, Any]:
         """Pair records with equal keys and nearby event times, of any epochs.
@@ -130,6 +135,8 @@ class IntervalJoinOperators(StreamBase[Record]):
                 ahead counts as late.
             clock: returns the current time as an event time, as for `window`.
             suffix: appended to the other side's column names that this side has, too; without it they are an error.
+            dead_letters: receives records of both sides for which a function of a record raises, or that have no event
+                time; None fails the job.
             name: the operator's name.
 
         Raises:
@@ -162,8 +169,13 @@ class IntervalJoinOperators(StreamBase[Record]):
         interval = make_interval(name, within, lateness)
         limit = AheadLimit.checked(f"operator {name!r}", at_most_ahead, clock, interval.lower)
         builds, known = _builds(keys, times, interval, lateness, limit, suffix, (self.schema, other.schema))
-        left, latest, ahead = self._operator(f"{name} times", [], 3, builds[0], keys.exchanges[:1], notify=False)
-        right, *more = other._operator(f"{name} times", [], 3, builds[1], keys.exchanges[1:], notify=False)
+        sides: list[StreamBase[Any]] = [self, other]
+        if dead_letters is not None:
+            reads = [_reads(own, time, interval) for own, time in zip(keys, times, strict=True)]
+            parts = zip(sides, keys.of_sides, reads, (": keys", ": other keys"), strict=True)
+            sides = [side._with_good_keys(name, key, dead_letters, read, part=part) for side, key, read, part in parts]
+        left, latest, ahead = sides[0]._operator(f"{name} times", [], 3, builds[0], keys.exchanges[:1], notify=False)
+        right, *more = sides[1]._operator(f"{name} times", [], 3, builds[1], keys.exchanges[1:], notify=False)
         other_latest, other_ahead = more
         pacts = (None, None, BroadcastPact(), BroadcastPact())
         results, late, other_late = left._operator(name, [right, latest, other_latest], 3, builds[2], pacts)
@@ -176,6 +188,11 @@ class IntervalJoinOperators(StreamBase[Record]):
             stream.schema = schema
         self._note_side_by_side(dict(zip((".results", ".late", ".other_late"), made, strict=True)))
         return IntervalJoined(*made)
+
+
+def _reads(keys: Keys, at: At, interval: Interval) -> Callable[[Any], None] | None:
+    """Return a function that raises for a record without key or event time; None where these are columns."""
+    return EventTimeReader(keys, at, interval.lower).read_one if callable(keys.key) else None
 
 
 def _builds(

@@ -32,6 +32,14 @@ class JoinKeys(NamedTuple):
         """The keys by which both sides are exchanged."""
         return self.left.key, self.right.key
 
+    @property
+    def of_sides(self) -> tuple[Key, Key]:
+        """The keys of both sides, neither of which is None."""
+        left, right = self.exchanges
+        assert left is not None, "a join has keys"
+        assert right is not None, "a join has keys"
+        return left, right
+
 
 def make_keys(name: str, key: Key, other_key: Key | None, suffix: str = "") -> JoinKeys:
     """Return the keys of both sides; ``key`` serves both if ``other_key`` is None.

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from tidewheel.batches.batches import Batch
 from tidewheel.operators.base.division import at_first
+from tidewheel.operators.sinks.sink_counts import counts_of
 from tidewheel.progress import Time
 from tidewheel.pubsub.errors import DeliveryError
 from tidewheel.runtime.description.plan import Build
@@ -49,18 +50,18 @@ class _Held:
         return _Held(self.batches + other.batches, self.tokens + other.tokens, latest)
 
 
-def build_covered(topic: str | None = None) -> Build:
-    """Return the build function of the operator, for a topic or for a sink.
+def build_covered(topic: str | None = None, *, sink: str = "") -> Build:
+    """Return the build function of the operator, for a topic or for a sink, given by the key of its counts.
 
     In a job without snapshots, it raises DeliveryError for a topic; a sink receives an epoch when it is complete.
     """
-    return lambda context: _Share(topic, context).schedule
+    return lambda context: _Share(topic, sink, context).schedule
 
 
 class _Share:
     """The operator on one worker."""
 
-    def __init__(self, topic: str | None, context: OperatorContext) -> None:
+    def __init__(self, topic: str | None, sink: str, context: OperatorContext) -> None:
         self._saving, self._number = host_of(context).saving, instance_of(context).number
         if topic is not None and not self._saving.are_taken:
             raise DeliveryError(
@@ -69,6 +70,8 @@ class _Share:
                 topic=topic,
             )
         self._epochs: dict[Time, _Held] = at_first(_Held.merge).of_each().state(context, "epochs", dict)
+        if sink:
+            counts_of(context, sink).waiting.append(self._epochs)
         self._notificator = context.notificator()
         instance_of(context).waits_for = NEXT_SNAPSHOT
 

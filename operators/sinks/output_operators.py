@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from reprlib import repr as short
@@ -10,7 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import cloudpickle
 
 from tidewheel.batches.batches import Batch, records
-from tidewheel.operators.base.stream_base import Record, Result, StreamBase, callback, check_positive
+from tidewheel.operators.base.stream_base import (
+    Record,
+    Result,
+    StreamBase,
+    callback,
+    caught_by,
+    check_positive,
+)
 from tidewheel.operators.epochs.gathered_epochs import build_gathered
 from tidewheel.operators.keys.record_hash import GatherPact
 from tidewheel.operators.sinks.capture import build_capture
@@ -30,6 +38,7 @@ from tidewheel.runtime.tokens.timestamp_token import TimestampToken
 from tidewheel.storage.store_url import absolute, is_place, is_url, local_path
 
 if TYPE_CHECKING:
+    from tidewheel.operators.dead_letters import DeadLetters
     from tidewheel.operators.stream import Stream
 
 
@@ -242,13 +251,14 @@ class OutputOperators(StreamBase[Record]):
 
         return self._unary(name, build_gathered(1, process), GatherPact())._for_effect()
 
-    @adds_operators("sink", "part_bytes", "visible")
+    @adds_operators("sink", "part_bytes", "visible", "dead_letters")
     def sink(
         self,
         sink: Sink,
         *,
         visible: Literal["snapshot", "epoch"] = "snapshot",
         part_bytes: int = PART_BYTES,
+        dead_letters: "DeadLetters | None" = None,
         name: str = "sink",
     ) -> "Stream[Time]":
         """Store each epoch in a destination of your own, completely and once, even if processes crash; see `Sink`.
@@ -263,6 +273,8 @@ class OutputOperators(StreamBase[Record]):
                 ``"epoch"``, and any job without ``snapshots=``, commits an epoch when it is complete. Then an epoch
                 that is computed again after a crash must have the same records.
             part_bytes: how many bytes of an epoch, in memory, a worker gathers before it prepares a part.
+            dead_letters: receives records that `Sink.refused` names, at their epoch, when that is complete; None fails
+                the job at them. A run that leaves out an epoch, since it is committed, sends no letters for it.
             name: the operator's name.
 
         Raises:
@@ -286,14 +298,23 @@ class OutputOperators(StreamBase[Record]):
         """
         check_positive("sink", "part_bytes", part_bytes)
         made = sink_operators(sink, self.nesting.domain, part_bytes, visible)
+        caught = caught_by(self._description, "sink", dead_letters)
+        if caught and type(sink).refused is Sink.refused:
+            raise GraphError(
+                f"sink: a {type(sink).__qualname__} has no method refused(records), which says which records it would "
+                "not take: leave out dead_letters="
+            )
         equal = sha256(cloudpickle.dumps(sink)).hexdigest()  # a pickle may have a password, and names are shown
         self._claim("sink", equal, f"stores into an equal {type(sink).__qualname__}")
-        return self._committed(name, made)
+        return self._committed(name, replace(made, caught=caught), dead_letters)
 
-    def _committed(self, name: str, made: SinkOperators) -> "Stream[Any]":
+    def _committed(self, name: str, made: SinkOperators, dead_letters: "DeadLetters | None" = None) -> "Stream[Any]":
+        made = replace(made, key=f"{name} {self._description.size}")  # another sink may have its name
         parts = self._unary(name, made.build_prepare)
+        if dead_letters is not None:
+            parts = parts._without_letters(name, dead_letters)
         if made.waits:
-            parts = parts._unary(f"{name}: wait for a snapshot", build_covered())
+            parts = parts._unary(f"{name}: wait for a snapshot", build_covered(sink=made.key))
         return parts._unary(f"{name}: commit", made.build_commit, GatherPact())._for_effect()
 
     @adds_operators("folder", "compression", "visible", "overwrite", "file_bytes")

@@ -16,20 +16,24 @@ Source: the two-phase commit of Flink's TwoPhaseCommitSinkFunction, with one com
 BatchWrite. No transaction of the destination stays open between calls, so none can time out.
 """
 
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from inspect import iscoroutinefunction, isgeneratorfunction, signature
 from operator import add
 from typing import Any
 
-from tidewheel.batches.batches import Batch, length, size_in_bytes
+from tidewheel.batches.batches import Batch, keep, length, size_in_bytes
+from tidewheel.batches.batches import records as records_of
 from tidewheel.batches.held_bytes import RecordSizes
 from tidewheel.operators.base.division import at_first
+from tidewheel.operators.base.setting_aside import Aside, Caught, letter
 from tidewheel.operators.epochs.gathered_epochs import joined
+from tidewheel.operators.sinks.sink_counts import counts_of
 from tidewheel.progress import GraphError, ProductDomain, Time, TimeDomain
 from tidewheel.runtime.description.plan import Schedule
-from tidewheel.runtime.worker.operator_context import OperatorContext
+from tidewheel.runtime.worker.operator_context import OperatorContext, instance_of
 from tidewheel.runtime.worker.ports import InputPort, OutputPort
 from tidewheel.transport.frames import unpicklable
 
@@ -74,6 +78,14 @@ class Sink(ABC):
         """
         return records
 
+    def refused(self, records: Batch) -> Mapping[int, Exception]:
+        """Return the records that the destination would not take, by their place in the batch, each with the reason.
+
+        Only ``dead_letters=`` of `Stream.sink` asks for it, on each worker, before `prepare` receives the others. It
+        may be called more than once for a record, and stores nothing.
+        """
+        return {}
+
     @abstractmethod
     def commit(self, epoch: Time, parts: list[Any]) -> None:
         """Make an epoch visible and record it as the last epoch, in one durable step.
@@ -99,13 +111,14 @@ class Sink(ABC):
 
 @dataclass(slots=True)
 class _Prepared:
-    """One worker's part of an epoch: the prepared parts, and the records that wait to be prepared."""
+    """One worker's part of an epoch: prepared parts, records that wait to be prepared, and letters for refused ones."""
 
     parts: list[Any] = field(default_factory=list)
     records: int = 0
     waiting: list[Batch] = field(default_factory=list)
     waiting_bytes: int = 0
     sizes: RecordSizes = field(default_factory=RecordSizes)
+    letters: list[Aside] = field(default_factory=list)
 
     def add(self, batch: Batch) -> None:
         self.records += length(batch)
@@ -115,7 +128,8 @@ class _Prepared:
     def merge(self, other: "_Prepared") -> "_Prepared":
         """Add the part of another worker."""
         waiting, size = self.waiting + other.waiting, self.waiting_bytes + other.waiting_bytes
-        return _Prepared(self.parts + other.parts, self.records + other.records, waiting, size, self.sizes)
+        records, letters = self.records + other.records, self.letters + other.letters
+        return _Prepared(self.parts + other.parts, records, waiting, size, self.sizes, letters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +142,8 @@ class SinkOperators:
         part_bytes: the size in memory at which a worker lets the sink prepare a part.
         waits: whether an epoch of a job with snapshots is committed only once a snapshot has its parts.
         result: returns the output for a committed epoch and its number of records.
+        key: the key of the counts that the operators share; see `counts_of`.
+        caught: the errors for which a refused record is set aside, as a letter among the parts.
     """
 
     make: Callable[[OperatorContext], Sink]
@@ -136,6 +152,8 @@ class SinkOperators:
     waits: bool
     result: Callable[[Any, Time, int], Any]
     join: Callable[[list[Batch]], Any]
+    key: str = ""
+    caught: Caught = ()
 
     def build_prepare(self, context: OperatorContext) -> Schedule:
         """Build the operator that sends, for each epoch, this worker's parts and their number of records."""
@@ -144,10 +162,15 @@ class SinkOperators:
         last = self._last_of(sink)
         epochs: dict[Time, _Prepared] = at_first(_Prepared.merge).of_each().state(context, "parts", dict)
         notificator = context.notificator()
+        counts = counts_of(context, self.key)
+        counts.waiting.append(epochs)
+        instance_of(context).connector = counts.numbers
 
         def prepare(time: Time, part: _Prepared) -> None:
             if part.waiting and not self._has(last, time):
-                part.parts.append(sink.prepare(time, self.join(part.waiting)))
+                records = self._taken(sink, self.join(part.waiting), part)
+                if length(records):
+                    part.parts.append(sink.prepare(time, records))
             part.waiting, part.waiting_bytes = [], 0
 
         def schedule(input: InputPort, output: OutputPort) -> None:
@@ -163,9 +186,22 @@ class SinkOperators:
                 if token.time in epochs:
                     part = epochs.pop(token.time)
                     prepare(token.time, part)
-                    output.send(token, [(part.parts, part.records)])
+                    output.send(token, [(part.parts, part.records), *part.letters])
 
         return schedule
+
+    def _taken(self, sink: Sink, records: Batch, part: _Prepared) -> Batch:
+        """Return the records that the sink takes, and add letters for the others to the worker's part."""
+        refused = sink.refused(records) if self.caught else {}
+        if not refused:
+            return records
+        rows = records_of(records)
+        for place, error in refused.items():
+            if not isinstance(error, self.caught):
+                raise error
+            part.letters.append(Aside(letter(rows[place], error)))
+        part.records -= len(refused)
+        return keep(records, [place not in refused for place in range(length(records))])
 
     def build_commit(self, context: OperatorContext) -> Schedule:
         """Build the operator that commits each epoch on worker 0, and sends its result."""
@@ -174,6 +210,8 @@ class SinkOperators:
         last = None if context.worker else self._last_of(sink)
         epochs: dict[Time, list[tuple[list[Any], int]]] = at_first(add).of_each().state(context, "epochs", dict)
         notificator = context.notificator()
+        counts = counts_of(context, self.key)
+        counts.waiting.append(epochs)
 
         def schedule(input: InputPort, output: OutputPort) -> None:
             for lent, batch in input:
@@ -185,9 +223,11 @@ class SinkOperators:
                 if token.time in epochs:
                     all_of = epochs.pop(token.time)
                     parts = [part for some, _ in all_of for part in some]
+                    records = sum(records for _, records in all_of)
                     if parts and not self._has(last, token.time):
                         sink.commit(token.time, parts)
-                    output.send(token, [self.result(sink, token.time, sum(records for _, records in all_of))])
+                        counts.commit(records, time.time())
+                    output.send(token, [self.result(sink, token.time, records)])
 
         return schedule
 
@@ -213,7 +253,12 @@ def sink_operators(sink: object, domain: TimeDomain, part_bytes: int, visible: s
     """
     if not isinstance(sink, Sink):
         raise GraphError(f"sink: it is an object of a subclass of tw.Sink, not of {type(sink).__qualname__}")
-    for name, given in (("prepare", ("epoch", "records")), ("commit", ("epoch", "parts")), ("last_committed", ())):
+    for name, given in (
+        ("prepare", ("epoch", "records")),
+        ("refused", ("records",)),
+        ("commit", ("epoch", "parts")),
+        ("last_committed", ()),
+    ):
         method, called = getattr(sink, name), f"{type(sink).__qualname__}.{name}"
         if iscoroutinefunction(method) or isgeneratorfunction(method):
             raise GraphError(

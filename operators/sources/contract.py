@@ -12,10 +12,10 @@ of the records before it; tidewheel never interprets the position. Invariants:
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import iscoroutinefunction, isgeneratorfunction, signature
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
 
 from tidewheel.batches.batches import Batch
 from tidewheel.host.retry import Retry
@@ -29,6 +29,9 @@ Record_co = TypeVar("Record_co", covariant=True)
 
 Partition: TypeAlias = str | int
 """The name of a partition, unique in its source."""
+
+Unit: TypeAlias = Literal["records", "bytes", "seconds"]
+"""The unit of a lag."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,17 +170,75 @@ class Source(ABC, Generic[Record_co]):
         before or after it opens the partition.
         """
 
+    def behind(self, partition: Partition, position: Any) -> Mapping[Unit, float] | None:
+        """Return how far a position is behind the present end of its open partition, such as ``{"records": 12}``.
+
+        It may be in records, bytes or seconds; None if it is unknown. It is called while the live page, the metrics or
+        another program follows the job, for one partition after the other, on a thread of its own. The position is that
+        after the last batch that the dataflow has; None before the first. An error is logged, and the lag is then
+        unknown.
+        """
+        return None
+
     def close(self) -> None:
         """Close the source's connections on this worker, at the end of the job."""
+
+    def then(self, live: "Source[Record_co]") -> "Source[Record_co]":
+        r"""Return a source that reads this one to its end, such as files, and then another one, such as a topic.
+
+        The records of both are in one stream; those of ``live`` are in no earlier epoch. So that no record is missing
+        or twice, let ``live`` begin behind the last record of this source, as with ``start=`` of `KafkaSource`.
+
+        In errors and log lines a partition has its name after ``history/`` or ``live/``, a number after ``history#`` or
+        ``live#``.
+
+        Args:
+            live: the source that is read when all partitions of this one have ended.
+
+        Raises:
+            GraphError: this source has no end, or one of them says its epochs itself.
+
+        >>> from pathlib import Path
+        >>> import tempfile
+        >>> import tidewheel as tw
+        >>> from tidewheel.testing import FakeBroker
+        >>> broker = FakeBroker(1)
+        >>> broker.send(0, "springs")
+        >>> broker.end()
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = Path(folder, "tides.txt").write_text("high\nlow\n")
+        ...     flow = tw.Dataflow("tides")
+        ...     _ = flow.source("tides", tw.FileSource(folder).then(broker.source())).capture("tides")
+        ...     with tw.run(flow, engine="local") as job:
+        ...         job.wait()
+        ...         [captured.batch for captured in job.captured("tides")]
+        [['high', 'low'], ['springs']]
+        """
+        from tidewheel.operators.sources.hybrid_source import HybridSource
+
+        return HybridSource(self, live)
 
     def _on_worker(self, context: "OperatorContext", *, reads: bool) -> "Source[Record_co]":
         """Return the source for the operator that lists the partitions on a worker, or that ``reads`` them."""
         return self
 
+    def _owner(self, partition: Partition) -> "Source[Record_co]":
+        """Return the source whose ``at_a_time`` and ``retry`` hold for a partition."""
+        return self
+
+    def _waits(self, partition: Partition) -> bool:
+        """Tell whether a partition is dealt only when all that do not wait have ended."""
+        return False
+
 
 def saves(source: Source[Any]) -> bool:
     """Tell whether a source has a method for saved positions."""
     return type(source).saved is not Source.saved or "saved" in vars(source)
+
+
+def tells_lag(source: Source[Any]) -> bool:
+    """Tell whether a source has a method for the lag of its partitions."""
+    return type(source).behind is not Source.behind or "behind" in vars(source)
 
 
 def as_fetched(source: Source[Any], partition: Partition, yielded: object) -> Fetched[Any]:
@@ -211,9 +272,10 @@ def batch_of(fetched: Fetched[Any]) -> Batch:
 def check_source_object(name: str, source: Source[Any]) -> None:
     """Raise GraphError if a source cannot be pickled, or a method is async or has other parameters."""
     kind = type(source).__qualname__
-    for method_name, given in (("partitions", ()), ("open", ("partition", None)), ("saved", ("partition", None))):
+    of_partition = ("partition", None)
+    for method_name, given in (("partitions", ()), *((name, of_partition) for name in ("open", "saved", "behind"))):
         method, called = getattr(source, method_name), f"{kind}.{method_name}"
-        if iscoroutinefunction(method) or (method_name == "saved" and isgeneratorfunction(method)):
+        if iscoroutinefunction(method) or (method_name in ("saved", "behind") and isgeneratorfunction(method)):
             raise GraphError(
                 f"source {name!r}: {called} is async or yields, and nothing awaits it. Write it with def; it runs on a "
                 "thread of its own and may block"

@@ -92,4 +92,4 @@ class PositionSaver:
             kind = type(error).__name__
             LOGGER.warning(said, self._name, partition, failures, kind, error, extra=about(operator=self._name))
 
-        self._source.retry.call(attempt, on_failure=note, sleep=self._closed.wait)
+        self._source._owner(partition).retry.call(attempt, on_failure=note, sleep=self._closed.wait)

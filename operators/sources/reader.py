@@ -11,9 +11,10 @@ from typing import Any, ClassVar
 from tidewheel.batches.batches import length
 from tidewheel.operators.base.division import Division
 from tidewheel.operators.base.setting_aside import Caught
-from tidewheel.operators.sources.contract import Fetched, Partition, Source, saves
+from tidewheel.operators.sources.contract import Fetched, Partition, Source, saves, tells_lag
 from tidewheel.operators.sources.dealing import reader_of
 from tidewheel.operators.sources.dealt_partition import DealtPartition
+from tidewheel.operators.sources.lag_watch import LagWatch
 from tidewheel.operators.sources.pace import Pace
 from tidewheel.operators.sources.partition_epochs import EpochRule, later
 from tidewheel.operators.sources.position_saver import PositionSaver
@@ -22,6 +23,7 @@ from tidewheel.operators.sources.saved_positions import SavedPositions
 from tidewheel.operators.sources.source_news import EpochBegan, News, PartitionEnded, news_of
 from tidewheel.progress import Time
 from tidewheel.runtime.description.plan import Schedule
+from tidewheel.runtime.messages.connector_numbers import SourceNumbers
 from tidewheel.runtime.messages.worker_report import NEXT_SNAPSHOT
 from tidewheel.runtime.tokens.token_set import TokenSet
 from tidewheel.runtime.worker.operator_context import OperatorContext, host_of, instance_of
@@ -114,6 +116,11 @@ class _Reader:
         context.on_close(self._source.close)
         context.on_close(self._saver.close)
         context.on_close(self._readings.close)
+        self._records = 0
+        self._lags = LagWatch(self._source, context.name) if tells_lag(self._source) else None
+        if self._lags is not None:
+            context.on_close(self._lags.close)
+        self._instance.connector = self._numbers
         if self._saves:
             self._save_again()
 
@@ -166,9 +173,12 @@ class _Reader:
                 self._unopened.append(deal.partition)
 
     def _open_partitions(self) -> None:
-        most = self._source.at_a_time
-        while self._unopened and (most is None or len(self._open) < most):
-            name = self._unopened.pop(0)
+        while self._unopened:
+            name = self._unopened[0]
+            most = self._source._owner(name).at_a_time
+            if most is not None and len(self._open) >= most:
+                break
+            self._unopened.pop(0)
             dealt = self._state.partitions[name]
             if not dealt.is_opened:
                 dealt.tokens, dealt.is_opened = TokenSet([token.clone() for token in self._state.unopened]), True
@@ -218,6 +228,7 @@ class _Reader:
             self._instance.work_at(fetched.epoch)
             if not dealt.send_said(fetched, output, self._pace):
                 return False
+            self._records += length(fetched.batch)
             self._note(name, fetched, fetched.epoch)
             if self._source.look_every_s is not None:
                 self._begin(fetched.epoch)
@@ -231,6 +242,7 @@ class _Reader:
             return False
         dealt.send(epoch, fetched, output)
         dealt.position = fetched.position
+        self._records += length(fetched.batch)
         self._note(name, fetched, epoch if records or dealt.place.records else epoch - 1)
         if dealt.place.fetched(self._rule, records, is_whole=fetched.is_whole):
             dealt.move((epoch + 1,))
@@ -265,6 +277,12 @@ class _Reader:
             (voice,) = self._state.voice
             news.send(voice, self._untold)
             self._untold = []
+
+    def _numbers(self) -> SourceNumbers:
+        partitions = self._state.partitions
+        there = sum(1 for one in partitions.values() if one.tokens or not one.is_opened)
+        positions = {name: partitions[name].position for name in self._open}
+        return SourceNumbers(there, self._records, {} if self._lags is None else self._lags.look(positions))
 
     # ------------------------------------------------------------------ saved positions, and the end
 

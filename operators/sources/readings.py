@@ -120,7 +120,7 @@ class Readings:
     # ------------------------------------------------------------------ on a partition's thread
 
     def _run(self, reading: _Reading) -> None:
-        retry = self._source.retry
+        retry = self._source._owner(reading.partition).retry
         failures, failing_since_s = 0, 0.0
         while not self._closed.is_set():
             before = reading.position

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from tidewheel.host.process_memory import ProcessUse
 from tidewheel.host.recent_lines import LogLine
 from tidewheel.progress import Knowledge, Time
+from tidewheel.runtime.messages.connector_numbers import ConnectorNumbers
 from tidewheel.runtime.messages.statistics import InputStatistics, WorkerStatistics
 
 
@@ -45,6 +46,7 @@ class WorkerReport:
         queued_bytes: the bytes waiting at inputs, by location number.
         state_keys: the number of keys or items in each operator's state, by name.
         state_bytes: about how many bytes each operator's state takes, as far as known.
+        connectors: the numbers of sources and sinks, by the name of the operator.
     """
 
     worker: int
@@ -65,6 +67,7 @@ class WorkerReport:
     leaked: Mapping[str, int] = field(default_factory=dict)
     state_keys: Mapping[str, int] = field(default_factory=dict)
     state_bytes: Mapping[str, int] = field(default_factory=dict)
+    connectors: Mapping[str, ConnectorNumbers] = field(default_factory=dict)
     process: ProcessUse | None = None
     lines: tuple[LogLine, ...] = ()
 

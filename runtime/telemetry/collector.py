@@ -19,6 +19,7 @@ from tidewheel.progress import Location, Target
 from tidewheel.progress.graph import Source
 from tidewheel.runtime.explaining.explainer import Explainer, explicable
 from tidewheel.runtime.explaining.job_view import JobView, by_worker
+from tidewheel.runtime.messages.connector_numbers import SinkNumbers, SourceNumbers, of_sink, of_source
 from tidewheel.runtime.messages.worker_report import BusyWorker, WorkerReport
 from tidewheel.runtime.telemetry.event_log import EventLog
 from tidewheel.runtime.telemetry.graph_numbers import GraphNumbers
@@ -84,6 +85,7 @@ class Collector:
             "edges": self._edge_parts(reports),
             "probes": self._probes(view, seen),
             "inputs": self._inputs(reports, seen),
+            **self._connectors(reports),
             "loops": self._rounds.look(view.live),
             "workers": {str(worker): self._worker(worker, seen.state) for worker in sorted(self._states)},
             "topics": {name: self._topic(name, counts) for name, counts in self._topics.items()},
@@ -236,6 +238,22 @@ class Collector:
             if times:
                 parts[name]["epoch"] = repr(times[0])
         return parts
+
+    def _connectors(self, reports: Sequence[WorkerReport]) -> dict[str, dict[str, Document]]:
+        """Return the parts for sources and for sinks."""
+        sources: dict[str, list[SourceNumbers]] = {}
+        sinks: dict[str, list[SinkNumbers]] = {}
+        for report in reports:
+            for name, numbers in report.connectors.items():
+                if isinstance(numbers, SourceNumbers):
+                    sources.setdefault(name, []).append(numbers)
+                else:
+                    sinks.setdefault(name, []).append(numbers)
+        of_name = self._numbers.of_name
+        return {
+            "sources": {name: {"operator": of_name[name], **of_source(all_of)} for name, all_of in sources.items()},
+            "sinks": {name: {"operator": of_name[name], **of_sink(all_of)} for name, all_of in sinks.items()},
+        }
 
     # ------------------------------------------------------------------ workers and topics
 

@@ -12,6 +12,7 @@ from tidewheel.batches.batches import Batch, check_batch, length
 from tidewheel.host.sigterm import Terminated
 from tidewheel.progress import Time
 from tidewheel.runtime.description.plan import Schedule, Stage
+from tidewheel.runtime.messages.connector_numbers import ConnectorNumbers
 from tidewheel.runtime.messages.labels import MixedLabel, labels_of, parts_by_key
 from tidewheel.runtime.messages.statistics import OperatorStatistics
 from tidewheel.runtime.state.operator_state import OperatorState
@@ -69,6 +70,7 @@ class OperatorInstance(PortOwner):
         initial: the initial token of each output; None once the operator has taken it.
         waits_for: for `Job.explain`, in words, the event until which the operator keeps tokens of passed times; empty
             if it waits for none.
+        connector: returns the numbers of a source or a sink for a report, between two steps; None for other operators.
     """
 
     def __init__(self, number: int, name: str, notify: bool, clock: Callable[[], float]) -> None:
@@ -86,6 +88,7 @@ class OperatorInstance(PortOwner):
         self.stages: list[RunningStage] = []
         self.kept: OperatorState
         self.waits_for = ""
+        self.connector: Callable[[], ConnectorNumbers] | None = None
         self._ports: list[InputPort | OutputPort] = []
 
     def run(self) -> bool:

@@ -292,6 +292,7 @@ class WorkerCore(OperatorHost):
             asked=self.agenda.asked(),
             waits_for={instance.number: instance.waits_for for instance in self._instances if instance.waits_for},
             leaked=self._leaked_by.copy(),
+            connectors={one.name: one.connector() for one in self._instances if one.connector is not None},
             **self.memory.sizes.look(kept),
             **waiting_at(self._ports.values(), self._compiled.together),
         )
